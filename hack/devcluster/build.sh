@@ -1,0 +1,118 @@
+#!/bin/sh
+# Builds devcluster: build.sh OUTPUT
+#
+# The first build compiles Kubernetes, which takes minutes; it says so and shows how far it is. Later ones take seconds, and one that finds
+# nothing to do takes about two.
+#
+# There is no -trimpath and CGO_ENABLED is left as it is: both are part of the keys of Go's build cache, so that with other values here than
+# in a plain "go vet ./..." either would compile Kubernetes once more.
+set -eu
+
+if [ $# -ne 1 ]; then
+	echo "usage: $0 OUTPUT" >&2
+	exit 2
+fi
+case $1 in
+/*) output=$1 ;;
+*) output=$PWD/$1 ;;
+esac
+cd "$(dirname "$0")"
+command -v go >/dev/null || { echo "devcluster: go is not in PATH: install Go 1.26 or later" >&2; exit 1; }
+
+log=$(mktemp)
+build=
+packages=
+cleanup() {
+	if [ -n "$build" ]; then
+		kill "$build" 2>/dev/null || true
+		wait "$build" 2>/dev/null || true
+	fi
+	rm -f "$log" "$packages"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# tty is whether progress may be rewritten in place.
+tty=
+[ -t 2 ] && tty=yes
+
+# progress shows its argument: at once and in place on a terminal, every 15 seconds elsewhere.
+last=0
+progress() {
+	if [ -n "$tty" ]; then
+		printf '\r\033[K%s' "$1" >&2
+		return
+	fi
+	now=$(date +%s)
+	[ $((now - last)) -ge 15 ] || return 0
+	last=$now
+	echo "$1" >&2
+}
+
+announce() {
+	[ -z "$announced" ] || return 0
+	announced=yes
+	echo "devcluster: the first build compiles Kubernetes, which takes several minutes; the next ones take seconds" >&2
+	last=$(date +%s)
+}
+announced=
+
+# follow COMMAND… runs it, with its standard error in $log, and calls $show until it ends.
+follow() {
+	: >"$log"
+	"$@" 2>"$log" &
+	build=$!
+	while kill -0 "$build" 2>/dev/null; do
+		$show
+		sleep 0.2
+	done
+	code=0
+	wait "$build" || code=$?
+	build=
+	[ -z "$tty" ] || [ -z "$announced" ] || printf '\r\033[K' >&2
+	if [ $code -ne 0 ]; then
+		# All but the progress: the modules that came, and the names of packages.
+		grep -v -e '^go: downloading ' -e '^[a-z0-9][A-Za-z0-9_./~-]*$' "$log" >&2 || true
+		echo "devcluster: the build failed" >&2
+		exit 1
+	fi
+}
+
+show_downloads() {
+	n=$(grep -c '^go: downloading ' "$log" || true)
+	[ "$n" -gt 0 ] || return 0
+	announce
+	progress "devcluster: downloading modules: $n"
+}
+
+show_packages() {
+	n=$(grep -c '^[a-z0-9][A-Za-z0-9_./~-]*$' "$log" || true)
+	[ "$n" -gt 50 ] || return 0
+	announce
+	progress "devcluster: compiled $n of at most $total packages"
+}
+
+count_packages() { go list -deps . >"$packages"; }
+
+packages=$(mktemp)
+show=show_downloads
+follow count_packages
+total=$(grep -c . "$packages")
+rm -f "$packages"
+
+# Kubernetes' programs report what is stamped into these variables, or v0.0.0.
+version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+major=${version#v}
+major=${major%%.*}
+minor=${version#v*.}
+minor=${minor%%.*}
+stamps=
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+	stamps="$stamps -X $package.gitVersion=$version -X $package.gitMajor=$major -X $package.gitMinor=$minor -X $package.gitTreeState=clean"
+done
+
+mkdir -p "$(dirname "$output")"
+show=show_packages
+follow go build -v -buildvcs=false -ldflags "-s -w$stamps" -o "$output" .
+[ -z "$announced" ] || echo "devcluster: built $output" >&2

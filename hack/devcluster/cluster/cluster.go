@@ -1,0 +1,319 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/glassback/glassback/hack/devcluster/control"
+	"github.com/glassback/glassback/hack/devcluster/lifeline"
+	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/hack/devcluster/supervisor"
+)
+
+// endTimeout bounds how long a cluster may take to end: killing its processes and removing its files takes a fraction of a second.
+const endTimeout = 30 * time.Second
+
+// Component is how one component of a cluster is.
+type Component = control.Component
+
+// Cluster is a running cluster. Its methods may be called from several goroutines at once.
+type Cluster struct {
+	dir    state.Dir
+	client *control.Client
+	config *rest.Config
+	owned  *child // nil if another process started the cluster
+}
+
+// child is the supervisor as a child of this process.
+type child struct {
+	cmd   *exec.Cmd
+	alive *os.File // the write end of its lifeline
+	wait  func() error
+}
+
+// Start starts a cluster that ends with Stop, or with this process. It returns when the API server is ready, Pods can be created in
+// namespace default and the nodes are Ready. If ctx ends before that, nothing is left behind.
+func Start(ctx context.Context, config Config) (*Cluster, error) {
+	dir, child, err := launch(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Open(string(dir))
+	if err != nil {
+		return nil, errors.Join(err, child.end())
+	}
+	c.owned = child
+	return c, nil
+}
+
+// StartDetached starts a cluster that outlives this process: Open and Stop end it.
+func StartDetached(ctx context.Context, config Config) (*Cluster, error) {
+	dir, child, err := launch(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := lifeline.Detach(child.alive); err != nil {
+		return nil, errors.Join(err, child.wait())
+	}
+	if err := child.cmd.Process.Release(); err != nil {
+		return nil, fmt.Errorf("release supervisor: %w", err)
+	}
+	return Open(string(dir))
+}
+
+// Open returns the cluster that runs in a directory. It fails if none does.
+func Open(path string) (*Cluster, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find directory: %w", err)
+	}
+	dir := state.Dir(abs)
+	record, err := dir.Load()
+	if err != nil {
+		return nil, err
+	}
+	life, err := dir.Life()
+	if err != nil {
+		return nil, err
+	}
+	defer life.Close()
+	if ended, err := life.Ended(); err != nil {
+		return nil, err
+	} else if ended {
+		return nil, fmt.Errorf("the cluster in %s is dead: its logs are in %s, and \"devcluster down --dir %s\" removes them",
+			dir, dir.Path("logs"), dir)
+	}
+	if !record.Ready {
+		return nil, fmt.Errorf("the cluster in %s is still being started", dir)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	return &Cluster{dir: dir, client: control.NewClient(record), config: config}, nil
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.dir.Kubeconfig() }
+
+// RESTConfig returns a new client configuration for the administrator, with client-go's default limits.
+func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Dir returns the cluster's directory.
+func (c *Cluster) Dir() string { return string(c.dir) }
+
+// LogFile returns the path of a component's log. Stop removes it.
+func (c *Cluster) LogFile(component string) string { return c.dir.Log(component) }
+
+// Status asks how the components are.
+func (c *Cluster) Status(ctx context.Context) ([]Component, error) { return c.client.Status(ctx) }
+
+// Kill ends a component with SIGKILL and returns when it is gone. It stays dead until Restart.
+func (c *Cluster) Kill(ctx context.Context, component string) error {
+	return c.client.Kill(ctx, component, "KILL")
+}
+
+// Terminate ends a component with SIGTERM, which lets it finish what it is doing, and returns when it is gone. It stays dead until Restart.
+func (c *Cluster) Terminate(ctx context.Context, component string) error {
+	return c.client.Kill(ctx, component, "TERM")
+}
+
+// Restart starts a component, after killing it if it runs, and returns when it is ready. It keeps its port and its data.
+func (c *Cluster) Restart(ctx context.Context, component string) error {
+	return c.client.Restart(ctx, component)
+}
+
+// Stop ends the cluster and removes what it made in its directory. It returns when its last process is gone, and may be called again.
+func (c *Cluster) Stop() error {
+	if c.owned != nil {
+		// What the supervisor's end was like says nothing about what it left: Remove looks.
+		_ = c.owned.end()
+	}
+	err := Remove(string(c.dir))
+	if errors.Is(err, ErrNoCluster) {
+		return nil
+	}
+	return err
+}
+
+// ErrNoCluster says that a directory has no cluster, alive or dead.
+var ErrNoCluster = errors.New("no cluster")
+
+// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process is
+// gone.
+func Remove(path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("find directory: %w", err)
+	}
+	dir := state.Dir(abs)
+	record, err := dir.Load()
+	if err != nil {
+		if _, statErr := os.Stat(dir.Path("state.json")); os.IsNotExist(statErr) {
+			return fmt.Errorf("%w in %s", ErrNoCluster, dir)
+		}
+		return err
+	}
+	life, err := dir.Life()
+	if err != nil {
+		return err
+	}
+	defer life.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if record.Control != "" {
+		// If the supervisor does not answer, it is dead or dying; the wait tells.
+		_ = control.NewClient(record).Stop(ctx)
+	}
+	if err := life.Wait(ctx); err != nil {
+		return err
+	}
+	lock, err := dir.TryLock()
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, state.ErrLocked) {
+		return nil // it removed its directory itself, and perhaps somebody has started another cluster there
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return dir.Remove(record.OwnsDir)
+}
+
+// launch starts the supervisor and returns when the cluster is ready.
+func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
+	spec, err := config.spec()
+	if err != nil {
+		return "", nil, err
+	}
+	binary := config.Binary
+	if binary == "" {
+		if binary, err = FindBinary(); err != nil {
+			return "", nil, err
+		}
+	}
+	if spec.Dir == "" {
+		if spec.Dir, err = os.MkdirTemp("", "devcluster-"); err != nil {
+			return "", nil, fmt.Errorf("make directory: %w", err)
+		}
+		// The supervisor makes it again, and so knows that it may remove it.
+		if err := os.Remove(spec.Dir); err != nil {
+			return "", nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	if spec.Dir, err = filepath.Abs(spec.Dir); err != nil {
+		return "", nil, fmt.Errorf("find directory: %w", err)
+	}
+	timeout := config.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
+	defer cancel()
+	child, reports, err := startSupervisor(binary, spec)
+	if err != nil {
+		return "", nil, err
+	}
+	defer reports.Close()
+	dir := state.Dir(spec.Dir)
+	if err := child.follow(ctx, reports, config.Progress); err != nil {
+		return "", nil, err
+	}
+	return dir, child, nil
+}
+
+// startSupervisor starts the supervisor in a session of its own, so that a terminal's Ctrl-C reaches its parent alone, which knows what to
+// do.
+func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
+	input, err := json.Marshal(spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode spec: %w", err)
+	}
+	reports, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("create pipe: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.Command(binary, "supervise")
+	cmd.Env = os.Environ()
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.ExtraFiles = []*os.File{out} // supervisor.ReportFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	read, write, err := lifeline.Attach(cmd)
+	if err != nil {
+		reports.Close()
+		return nil, nil, err
+	}
+	defer read.Close()
+	if err := cmd.Start(); err != nil {
+		reports.Close()
+		write.Close()
+		return nil, nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	return &child{cmd: cmd, alive: write, wait: sync.OnceValue(cmd.Wait)}, reports, nil
+}
+
+// follow reads what the supervisor reports until it says that the cluster is ready. If it fails, or ctx ends first, the supervisor is gone
+// when follow returns.
+func (c *child) follow(ctx context.Context, reports *os.File, progress func(string)) error {
+	cut := context.AfterFunc(ctx, func() { c.alive.Close() })
+	decoder := json.NewDecoder(reports)
+	failure := ""
+	for {
+		var r supervisor.Report
+		if err := decoder.Decode(&r); err != nil {
+			break // the supervisor is gone
+		}
+		if r.Ready && cut() {
+			return nil
+		}
+		if r.Error != "" {
+			failure = r.Error
+		}
+		if r.Progress != "" && progress != nil {
+			progress(r.Progress)
+		}
+	}
+	cut()
+	waitErr := c.end()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("start cluster: %w", context.Cause(ctx))
+	case failure != "":
+		return fmt.Errorf("start cluster: %s", failure)
+	default:
+		return fmt.Errorf("start cluster: supervisor ended without a word: %w", waitErr)
+	}
+}
+
+// end cuts the supervisor's lifeline and waits until it has ended the cluster. One that hangs is killed, which its components notice.
+func (c *child) end() error {
+	c.alive.Close() // a second time does nothing
+	late := time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() })
+	defer late.Stop()
+	return c.wait()
+}
+
+// Wait waits until the cluster has ended, for whatever reason, or ctx ends, and returns why.
+func (c *Cluster) Wait(ctx context.Context) error {
+	life, err := c.dir.Life()
+	if err != nil {
+		return err
+	}
+	defer life.Close()
+	if err := life.Wait(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("the cluster in %s has ended", c.dir)
+}

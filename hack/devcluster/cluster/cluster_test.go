@@ -1,0 +1,461 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// testTimeout bounds each test that starts a cluster, on a slow and busy machine.
+const testTimeout = 3 * time.Minute
+
+func TestJobCompletesAndNothingIsLeft(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	c := start(t, ctx, Config{Dir: dir})
+	pids := processes(t, ctx, c)
+	if len(pids) != 6 {
+		t.Fatalf("%d processes, want the supervisor and five components: %v", len(pids), pids)
+	}
+	client := clientOf(t, c)
+	began := time.Now()
+	createJob(t, ctx, client, "once")
+	waitFor(t, ctx, "Job to complete", func() (bool, error) {
+		job, err := client.BatchV1().Jobs("default").Get(ctx, "once", metav1.GetOptions{})
+		return err == nil && job.Status.Succeeded == 1, err
+	})
+	t.Logf("Job complete after %s", time.Since(began))
+	checkModes(t, dir)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	checkGone(t, pids)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory is still there: %v", err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Errorf("second Stop: %v", err)
+	}
+}
+
+func TestTwoClustersSideBySide(t *testing.T) {
+	ctx := testContext(t)
+	var clusters [2]*Cluster
+	var started sync.WaitGroup
+	for i := range clusters {
+		started.Go(func() {
+			c, err := Start(ctx, Config{Binary: binary(t), Node: NodeNone, Dir: filepath.Join(t.TempDir(), "c")})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			clusters[i] = c
+		})
+	}
+	started.Wait()
+	for i, c := range clusters {
+		if c == nil {
+			continue
+		}
+		defer stop(t, c)
+		name := fmt.Sprintf("only-in-%d", i)
+		createConfigMap(t, ctx, clientOf(t, c), name)
+		list, err := clientOf(t, c).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 1 || list.Items[0].Name != name {
+			t.Errorf("cluster %d has %d ConfigMaps, want its own alone", i, len(list.Items))
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	if a, b := clusters[0].RESTConfig().Host, clusters[1].RESTConfig().Host; a == b {
+		t.Errorf("both are at %s", a)
+	}
+}
+
+func TestKillAndRestartKeepDataAndPort(t *testing.T) {
+	for _, component := range []string{APIServer, Etcd} {
+		t.Run(component, func(t *testing.T) {
+			ctx := testContext(t)
+			c := start(t, ctx, Config{Node: NodeNone})
+			client := clientOf(t, c)
+			createConfigMap(t, ctx, client, "kept")
+			before := componentOf(t, ctx, c, component)
+
+			if err := c.Kill(ctx, component); err != nil {
+				t.Fatal(err)
+			}
+			dead := componentOf(t, ctx, c, component)
+			if dead.Ready || dead.PID != 0 || dead.Condition != "killed" {
+				t.Errorf("after the kill: %+v", dead)
+			}
+			if err := c.Kill(ctx, component); err == nil || err.Error() != component+" is not running" {
+				t.Errorf("second kill: %v", err)
+			}
+			if _, err := client.CoreV1().ConfigMaps("default").Get(shortly(t, ctx), "kept", metav1.GetOptions{}); err == nil {
+				t.Error("the API answers although a component of it is dead")
+			}
+			if err := c.Restart(ctx, component); err != nil {
+				t.Fatal(err)
+			}
+			after := componentOf(t, ctx, c, component)
+			if after.Port != before.Port || after.PID == before.PID || !after.Ready {
+				t.Errorf("before %+v, after %+v", before, after)
+			}
+			waitFor(t, ctx, "data to be back", func() (bool, error) {
+				_, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+				return err == nil, err
+			})
+		})
+	}
+}
+
+func TestRestartOfRunningComponents(t *testing.T) {
+	ctx := testContext(t)
+	c := start(t, ctx, Config{Nodes: 2})
+	for _, component := range []string{ControllerManager, Scheduler, Kwok, APIServer} {
+		if err := c.Restart(ctx, component); err != nil {
+			t.Fatalf("restart %s: %v", component, err)
+		}
+	}
+	if err := c.Terminate(ctx, Scheduler); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Restart(ctx, Scheduler); err != nil {
+		t.Fatal(err)
+	}
+	client := clientOf(t, c)
+	createJob(t, ctx, client, "after")
+	waitFor(t, ctx, "Job to complete", func() (bool, error) {
+		job, err := client.BatchV1().Jobs("default").Get(ctx, "after", metav1.GetOptions{})
+		return err == nil && job.Status.Succeeded == 1, err
+	})
+	if err := c.Kill(ctx, "kube-proxy"); err == nil || !strings.Contains(err.Error(), `unknown component "kube-proxy"`) {
+		t.Errorf("kill of an unknown component: %v", err)
+	}
+}
+
+func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	c := start(t, ctx, Config{Dir: dir})
+	pids := processes(t, ctx, c)
+	supervisor := c.owned.cmd.Process
+	if err := supervisor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	waitEnded(t, ctx, dir)
+	_ = c.owned.wait() // reap it, for a zombie still has its process id
+	checkGone(t, pids)
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "is dead") {
+		t.Errorf("open: %v", err)
+	}
+
+	again := start(t, ctx, Config{Dir: dir, Node: NodeNone})
+	if err := again.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory is still there: %v", err)
+	}
+}
+
+func TestLongDirectory(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 8), strings.Repeat("x", 200), "with space and 'quote'")
+	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
+	if _, err := Open(dir); err != nil {
+		t.Error(err)
+	}
+	if err := c.Restart(ctx, APIServer); err != nil {
+		t.Error(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStartRefusesWhatItMustNotTouch(t *testing.T) {
+	ctx := testContext(t)
+	t.Run("a directory in use", func(t *testing.T) {
+		c := start(t, ctx, Config{Node: NodeNone})
+		_, err := Start(ctx, Config{Binary: binary(t), Dir: c.Dir()})
+		if err == nil || !strings.Contains(err.Error(), "in use by a running cluster") {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := c.Status(ctx); err != nil {
+			t.Errorf("the cluster that was there: %v", err)
+		}
+	})
+	t.Run("files that no cluster made", func(t *testing.T) {
+		dir := t.TempDir()
+		foreign := filepath.Join(dir, "kubeconfig")
+		if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Start(ctx, Config{Binary: binary(t), Dir: dir})
+		if err == nil || !strings.Contains(err.Error(), "already holds kubeconfig") {
+			t.Fatalf("got %v", err)
+		}
+		if data, err := os.ReadFile(foreign); err != nil || string(data) != "mine" {
+			t.Errorf("foreign file: %q, %v", data, err)
+		}
+		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+			t.Errorf("the directory holds more than it did: %v", entries)
+		}
+	})
+	t.Run("a port in use", func(t *testing.T) {
+		c := start(t, ctx, Config{Node: NodeNone})
+		port := componentOf(t, ctx, c, APIServer).Port
+		_, err := Start(ctx, Config{Binary: binary(t), Dir: filepath.Join(t.TempDir(), "c"), APIPort: port})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d, asked for with --api-port, is in use", port)) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func TestForeignFilesStay(t *testing.T) {
+	ctx := testContext(t)
+	dir := t.TempDir()
+	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
+	foreign := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left: %v, %v; want notes.txt alone", entries, err)
+	}
+}
+
+func TestAFailedStartSaysWhy(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	_, err := Start(ctx, Config{Binary: binary(t), Dir: dir, Node: NodeNone,
+		ExtraArgs: map[string][]string{APIServer: {"--no-such-flag"}}})
+	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
+		t.Errorf("got %v", err)
+	}
+	waitEnded(t, ctx, dir)
+	if _, err := os.Stat(state.Dir(dir).Log(APIServer)); err != nil {
+		t.Errorf("its log: %v", err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(testContext(t), after)
+			defer cancel()
+			dir := filepath.Join(t.TempDir(), "c")
+			_, err := Start(ctx, Config{Binary: binary(t), Dir: dir})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("directory is still there: %v", err)
+			}
+		})
+	}
+}
+
+// The helpers below are for tests alone.
+
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := FindBinary()
+	if err != nil {
+		t.Skipf("SKIPPED, nothing of a real control plane was tested: %v", err)
+	}
+	return path
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	binary(t)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts a cluster that the end of the test stops.
+func start(t *testing.T, ctx context.Context, config Config) *Cluster {
+	t.Helper()
+	config.Binary = binary(t)
+	c, err := Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, c) })
+	return c
+}
+
+func stop(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func clientOf(t *testing.T, c *Cluster) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func componentOf(t *testing.T, ctx context.Context, c *Cluster, name string) Component {
+	t.Helper()
+	components, err := c.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range components {
+		if component.Name == name {
+			return component
+		}
+	}
+	t.Fatalf("no component %s in %+v", name, components)
+	return Component{}
+}
+
+// processes returns the process ids of the supervisor and of every component.
+func processes(t *testing.T, ctx context.Context, c *Cluster) []int {
+	t.Helper()
+	record, err := c.dir.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := []int{record.Supervisor}
+	components, err := c.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range components {
+		if component.PID != 0 {
+			pids = append(pids, component.PID)
+		}
+	}
+	return pids
+}
+
+func checkGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if syscall.Kill(pid, 0) != nil {
+			continue
+		}
+		// One whose parent was killed is a zombie until init has reaped it.
+		if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); runtime.GOOS == "linux" && len(cmdline) == 0 {
+			t.Logf("process %d is a zombie: %v", pid, err)
+			continue
+		}
+		t.Errorf("process %d is alive", pid)
+	}
+}
+
+func checkModes(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.Mode()&os.ModeSymlink != 0 || strings.HasPrefix(path, filepath.Join(dir, "etcd")) {
+			return err
+		}
+		want := os.FileMode(0o600)
+		if entry.IsDir() {
+			want = 0o700
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %o, want %o", path, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func waitEnded(t *testing.T, ctx context.Context, dir string) {
+	t.Helper()
+	life, err := state.Dir(dir).Life()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer life.Close()
+	if err := life.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waitFor(t *testing.T, ctx context.Context, what string, done func() (bool, error)) {
+	t.Helper()
+	for {
+		ok, err := done()
+		if ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited for %s: %v", what, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func shortly(t *testing.T, ctx context.Context) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func createConfigMap(t *testing.T, ctx context.Context, client kubernetes.Interface, name string) {
+	t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createJob(t *testing.T, ctx context.Context, client kubernetes.Interface, name string) {
+	t.Helper()
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "c", Image: "none"}},
+		}}},
+	}
+	if _, err := client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

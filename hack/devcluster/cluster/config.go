@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// The components, in the order in which they are started.
+const (
+	Etcd              = state.Etcd
+	APIServer         = state.APIServer
+	ControllerManager = state.ControllerManager
+	Scheduler         = state.Scheduler
+	Kwok              = state.Kwok
+)
+
+// The kinds of node.
+const (
+	NodeSimulated = state.NodeSimulated // nodes that kwok answers for: Pods run and Jobs complete without any container
+	NodeNone      = state.NodeNone      // no node; by default nothing but etcd and the API server
+)
+
+// DefaultTimeout is how long a cluster may take to be ready.
+const DefaultTimeout = 2 * time.Minute
+
+// Config says which cluster to start. The zero Config is one simulated node in a temporary directory.
+type Config struct {
+	// Binary is the path of devcluster. Empty: see FindBinary.
+	Binary string
+	// Dir is the cluster's directory; it is created, or reused if it holds a dead cluster. Empty: a temporary one.
+	Dir string
+	// Node is the kind of node. Empty: NodeSimulated, or NodeNone if Components has no Kwok.
+	Node string
+	// Nodes is how many nodes there are. 0: one, if the kind of node is not NodeNone.
+	Nodes int
+	// Components are those that run. Empty: all that the kind of node calls for. Etcd and APIServer alone make a fast cluster for tests and
+	// benchmarks: objects are stored and nothing acts on them.
+	Components []string
+	// APIPort is the API server's port on 127.0.0.1. 0: any free one.
+	APIPort int
+	// ExtraArgs are added to the command lines of the components, for example {APIServer: {"--v=4"}}.
+	ExtraArgs map[string][]string
+	// Timeout bounds the start. 0: DefaultTimeout.
+	Timeout time.Duration
+	// Progress, if set, is called with a line for every step.
+	Progress func(line string)
+}
+
+// errConfig marks what is wrong with a Config, as opposed to what went wrong.
+var errConfig = errors.New("bad configuration")
+
+// IsBadConfig reports whether Start refused its Config before doing anything.
+func IsBadConfig(err error) bool { return errors.Is(err, errConfig) }
+
+// configError is an error about a Config, worded for whoever gave it.
+type configError string
+
+func (e configError) Error() string        { return string(e) }
+func (e configError) Is(target error) bool { return target == errConfig }
+
+func bad(format string, args ...any) error { return configError(fmt.Sprintf(format, args...)) }
+
+// spec checks the Config and fills in all but the directory.
+func (c Config) spec() (state.Spec, error) {
+	s := state.Spec{Dir: c.Dir, Node: c.Node, Nodes: c.Nodes, APIPort: c.APIPort, ExtraArgs: c.ExtraArgs}
+	if s.Node == "" {
+		s.Node = NodeSimulated
+		if len(c.Components) > 0 && !slices.Contains(c.Components, Kwok) {
+			s.Node = NodeNone
+		}
+	}
+	var err error
+	if s.Components, err = components(s.Node, c.Components); err != nil {
+		return s, err
+	}
+	switch {
+	case s.Nodes < 0:
+		return s, bad("%d nodes: 0 or more", s.Nodes)
+	case s.Node == NodeNone && s.Nodes > 0:
+		return s, bad("%d nodes, but node %q means none", s.Nodes, NodeNone)
+	case s.Node == NodeSimulated && s.Nodes == 0:
+		s.Nodes = 1
+	}
+	if s.APIPort < 0 || s.APIPort > 65535 {
+		return s, bad("API port %d: 1 to 65535, or 0 for any free one", s.APIPort)
+	}
+	for name := range s.ExtraArgs {
+		if !s.Has(name) {
+			return s, bad("arguments for %q, which this cluster does not have: it has %s", name, strings.Join(s.Components, ", "))
+		}
+	}
+	return s, nil
+}
+
+// needs says what a component cannot be without.
+var needs = map[string]string{APIServer: Etcd, ControllerManager: APIServer, Scheduler: APIServer, Kwok: APIServer}
+
+// components returns the components for the kind of node, in the order of their start, or checks those asked for.
+func components(node string, asked []string) ([]string, error) {
+	all := state.AllComponents()
+	switch node {
+	case NodeSimulated:
+	case NodeNone:
+		all = []string{Etcd, APIServer, ControllerManager, Scheduler}
+	case "real":
+		return nil, bad("node \"real\" is not available yet: use %q", NodeSimulated)
+	default:
+		return nil, bad("unknown kind of node %q: %s or %s", node, NodeSimulated, NodeNone)
+	}
+	if len(asked) == 0 {
+		if node == NodeNone {
+			return []string{Etcd, APIServer}, nil
+		}
+		return all, nil
+	}
+	for _, name := range asked {
+		if !slices.Contains(state.AllComponents(), name) {
+			return nil, bad("unknown component %q: %s", name, strings.Join(state.AllComponents(), ", "))
+		}
+		if !slices.Contains(all, name) {
+			return nil, bad("component %q has nothing to do with node %q", name, node)
+		}
+		if need := needs[name]; need != "" && !slices.Contains(asked, need) {
+			return nil, bad("component %q needs %q", name, need)
+		}
+	}
+	if node == NodeSimulated && !slices.Contains(asked, Kwok) {
+		return nil, bad("node %q needs component %q", node, Kwok)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(asked, name) }), nil
+}
+
+// BinaryEnv is the environment variable that names the binary.
+const BinaryEnv = "DEVCLUSTER_BIN"
+
+// productModule is the module in whose bin directory the binary is built.
+const productModule = "module github.com/glassback/glassback\n"
+
+// FindBinary returns the path of devcluster: that of the environment variable DEVCLUSTER_BIN, else bin/devcluster of the product's module,
+// which is looked for from the working directory upwards. The error says how to build it.
+func FindBinary() (string, error) {
+	if path := os.Getenv(BinaryEnv); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("find devcluster, which %s says is %s: %w", BinaryEnv, path, err)
+		}
+		return filepath.Abs(path)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find working directory: %w", err)
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.Contains(string(mod), productModule) {
+			path := filepath.Join(dir, "bin", "devcluster")
+			if _, err := os.Stat(path); err != nil {
+				return "", fmt.Errorf("no %s: run \"make devcluster\"", path)
+			}
+			return path, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no bin/devcluster above the working directory: run \"make devcluster\", or set %s", BinaryEnv)
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/hack/devcluster/supervisor"
+)
+
+func newExec() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "exec --dir D -- COMMAND…",
+		Short: "Run a command for which this cluster is the current one",
+		Long: `Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. This process becomes
+the command: its signals and its exit code are the command's.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no command: devcluster exec --dir D -- COMMAND…")
+			}
+			return nil
+		},
+	}
+	dir := dirFlag(cmd)
+	cmd.Flags().SetInterspersed(false)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		c, err := cluster.Open(*dir)
+		if err != nil {
+			return err
+		}
+		// The command is looked for where it will look for others.
+		path := state.Dir(*dir).Path("bin") + string(os.PathListSeparator) + os.Getenv("PATH")
+		if err := os.Setenv("PATH", path); err != nil {
+			return fmt.Errorf("set PATH: %w", err)
+		}
+		binary, err := exec.LookPath(args[0])
+		if err != nil {
+			return fmt.Errorf("find command: %w", err)
+		}
+		return become(binary, args, c)
+	}
+	return cmd
+}
+
+func newKubectl() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubectl --dir D -- ARGUMENTS…",
+		Short: "Run kubectl on a cluster",
+		Long:  "Run the kubectl of the cluster's version on it.",
+	}
+	dir := dirFlag(cmd)
+	cmd.Flags().SetInterspersed(false)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		c, err := cluster.Open(*dir)
+		if err != nil {
+			return err
+		}
+		binary, err := ownBinary()
+		if err != nil {
+			return err
+		}
+		return become(binary, append([]string{"kubectl"}, args...), c)
+	}
+	return cmd
+}
+
+// become replaces this process by another program that uses the cluster.
+func become(binary string, args []string, c *cluster.Cluster) error {
+	env := []string{"KUBECONFIG=" + c.Kubeconfig()}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "KUBECONFIG=") {
+			env = append(env, v)
+		}
+	}
+	return fmt.Errorf("run %s: %w", args[0], syscall.Exec(binary, args, env))
+}
+
+func ownBinary() (string, error) { return supervisor.BinaryPath() }

@@ -1,0 +1,149 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+)
+
+const upHelp = `Start a cluster and return when it is usable: the API server is ready, Pods can be created in namespace default, and the
+nodes are Ready. The cluster then runs until "devcluster down".
+
+The directory is created, or reused if it holds a cluster that is dead. Ctrl-C before the cluster is usable ends it and leaves nothing.`
+
+const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: the cluster ends with it, and its
+files are removed.`
+
+// startFlags are those of up and run.
+type startFlags struct {
+	dir    *string
+	config cluster.Config
+	args   []string
+	quiet  bool
+}
+
+func addStartFlags(cmd *cobra.Command) *startFlags {
+	f := &startFlags{dir: dirFlag(cmd)}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.config.Node, "node", "", `kind of node: "simulated" (kwok; the default) or "none" (etcd and the API server alone)`)
+	flags.IntVar(&f.config.Nodes, "nodes", 0, "number of nodes (default 1, if there are any)")
+	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default any free one)")
+	flags.StringSliceVar(&f.config.Components, "components", nil,
+		"run only these: a list of etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kwok")
+	flags.StringArrayVar(&f.args, "arg", nil, "an argument more for a component, such as kube-apiserver=--v=4; may be repeated")
+	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "how long it may take until the cluster is usable")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress")
+	return f
+}
+
+// complete returns the configuration that the flags ask for.
+func (f *startFlags) complete(cmd *cobra.Command) (cluster.Config, error) {
+	config := f.config
+	config.Dir = *f.dir
+	if config.Timeout <= 0 {
+		return config, usagef("--timeout %s: a positive duration, such as 2m", config.Timeout)
+	}
+	if cmd.Flags().Changed("api-port") && config.APIPort == 0 {
+		return config, usagef("--api-port 0: 1 to 65535, or leave it out for any free one")
+	}
+	if cmd.Flags().Changed("components") && len(config.Components) == 0 {
+		return config, usagef("--components is empty: at least etcd")
+	}
+	var err error
+	if config.ExtraArgs, err = extraArgs(f.args); err != nil {
+		return config, err
+	}
+	if config.Binary, err = ownBinary(); err != nil {
+		return config, err
+	}
+	if !f.quiet {
+		config.Progress = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+	}
+	return config, nil
+}
+
+// extraArgs groups arguments of the form component=argument by component.
+func extraArgs(given []string) (map[string][]string, error) {
+	extra := map[string][]string{}
+	for _, arg := range given {
+		component, value, ok := strings.Cut(arg, "=")
+		if !ok || !strings.HasPrefix(value, "-") {
+			return nil, usagef("--arg %s: want component=--flag=value, such as kube-apiserver=--v=4", arg)
+		}
+		extra[component] = append(extra[component], value)
+	}
+	return extra, nil
+}
+
+func newUp() *cobra.Command {
+	cmd := &cobra.Command{Use: "up --dir D", Short: "Start a cluster that runs until \"down\"", Long: upHelp, Args: exactly()}
+	f := addStartFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		started := time.Now()
+		config, err := f.complete(cmd)
+		if err != nil {
+			return err
+		}
+		c, err := cluster.StartDetached(cmd.Context(), config)
+		if err != nil {
+			return err
+		}
+		printStarted(cmd, c, time.Since(started))
+		return nil
+	}
+	return cmd
+}
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{Use: "run --dir D", Short: "Start a cluster that ends with this process", Long: runHelp, Args: exactly()}
+	f := addStartFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		started := time.Now()
+		config, err := f.complete(cmd)
+		if err != nil {
+			return err
+		}
+		c, err := cluster.Start(cmd.Context(), config)
+		if err != nil {
+			return err
+		}
+		printStarted(cmd, c, time.Since(started))
+		return keep(cmd.Context(), c)
+	}
+	return cmd
+}
+
+// keep waits for the end of ctx, which is how run is meant to end, or of the cluster, which is not.
+func keep(ctx context.Context, c *cluster.Cluster) error {
+	err := c.Wait(ctx)
+	if stopErr := c.Stop(); stopErr != nil {
+		return stopErr
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func printStarted(cmd *cobra.Command, c *cluster.Cluster, took time.Duration) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "cluster is ready after %.1fs\n", took.Seconds())
+	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(c.Kubeconfig()))
+}
+
+// shellQuote returns a word that a shell reads as s.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

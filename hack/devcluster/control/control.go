@@ -1,0 +1,160 @@
+// Package control is how a cluster's supervisor is told what to do: both halves of a small protocol over HTTP on loopback. Every request
+// carries the token of the cluster's state.json, which only its owner can read.
+package control
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// Component is how one component is.
+type Component struct {
+	Name      string `json:"name"`
+	Condition string `json:"condition"` // "running", "killed", "died: …", "not started"
+	Ready     bool   `json:"ready"`
+	PID       int    `json:"pid,omitempty"`
+	Port      int    `json:"port,omitempty"`
+	RSS       int64  `json:"rss,omitempty"` // resident memory in bytes; 0 where the system does not tell
+}
+
+// Operations is what a supervisor can be asked. Its errors are shown to the user as they are.
+type Operations interface {
+	Status(ctx context.Context) []Component
+	Kill(ctx context.Context, component string, signal syscall.Signal) error
+	Restart(ctx context.Context, component string) error
+	Stop()
+}
+
+// signals that a component can be sent.
+var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}
+
+// ParseSignal returns the signal of a name.
+func ParseSignal(name string) (syscall.Signal, error) {
+	if s, ok := signals[name]; ok {
+		return s, nil
+	}
+	return 0, fmt.Errorf("unknown signal %q: KILL or TERM", name)
+}
+
+// Handler serves the operations to whoever knows the token.
+func Handler(token string, ops Operations) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(ops.Status(r.Context()))
+	})
+	mux.HandleFunc("POST /kill", func(w http.ResponseWriter, r *http.Request) {
+		signal, err := ParseSignal(r.FormValue("signal"))
+		if err == nil {
+			err = ops.Kill(r.Context(), r.FormValue("component"), signal)
+		}
+		answer(w, err)
+	})
+	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, ops.Restart(r.Context(), r.FormValue("component")))
+	})
+	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
+		ops.Stop()
+		answer(w, nil)
+	})
+	want := []byte("Bearer " + token)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			http.Error(w, "wrong token", http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func answer(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Client talks to the supervisor of a record.
+type Client struct {
+	address, token string
+	http           *http.Client
+}
+
+// NewClient returns a client for the supervisor that the record tells of. It does not use a proxy, whatever the environment says.
+func NewClient(record *state.Record) *Client {
+	return &Client{address: record.Control, token: record.Token, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// Status asks how the components are.
+func (c *Client) Status(ctx context.Context) ([]Component, error) {
+	body, err := c.do(ctx, http.MethodGet, "status", nil)
+	if err != nil {
+		return nil, err
+	}
+	var components []Component
+	if err := json.Unmarshal(body, &components); err != nil {
+		return nil, fmt.Errorf("decode status: %w", err)
+	}
+	return components, nil
+}
+
+// Kill sends a component KILL or TERM and returns when it has gone.
+func (c *Client) Kill(ctx context.Context, component, signal string) error {
+	_, err := c.do(ctx, http.MethodPost, "kill", url.Values{"component": {component}, "signal": {signal}})
+	return err
+}
+
+// Restart starts a component, after killing it if it runs, and returns when it is ready.
+func (c *Client) Restart(ctx context.Context, component string) error {
+	_, err := c.do(ctx, http.MethodPost, "restart", url.Values{"component": {component}})
+	return err
+}
+
+// Stop asks the supervisor to end the cluster, and returns before it has.
+func (c *Client) Stop(ctx context.Context) error {
+	_, err := c.do(ctx, http.MethodPost, "stop", nil)
+	return err
+}
+
+func (c *Client) do(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	u := url.URL{Scheme: "http", Host: c.address, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask supervisor: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read supervisor's answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return nil, &Refused{Message: string(trimNewline(body))}
+	}
+	return body, nil
+}
+
+// Refused is an error that the supervisor answered with.
+type Refused struct{ Message string }
+
+func (e *Refused) Error() string { return e.Message }
+
+func trimNewline(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] == '\n' {
+		b = b[:len(b)-1]
+	}
+	return b
+}

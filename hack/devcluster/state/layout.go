@@ -1,0 +1,156 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The components, in the order in which they are started.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kwok              = "kwok"
+)
+
+// The kinds of node a cluster can have.
+const (
+	NodeSimulated = "simulated" // kwok answers for the nodes: Pods run and Jobs complete without any container
+	NodeNone      = "none"      // no node and nothing that would put Pods on one
+)
+
+// AllComponents lists every component a cluster with a simulated node has, in the order in which they are started.
+func AllComponents() []string {
+	return []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+}
+
+// Spec is what a cluster was asked to be. A complete Spec comes from cluster.Config.
+type Spec struct {
+	Dir        string              `json:"dir"`
+	Node       string              `json:"node"`
+	Nodes      int                 `json:"nodes"`
+	APIPort    int                 `json:"apiPort,omitempty"` // 0: any free one
+	Components []string            `json:"components"`
+	ExtraArgs  map[string][]string `json:"extraArgs,omitempty"`
+}
+
+// Has reports whether the cluster has the component.
+func (s Spec) Has(component string) bool { return slices.Contains(s.Components, component) }
+
+// Record is the content of state.json: written by the supervisor, read by whoever wants to talk to it.
+type Record struct {
+	Spec       Spec           `json:"spec"`
+	OwnsDir    bool           `json:"ownsDir"`           // the directory did not exist before
+	Supervisor int            `json:"supervisor"`        // process id, for display only
+	Control    string         `json:"control,omitempty"` // host:port; empty until the supervisor listens
+	Token      string         `json:"token,omitempty"`
+	Ports      map[string]int `json:"ports,omitempty"`
+	Ready      bool           `json:"ready"`
+}
+
+// Dir is the directory of a cluster.
+type Dir string
+
+// Path returns the path of a file below the directory.
+func (d Dir) Path(elem ...string) string {
+	return filepath.Join(append([]string{string(d)}, elem...)...)
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
+
+// Log returns the path of a component's log.
+func (d Dir) Log(component string) string { return d.Path("logs", component+".log") }
+
+func (d Dir) record() string { return d.Path("state.json") }
+
+// made lists what a cluster makes in its directory, the lock last: it guards the removal of the rest, and the record next to last: while
+// it is there, the rest is known to be ours.
+var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "state.json", "lock"}
+
+// Load reads the directory's record. The error says in one line what to do when there is none.
+func (d Dir) Load() (*Record, error) {
+	data, err := os.ReadFile(d.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no cluster in %s: start one with \"devcluster up --dir %s\"", d, d)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cluster state: %w", err)
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", d.record(), err)
+	}
+	return &r, nil
+}
+
+// Save replaces the directory's record in one step, so that no reader ever sees half of it.
+func (d Dir) Save(r *Record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode cluster state: %w", err)
+	}
+	next := d.record() + ".new"
+	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write cluster state: %w", err)
+	}
+	if err := os.Rename(next, d.record()); err != nil {
+		return fmt.Errorf("replace cluster state: %w", err)
+	}
+	return nil
+}
+
+// CheckForeign refuses a directory in which names that a cluster needs are taken by files that no cluster made.
+func (d Dir) CheckForeign() error {
+	if _, err := os.Lstat(d.record()); err == nil {
+		return nil
+	}
+	var taken []string
+	for _, name := range made {
+		if name == "lock" || name == "state.json" {
+			continue
+		}
+		if _, err := os.Lstat(d.Path(name)); err == nil {
+			taken = append(taken, name)
+		}
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("%s is not the directory of a cluster, yet it already holds %s: choose another --dir", d, strings.Join(taken, ", "))
+	}
+	return nil
+}
+
+// Clean removes what an earlier cluster left in the directory, all but the lock. The caller holds the lock.
+func (d Dir) Clean() error {
+	for _, name := range made {
+		if name == "lock" {
+			continue
+		}
+		if err := os.RemoveAll(d.Path(name)); err != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Remove cleans the directory, and removes the lock and, if the cluster made the directory and nobody has put anything into it, the
+// directory itself. The caller holds the lock.
+func (d Dir) Remove(owns bool) error {
+	if err := d.Clean(); err != nil {
+		return err
+	}
+	if err := os.Remove(d.Path("lock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove lock: %w", err)
+	}
+	if owns {
+		_ = os.Remove(string(d)) // fails while something else is in it, which is the point
+	}
+	return nil
+}

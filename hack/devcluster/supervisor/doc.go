@@ -1,0 +1,25 @@
+// Package supervisor runs a cluster: it makes the certificates, starts the components in their order, waits for each to be ready, and owns
+// their processes until the end. It runs as a process of its own, "devcluster supervise", started by package cluster.
+//
+// # Who ends whom
+//
+//	parent (devcluster up | run, a test)
+//	  │ lifeline        cut before ready, or in run and tests at any time: the supervisor ends the cluster and removes its files
+//	  ▼
+//	supervisor
+//	  │ lifeline each   cut, because the supervisor was killed: the component exits at once
+//	  ▼
+//	etcd  kube-apiserver  kube-controller-manager  kube-scheduler  kwok
+//
+// "devcluster up" detaches its lifeline when the cluster is ready; from then on the control server's stop, or SIGTERM, ends it.
+//
+// All of them hold the same lock on the cluster's directory (package state), so that whoever finds it free knows that nothing is left.
+//
+// # Order
+//
+// etcd, then the API server, then what is created through it (kwok's permissions, the nodes), then the controller manager, the scheduler
+// and kwok together. The cluster is usable when namespace default has its ServiceAccount and every node is Ready and untainted.
+//
+// A component that dies stays dead until it is told to restart: a test that kills one must find it dead. It is restarted with the same
+// arguments on the same port, which nobody else was given in the meantime (type reservation).
+package supervisor

@@ -1,0 +1,173 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/glassback/glassback/hack/devcluster/lifeline"
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// errNotRunning says that a component is dead already.
+var errNotRunning = errors.New("not running")
+
+// process is one component. It is started at most once at a time and never started again on its own: a component that dies stays dead,
+// so that a test sees what it did.
+type process struct {
+	name   string
+	binary string
+	args   []string
+	dir    state.Dir
+	lock   *os.File // the directory's lock, which the child inherits
+
+	ops sync.Mutex // one kill or restart at a time
+
+	mu  sync.Mutex
+	run *run // the current or the last; nil before the first
+}
+
+// run is one life of a process.
+type run struct {
+	pid    int
+	proc   *os.Process
+	cut    *os.File      // the write end of the child's lifeline
+	done   chan struct{} // closed when the process has gone and outcome is set
+	ended  string        // why it ended; valid after done
+	killed bool          // by us; guarded by process.mu
+}
+
+// start starts the component and returns without waiting for it to be ready.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run != nil && p.run.alive() {
+		return fmt.Errorf("start %s: it is running", p.name)
+	}
+	log, err := os.OpenFile(p.dir.Log(p.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log of %s: %w", p.name, err)
+	}
+	defer log.Close()
+	cmd := &exec.Cmd{
+		Path:        p.binary,
+		Args:        append([]string{p.name}, p.args...),
+		Env:         environment(p.dir),
+		Dir:         string(p.dir),
+		Stdout:      log,
+		Stderr:      log,
+		ExtraFiles:  []*os.File{p.lock},
+		SysProcAttr: childAttributes(),
+	}
+	read, write, err := lifeline.Attach(cmd)
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+
+	r := &run{cut: write, done: make(chan struct{})}
+	started := make(chan error)
+	go r.live(cmd, started)
+	if err := <-started; err != nil {
+		write.Close()
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	p.run = r
+	return nil
+}
+
+// live starts the command and stays with it to its end, on one thread: on Linux the kernel kills the child when the thread that started it
+// ends, so that even a child that no longer reads its lifeline goes when the supervisor does.
+func (r *run) live(cmd *exec.Cmd, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	r.proc, r.pid = cmd.Process, cmd.Process.Pid
+	started <- nil
+	err := cmd.Wait()
+	r.ended = "exit status 0"
+	if err != nil {
+		r.ended = err.Error()
+	}
+	r.cut.Close()
+	close(r.done)
+}
+
+func (r *run) alive() bool {
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// current returns the current or the last run, or nil.
+func (p *process) current() *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run
+}
+
+// signal sends sig and waits for the process to end.
+func (p *process) signal(ctx context.Context, sig syscall.Signal) error {
+	r := p.current()
+	if r == nil || !r.alive() {
+		return errNotRunning
+	}
+	p.mu.Lock()
+	r.killed = true
+	p.mu.Unlock()
+	if err := r.proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.name, err)
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s to end after %s: %w", p.name, sig, ctx.Err())
+	}
+}
+
+// describe says in a few words how the process is.
+func (p *process) describe() (condition string, pid int) {
+	r := p.current()
+	switch {
+	case r == nil:
+		return "not started", 0
+	case r.alive():
+		return "running", r.pid
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.killed {
+		return "killed", 0
+	}
+	return "died: " + r.ended, 0
+}
+
+// passed are the variables of the supervisor's environment that components see. Everything else could change what they do: ETCD_* sets
+// etcd's flags, KUBECONFIG and HOME lead to somebody else's cluster.
+var passed = []string{"PATH", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+
+// environment returns the environment of a component, whose home and temporary files are in the cluster's directory.
+func environment(dir state.Dir) []string {
+	env := []string{"HOME=" + dir.Path("tmp"), "TMPDIR=" + dir.Path("tmp")}
+	for _, v := range os.Environ() {
+		if name, _, ok := strings.Cut(v, "="); ok && slices.Contains(passed, name) {
+			env = append(env, v)
+		}
+	}
+	return env
+}

@@ -1,0 +1,351 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/hack/devcluster/control"
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+const (
+	// portAttempts is how often a cluster is started on new ports when something else took one between its choice and its use.
+	portAttempts = 5
+	// dyingWait is how long a locked directory with no supervisor behind it is given for its last processes to end.
+	dyingWait = 10 * time.Second
+	// restartTimeout bounds the wait for a restarted component to be ready.
+	restartTimeout = 2 * time.Minute
+)
+
+// Supervisor owns the processes of one cluster.
+type Supervisor struct {
+	dir    state.Dir
+	binary string
+	report func(line string)
+	log    *log.Logger
+
+	lock    *os.File
+	record  state.Record
+	ports   reservation
+	started time.Time
+
+	stop context.CancelFunc
+
+	mu        sync.Mutex // guards what follows, which start and the control server share
+	processes map[string]*process
+	prober    *prober
+}
+
+// New returns a supervisor for a cluster of binary's components. It reports progress line by line.
+func New(spec state.Spec, binary string, report func(line string)) *Supervisor {
+	return &Supervisor{
+		dir:       state.Dir(spec.Dir),
+		binary:    binary,
+		report:    report,
+		record:    state.Record{Spec: spec, Supervisor: os.Getpid()},
+		started:   time.Now(),
+		processes: map[string]*process{},
+	}
+}
+
+// Run starts the cluster, calls ready once it is usable, keeps it until ctx ends or it is told to stop, and removes it. If it cannot be
+// started, its logs stay for whoever wants to know why.
+func (s *Supervisor) Run(ctx context.Context, ready func()) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
+	if err := s.takeDir(ctx); err != nil {
+		return err
+	}
+	defer s.lock.Close()
+	closeLog, err := s.openLog()
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	closeControl, err := s.serveControl()
+	if err != nil {
+		return err
+	}
+	err = s.start(ctx)
+	if err == nil {
+		s.log.Printf("Cluster is ready after %s", s.elapsed())
+		ready()
+		<-ctx.Done()
+	}
+	failed := err != nil && ctx.Err() == nil
+	s.log.Printf("Stopping: %v", err)
+	closeControl()
+	s.killAll()
+	s.ports.release()
+	if failed {
+		return err
+	}
+	return s.dir.Remove(s.record.OwnsDir)
+}
+
+// takeDir makes the directory this cluster's own: refuses one with a live cluster, and reuses that of a dead one.
+func (s *Supervisor) takeDir(ctx context.Context) error {
+	_, err := os.Stat(string(s.dir))
+	s.record.OwnsDir = errors.Is(err, os.ErrNotExist)
+	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	if err := s.takeLock(ctx); err != nil {
+		return err
+	}
+	if err := s.dir.CheckForeign(); err != nil {
+		os.Remove(s.dir.Path("lock"))
+		s.lock.Close()
+		return err
+	}
+	if old, err := s.dir.Load(); err == nil {
+		s.record.OwnsDir = s.record.OwnsDir || old.OwnsDir
+		s.report("removing what a dead cluster left in " + string(s.dir))
+	}
+	if err := s.dir.Clean(); err != nil {
+		return err
+	}
+	// The record comes first: it marks all that follows as a cluster's.
+	if err := s.dir.Save(&s.record); err != nil {
+		return err
+	}
+	for _, name := range []string{"pki", "etcd", "logs", "bin", "tmp"} {
+		if err := os.Mkdir(s.dir.Path(name), 0o700); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	if err := os.Symlink(s.binary, s.dir.Path("bin", "kubectl")); err != nil {
+		return fmt.Errorf("link kubectl: %w", err)
+	}
+	return nil
+}
+
+// takeLock takes the directory's lock. One whose supervisor was killed is still held for the moment that its components need to notice.
+func (s *Supervisor) takeLock(ctx context.Context) error {
+	deadline := time.Now().Add(dyingWait)
+	for {
+		lock, err := s.dir.TryLock()
+		if err == nil {
+			s.lock = lock
+			return nil
+		}
+		if !errors.Is(err, state.ErrLocked) {
+			return err
+		}
+		inUse := fmt.Errorf("%s is in use by a running cluster: \"devcluster down --dir %s\" first, or choose another --dir", s.dir, s.dir)
+		if record, err := s.dir.Load(); err == nil && record.Control != "" {
+			if _, err := control.NewClient(record).Status(ctx); err == nil {
+				return inUse
+			}
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return inUse
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// openLog sends what the supervisor says, and what it says if it crashes, to its log.
+func (s *Supervisor) openLog() (func(), error) {
+	f, err := os.OpenFile(s.dir.Log("supervisor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log of supervisor: %w", err)
+	}
+	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("set crash output: %w", err)
+	}
+	s.log = log.New(f, "", log.LstdFlags|log.Lmicroseconds)
+	klog.LogToStderr(false)
+	klog.SetOutput(f)
+	return func() {
+		klog.Flush()
+		f.Close()
+	}, nil
+}
+
+// serveControl starts the control server and returns a func that ends it.
+func (s *Supervisor) serveControl() (func(), error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for control: %w", err)
+	}
+	s.record.Control = listener.Addr().String()
+	s.record.Token = rand.Text()
+	if err := s.dir.Save(&s.record); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	server := &http.Server{Handler: control.Handler(s.record.Token, s), ReadHeaderTimeout: 5 * time.Second}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) })
+	return func() {
+		// A request that waits for a component is cut off rather than waited for.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			server.Close()
+		}
+		served.Wait()
+	}, nil
+}
+
+// start brings the components up, on other ports if something outside takes one of them first.
+func (s *Supervisor) start(ctx context.Context) error {
+	var err error
+	for range portAttempts {
+		if err = s.assignPorts(); err != nil {
+			return err
+		}
+		err = s.launch(ctx)
+		if !errors.Is(err, errPortTaken) || s.record.Spec.APIPort != 0 {
+			return err
+		}
+		s.log.Printf("Starting again on other ports: %v", err)
+		s.killAll()
+		s.ports.release()
+		for _, name := range []string{"etcd", "pki"} {
+			if err := errors.Join(os.RemoveAll(s.dir.Path(name)), os.Mkdir(s.dir.Path(name), 0o700)); err != nil {
+				return fmt.Errorf("empty directory: %w", err)
+			}
+		}
+	}
+	return err
+}
+
+func (s *Supervisor) assignPorts() error {
+	s.record.Ports = map[string]int{}
+	if asked := s.record.Spec.APIPort; asked != 0 {
+		if err := s.ports.exactly(asked); err != nil {
+			return fmt.Errorf("port %d, asked for with --api-port, is in use: choose another", asked)
+		}
+		s.record.Ports[state.APIServer] = asked
+	}
+	for _, key := range portKeys(s.record.Spec.Components) {
+		if s.record.Ports[key] != 0 {
+			continue
+		}
+		port, err := s.ports.any()
+		if err != nil {
+			return err
+		}
+		s.record.Ports[key] = port
+	}
+	return s.dir.Save(&s.record)
+}
+
+// launch makes the certificates and starts the components once, in their order, each stage when what it needs is ready.
+func (s *Supervisor) launch(ctx context.Context) error {
+	pki := pki{dir: s.dir.Path("pki"), now: time.Now()}
+	if err := pki.generate(serviceIP, "https://"+loopback(s.record.Ports[state.APIServer])); err != nil {
+		return err
+	}
+	prober, err := newProber(s.dir, s.record.Ports)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.prober = prober
+	for _, name := range s.record.Spec.Components {
+		args := append(arguments(name, s.dir, s.record.Ports), s.record.Spec.ExtraArgs[name]...)
+		s.processes[name] = &process{name: name, binary: s.binary, args: args, dir: s.dir, lock: s.lock}
+	}
+	s.mu.Unlock()
+	if err := s.startStage(ctx, state.Etcd); err != nil {
+		return err
+	}
+	if err := s.startStage(ctx, state.APIServer); err != nil {
+		return err
+	}
+	if !s.record.Spec.Has(state.APIServer) {
+		return s.markReady()
+	}
+	boot, err := newBootstrap(s.dir, s.record.Spec)
+	if err != nil {
+		return err
+	}
+	if err := boot.create(ctx); err != nil {
+		return err
+	}
+	if err := s.startStage(ctx, state.ControllerManager, state.Scheduler, state.Kwok); err != nil {
+		return err
+	}
+	if err := boot.waitUsable(ctx); err != nil {
+		return err
+	}
+	return s.markReady()
+}
+
+func (s *Supervisor) markReady() error {
+	s.record.Ready = true
+	return s.dir.Save(&s.record)
+}
+
+// startStage starts those of the components that the cluster has, and waits until all are ready.
+func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
+	names = slices.DeleteFunc(names, func(name string) bool { return !s.record.Spec.Has(name) })
+	for _, name := range names {
+		s.log.Printf("Starting %s %s", name, strings.Join(s.processes[name].args, " "))
+		if err := s.processes[name].start(); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		err := s.prober.waitReady(ctx, s.processes[name])
+		if errors.Is(err, errDied) && !free(s.record.Ports[name]) {
+			return fmt.Errorf("start %s on port %d: %w: %w", name, s.record.Ports[name], errPortTaken, err)
+		}
+		if err != nil {
+			return err
+		}
+		s.report(fmt.Sprintf("%-24s ready after %s", name, s.elapsed()))
+	}
+	return nil
+}
+
+// killAll kills every component and waits until they are gone. Nothing is asked to end politely: all they would save is removed.
+func (s *Supervisor) killAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if r := p.current(); r != nil && r.alive() {
+			_ = r.proc.Signal(syscall.SIGKILL)
+		}
+	}
+	for _, p := range s.processes {
+		if r := p.current(); r != nil {
+			<-r.done
+		}
+	}
+}
+
+func (s *Supervisor) elapsed() string {
+	return fmt.Sprintf("%.1fs", time.Since(s.started).Seconds())
+}
+
+// BinaryPath returns the path of the running binary, which is also that of every component.
+func BinaryPath() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own binary: %w", err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", fmt.Errorf("find own binary: %w", err)
+	}
+	return path, nil
+}

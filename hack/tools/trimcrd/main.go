@@ -1,0 +1,101 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Command trimcrd drops, below one field of a CRD that controller-gen made, the
+// descriptions and the rules about updates:
+//
+//	trimcrd FILE spec.jobTemplate
+//
+// A Job template brings some 600 KB of descriptions of the built-in types along.
+// With them a CRD is too large for the annotation of a plain kubectl apply, and
+// the API server would publish them once more; kubectl explain job has them.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: trimcrd FILE FIELD.PATH")
+		os.Exit(2)
+	}
+	if err := trim(os.Args[1], strings.Split(os.Args[2], ".")); err != nil {
+		fmt.Fprintln(os.Stderr, "trimcrd:", err)
+		os.Exit(1)
+	}
+}
+
+func trim(file string, path []string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var crd map[string]any
+	if err := yaml.Unmarshal(data, &crd); err != nil {
+		return fmt.Errorf("parse %s: %w", file, err)
+	}
+	versions, _ := crd["spec"].(map[string]any)["versions"].([]any)
+	for _, v := range versions {
+		schema := v.(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+		for _, name := range path {
+			child, ok := schema["properties"].(map[string]any)[name].(map[string]any)
+			if !ok {
+				return fmt.Errorf("%s has no field %s", file, strings.Join(path, "."))
+			}
+			schema = child
+		}
+		for key, value := range schema {
+			if key != "description" {
+				trimSchema(value)
+			}
+		}
+	}
+	out, err := yaml.Marshal(crd)
+	if err != nil {
+		return fmt.Errorf("render %s: %w", file, err)
+	}
+	return os.WriteFile(file, append([]byte("---\n"), bytes.TrimPrefix(out, []byte("---\n"))...), 0o644)
+}
+
+// trimSchema removes the descriptions of every schema below node, and the
+// rules that compare with the old value: they make parts of a Job immutable, and
+// a template is not a Job. A field that is itself called description is a
+// schema, not a text, and stays.
+func trimSchema(node any) {
+	switch n := node.(type) {
+	case map[string]any:
+		if _, text := n["description"].(string); text {
+			delete(n, "description")
+		}
+		if rules, ok := n[validations].([]any); ok {
+			rules = slices.DeleteFunc(rules, comparesWithOld)
+			if n[validations] = rules; len(rules) == 0 {
+				delete(n, validations)
+			}
+		}
+		for _, child := range n {
+			trimSchema(child)
+		}
+	case []any:
+		for _, child := range n {
+			trimSchema(child)
+		}
+	}
+}
+
+const validations = "x-kubernetes-validations"
+
+func comparesWithOld(rule any) bool {
+	r, _ := rule.(map[string]any)
+	text, _ := r["rule"].(string)
+	return strings.Contains(text, "oldSelf")
+}

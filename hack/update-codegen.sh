@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Makes pkg/generated and the zz_generated files with k8s.io/code-generator, and
+# artifacts/crd from the markers in the code with controller-gen. Both
+# are pinned in hack/tools/go.mod.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+ROOT=$PWD
+MODULE=github.com/glassback/glassback
+# A bin of its own: the generators of another checkout must not be picked up.
+export GOBIN="$ROOT/bin/tools"
+mkdir -p "$GOBIN"
+
+CODEGEN=$(cd hack/tools && go list -m -f '{{.Dir}}' k8s.io/code-generator)
+if [ -z "$CODEGEN" ]; then
+	(cd hack/tools && go mod download k8s.io/code-generator)
+	CODEGEN=$(cd hack/tools && go list -m -f '{{.Dir}}' k8s.io/code-generator)
+fi
+# shellcheck source=/dev/null
+source "$CODEGEN/kube_codegen.sh"
+
+kube::codegen::gen_helpers --boilerplate hack/boilerplate.go.txt pkg/apis
+kube::codegen::gen_client \
+	--with-watch --with-applyconfig \
+	--output-dir pkg/generated --output-pkg "$MODULE/pkg/generated" \
+	--boilerplate hack/boilerplate.go.txt \
+	pkg/apis
+
+(cd hack/tools && go build -o "$GOBIN/" sigs.k8s.io/controller-tools/cmd/controller-gen ./trimcrd)
+# generateEmbeddedObjectMeta: without it the API server prunes the labels and
+# annotations of the Job template.
+"$GOBIN/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir=artifacts/crd
+"$GOBIN/trimcrd" artifacts/crd/batch.wzj.kubebuilder.io_mycronjobs.yaml spec.jobTemplate

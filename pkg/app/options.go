@@ -1,0 +1,139 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+)
+
+// options are what the command line says.
+type options struct {
+	kubeconfig  string
+	master      string
+	namespaces  []string
+	controllers []string
+	workers     int
+	installCRDs bool
+	version     bool
+	logging     *logsapi.LoggingConfiguration
+}
+
+const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
+
+Usage:
+  glassback [flags]
+
+With neither --kubeconfig nor --master it uses the service account of the Pod
+that it runs in. To try it on a cluster of yours:
+
+  glassback --install-crds --kubeconfig ~/.kube/config
+
+Flags:
+`
+
+// parseOptions reads the command line. It returns pflag.ErrHelp once it has
+// printed the usage that was asked for.
+func parseOptions(args []string, stdout io.Writer) (*options, error) {
+	o := &options{logging: logsapi.NewLoggingConfiguration()}
+	flags := pflag.NewFlagSet("glassback", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
+	flags.StringVar(&o.master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "namespace to work in; may be repeated (default: all)")
+	flags.StringSliceVar(&o.controllers, "controllers", []string{"*"},
+		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(controllerNames(), ", "))
+	flags.IntVar(&o.workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
+	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
+	logsapi.AddFlags(o.logging, flags)
+	hideAllBut(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
+		"log-json-split-stream", "log-json-info-buffer-size")
+	flags.Usage = func() {}
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			fmt.Fprint(stdout, usage, flags.FlagUsages())
+		}
+		return nil, err
+	}
+	if rest := flags.Args(); len(rest) > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: there are only flags, see --help", rest[0])
+	}
+	return o, o.validate()
+}
+
+// hideAllBut keeps flags for experts out of the usage.
+func hideAllBut(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		if flag := flags.Lookup(name); flag != nil {
+			flag.Hidden = true
+		}
+	}
+}
+
+func (o *options) validate() error {
+	if o.workers < 1 || o.workers > 1000 {
+		return fmt.Errorf("--workers must be from 1 to 1000, not %d", o.workers)
+	}
+	for _, ns := range o.namespaces {
+		if problems := content.IsDNS1123Label(ns); len(problems) > 0 {
+			return fmt.Errorf("--namespace %q is not the name of a namespace: %s", ns, problems[0])
+		}
+	}
+	slices.Sort(o.namespaces)
+	o.namespaces = slices.Compact(o.namespaces)
+	if len(o.namespaces) == 0 {
+		o.namespaces = []string{metav1.NamespaceAll}
+	}
+	enabled, err := enabledControllers(o.controllers)
+	if err != nil {
+		return err
+	}
+	o.controllers = enabled
+	if o.logging.Format != "text" && o.logging.Format != "json" {
+		return fmt.Errorf("--logging-format must be text or json, not %q", o.logging.Format)
+	}
+	return nil
+}
+
+// enabledControllers returns the names of the controllers that the values of
+// --controllers select. A name given alone excludes all others.
+func enabledControllers(values []string) ([]string, error) {
+	on := map[string]bool{}
+	all := slices.Contains(values, "*")
+	for _, name := range controllerNames() {
+		on[name] = all
+	}
+	for _, value := range values {
+		name, off := strings.CutPrefix(value, "-")
+		if value == "*" {
+			continue
+		}
+		if _, known := on[name]; !known {
+			return nil, fmt.Errorf("--controllers: there is no %q; there are %s", name, strings.Join(controllerNames(), ", "))
+		}
+		on[name] = !off
+	}
+	var enabled []string
+	for _, name := range controllerNames() {
+		if on[name] {
+			enabled = append(enabled, name)
+		}
+	}
+	if len(enabled) == 0 {
+		return nil, fmt.Errorf("--controllers=%s leaves no controller to run; use * for all", strings.Join(values, ","))
+	}
+	return enabled, nil
+}

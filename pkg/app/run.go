@@ -1,0 +1,212 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+
+	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// drainPatience is how long syncs that are under way may take when the operator
+// stops.
+const drainPatience = 20 * time.Second
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it could not start
+	exitUsage  = 2 // the command line is wrong
+)
+
+// Run runs the operator until ctx ends, and returns the process's exit code. A
+// refusal is one line on stderr.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, stdout)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return exitOK
+	case err != nil:
+		refuse(stderr, err)
+		return exitUsage
+	case o.version:
+		fmt.Fprintln(stdout, versionLine())
+		return exitOK
+	}
+	if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
+		refuse(stderr, err)
+		return exitUsage
+	}
+	defer logs.FlushLogs()
+	if err := run(ctx, o); err != nil && ctx.Err() == nil {
+		logs.FlushLogs()
+		refuse(stderr, err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// refuse prints err in one line.
+func refuse(stderr io.Writer, err error) {
+	fmt.Fprintln(stderr, "glassback:", strings.Join(strings.Fields(err.Error()), " "))
+}
+
+func run(ctx context.Context, o *options) error {
+	logger := klog.FromContext(ctx)
+	logger.Info("Starting", "version", version, "commit", commit, "controllers", o.controllers)
+	config, err := restConfig(o)
+	if err != nil {
+		return err
+	}
+	c, err := newClients(config)
+	if err != nil {
+		return err
+	}
+	if err := waitForServer(ctx, c.kube, config.Host); err != nil {
+		return err
+	}
+	if err := ensureCRDs(ctx, c.apiextensions, o.installCRDs); err != nil {
+		return err
+	}
+	if err := checkPermissions(ctx, c.kube, o.namespaces, needs(o.controllers)); err != nil {
+		return err
+	}
+	recorder, stopEvents, err := newEventRecorder(c)
+	if err != nil {
+		return err
+	}
+	defer stopEvents()
+	stages, stopStages := logStages(logger)
+	defer stopStages()
+
+	ctx, stop := context.WithCancel(ctx)
+	drain, endDrain := drainContext(ctx)
+	defer endDrain()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop() // One namespace that cannot be set up ends the others.
+	for _, ns := range o.namespaces {
+		e := environment{clients: c, informers: newFactories(c, ns, stages), recorder: recorder, trace: stages}
+		controllers, err := newControllers(e, o.controllers)
+		if err != nil {
+			return err
+		}
+		running.Go(func() { runNamespace(ctx, drain, e, controllers, o.workers) })
+	}
+	<-ctx.Done()
+	logger.Info("Stopping", "drainPatience", drainPatience)
+	return nil
+}
+
+// needs returns what the named controllers need to be allowed.
+func needs(controllers []string) []permission {
+	var needed []permission
+	for _, name := range controllers {
+		needed = append(needed, registry[name].needs...)
+	}
+	return needed
+}
+
+func newControllers(e environment, names []string) ([]controller, error) {
+	var made []controller
+	for _, name := range names {
+		c, err := registry[name].make(e)
+		if err != nil {
+			return nil, fmt.Errorf("set up controller %s: %w", name, err)
+		}
+		made = append(made, c)
+	}
+	return made, nil
+}
+
+// runNamespace runs informers and, once their caches are synced, controllers,
+// until ctx ends. It returns when all of them have ended: the controllers first,
+// since their last syncs still read the caches.
+func runNamespace(ctx, drain context.Context, e environment, controllers []controller, workers int) {
+	logger := klog.FromContext(ctx)
+	if e.informers.namespace != "" {
+		logger = logger.WithValues("namespace", e.informers.namespace)
+		ctx = klog.NewContext(ctx, logger)
+	}
+	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
+	e.informers.kube.StartWithContext(caches)
+	e.informers.glassback.StartWithContext(caches)
+	defer func() {
+		stopCaches()
+		e.informers.kube.Shutdown()
+		e.informers.glassback.Shutdown()
+	}()
+	start := time.Now()
+	if e.informers.kube.WaitForCacheSyncWithContext(ctx).Err != nil || e.informers.glassback.WaitForCacheSyncWithContext(ctx).Err != nil {
+		return // ctx has ended
+	}
+	logger.Info("Caches are synced", "duration", time.Since(start))
+	var running sync.WaitGroup
+	for _, c := range controllers {
+		running.Go(func() { c.Run(ctx, drain, workers) })
+	}
+	running.Wait()
+}
+
+// drainContext returns a context that lasts drainPatience longer than ctx.
+func drainContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(drainPatience, cancel)
+		context.AfterFunc(drain, func() { timer.Stop() })
+	})
+	return drain, func() { stop(); cancel() }
+}
+
+// newEventRecorder returns a recorder whose events the API server gets, in the
+// background.
+func newEventRecorder(c *clients) (record.EventRecorder, func(), error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), glassbackscheme.AddToScheme(scheme)); err != nil {
+		return nil, nil, fmt.Errorf("set up the scheme of events: %w", err)
+	}
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kube.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
+}
+
+// logStages logs every stage at -v=6. With a lower verbosity nobody watches, and
+// the recorder is nil: stages report for nothing.
+func logStages(logger klog.Logger) (*trace.Recorder, func()) {
+	if !logger.V(6).Enabled() {
+		return nil, func() {}
+	}
+	stages := trace.NewRecorder(1024)
+	subscription := stages.Subscribe(4096)
+	var logging sync.WaitGroup
+	logging.Go(func() {
+		for e := range subscription.Events() {
+			logger.V(6).Info("Stage", "stage", e.Stage, "seq", e.Seq, "source", e.Source, "verb", e.Verb,
+				"object", klog.KRef(e.Namespace, e.Name), "resourceVersion", e.ResourceVersion)
+		}
+	})
+	return stages, func() {
+		subscription.Close()
+		logging.Wait()
+	}
+}

@@ -1,0 +1,93 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Self is the key of the object itself: for the resource that a controller is
+// there for.
+func Self(obj metav1.Object) (cache.ObjectName, bool) {
+	return cache.MetaObjectToName(obj), true
+}
+
+// ControllerOf returns a function that gives the key of the object's controller,
+// if that is of the given kind: for the children that a controller owns. group
+// is the controller's API group, without the version.
+func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, bool) {
+	return func(obj metav1.Object) (cache.ObjectName, bool) {
+		owner := metav1.GetControllerOfNoCopy(obj)
+		if owner == nil || owner.Kind != kind || groupOf(owner.APIVersion) != group {
+			return cache.ObjectName{}, false
+		}
+		return cache.NewObjectName(obj.GetNamespace(), owner.Name), true
+	}
+}
+
+func groupOf(apiVersion string) string {
+	for i := range apiVersion {
+		if apiVersion[i] == '/' {
+			return apiVersion[:i]
+		}
+	}
+	return ""
+}
+
+// Handler returns an event handler that adds, for every change of an object of
+// the given kind, the key that keyOf finds for it. When an update moves an
+// object from one key to another, both are added.
+func (l *Loop) Handler(kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) cache.ResourceEventHandler {
+	add := func(verb string, old, obj metav1.Object) {
+		key, ok := keyOf(obj)
+		if !ok {
+			return
+		}
+		cause := trace.Cause{
+			Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
+			Verb: verb, ResourceVersion: obj.GetResourceVersion(),
+		}
+		if old != nil {
+			cause.Fields = changedFields(old, obj)
+		}
+		l.Add(key, cause)
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(o any, _ bool) {
+			if obj, ok := o.(metav1.Object); ok {
+				add(string(cache.Added), nil, obj)
+			}
+		},
+		UpdateFunc: func(o, n any) {
+			old, ok1 := o.(metav1.Object)
+			obj, ok2 := n.(metav1.Object)
+			if !ok1 || !ok2 {
+				return
+			}
+			if old.GetResourceVersion() == obj.GetResourceVersion() {
+				add(string(cache.Sync), nil, obj)
+				return
+			}
+			before, had := keyOf(old)
+			if after, has := keyOf(obj); had && (!has || after != before) {
+				add(string(cache.Updated), nil, old)
+			}
+			add(string(cache.Updated), old, obj)
+		},
+		DeleteFunc: func(o any) {
+			// After a missed delete the informer knows only the last state that it saw.
+			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
+			}
+			if obj, ok := o.(metav1.Object); ok {
+				add(string(cache.Deleted), nil, obj)
+			}
+		},
+	}
+}

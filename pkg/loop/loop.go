@@ -1,0 +1,164 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// SyncFunc brings the object named key to its desired state, as far as one pass
+// can. What it returns decides when the key comes back without an event:
+//
+//   - err: after a backoff, but no later than after, if that is positive;
+//   - after > 0, no err: once that much time has passed;
+//   - neither: not at all.
+type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
+
+// Config is what a Loop is made of.
+type Config struct {
+	// Name is the controller's, for logs and traces.
+	Name string
+	// Queue holds the keys that are to be synced. The Loop shuts it down.
+	Queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// Sync is called with each key that the queue hands out.
+	Sync SyncFunc
+	// Trace is told of every stage; nil for nobody.
+	Trace *trace.Recorder
+}
+
+// Loop runs a controller's Sync for the keys of its queue.
+type Loop struct {
+	Config
+	causes causes
+	panics atomic.Int64
+}
+
+// New returns a Loop. It starts nothing: keys may be added before Run.
+func New(config Config) *Loop {
+	return &Loop{Config: config, causes: causes{byKey: map[cache.ObjectName]*pending{}}}
+}
+
+// Add puts key into the queue, because of cause. The cause is recorded before
+// the key: a worker that is handed the key finds it.
+func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
+	if cause.Time.IsZero() {
+		cause.Time = time.Now()
+	}
+	l.causes.add(key, cause)
+	l.Trace.Report(trace.Event{
+		Time: cause.Time, Stage: trace.Enqueue, Source: l.Name, Verb: cause.Verb,
+		Namespace: key.Namespace, Name: key.Name, ResourceVersion: cause.ResourceVersion,
+	})
+	l.Queue.Add(key)
+}
+
+// Panics returns how many syncs have panicked.
+func (l *Loop) Panics() int64 { return l.panics.Load() }
+
+// Run syncs keys with the given number of workers until ctx is done, and returns
+// when the last sync has. Keys that wait in the queue then are left: the next
+// start finds their objects again. Syncs under way go on with drain, a context
+// that outlives ctx; cancel it to cut them short.
+func (l *Loop) Run(ctx, drain context.Context, workers int) {
+	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
+	drain = klog.NewContext(drain, logger)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for l.next(ctx, drain) {
+			}
+		})
+	}
+	logger.Info("Started controller", "workers", workers)
+	<-ctx.Done()
+	l.Queue.ShutDown()
+	running.Wait()
+	logger.Info("Stopped controller")
+}
+
+// next syncs one key. It returns false once the queue is shut down and empty.
+func (l *Loop) next(ctx, drain context.Context) bool {
+	key, shutdown := l.Queue.Get()
+	if shutdown {
+		return false
+	}
+	defer l.Queue.Done(key)
+	if ctx.Err() != nil {
+		return true
+	}
+	why := l.causes.take(key)
+	if len(why.causes) == 0 {
+		// No event asked for the key, so an earlier sync did.
+		verb := trace.VerbAfter
+		if l.Queue.NumRequeues(key) > 0 {
+			verb = trace.VerbRetry
+		}
+		why.causes = []trace.Cause{{Time: time.Now(), Verb: verb}}
+	}
+	start := time.Now()
+	l.Trace.Report(trace.Event{
+		Time: start, Stage: trace.Sync, Source: l.Name, Namespace: key.Namespace, Name: key.Name, Causes: why.causes,
+	})
+	logger := klog.FromContext(drain).WithValues("object", key)
+	syncCtx := context.WithValue(klog.NewContext(drain, logger), contextKey{}, why.causes)
+	after, err := l.syncOnce(syncCtx, key)
+	l.finish(logger, key, why, time.Since(start), after, err)
+	return true
+}
+
+// syncOnce calls Sync, and makes an error of a panic.
+func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.panics.Add(1)
+			err = fmt.Errorf("panic in sync: %v", r)
+			klog.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return l.Sync(ctx, key)
+}
+
+// finish puts the key back as the outcome says, and tells of it.
+func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, took, after time.Duration, err error) {
+	event := trace.Event{
+		Stage: trace.Done, Source: l.Name, Namespace: key.Namespace, Name: key.Name,
+		Causes: why.causes, Duration: took, After: after,
+	}
+	switch {
+	case err == nil:
+		l.Queue.Forget(key)
+		if after > 0 {
+			l.Queue.AddAfter(key, after)
+		}
+	default:
+		event.Err = err.Error()
+		l.Queue.AddRateLimited(key)
+		if after > 0 {
+			l.Queue.AddAfter(key, after) // The queue keeps the earlier of the two.
+		}
+	}
+	l.Trace.Report(event)
+	if apierrors.IsConflict(err) {
+		// Somebody else wrote first. The watch brings their version; nothing is wrong.
+		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", err)
+	} else if err != nil {
+		logger.Error(err, "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
+	} else {
+		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
+	}
+}

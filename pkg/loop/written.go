@@ -1,0 +1,86 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// maxStale is how long a sync waits for its cache to show what an earlier one
+// wrote. It only ends when resourceVersions have gone back: when etcd was
+// restored from a backup.
+const maxStale = 5 * time.Second
+
+// Written remembers, for each key, what its syncs have written, so that the next
+// sync does not decide by a cache that is older than its own writes.
+type Written struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	byKey map[cache.ObjectName][]write
+}
+
+type write struct {
+	at    time.Time
+	shown func() bool // whether the cache shows it
+}
+
+// NewWritten returns a Written that remembers nothing.
+func NewWritten(clock clock.PassiveClock) *Written {
+	return &Written{clock: clock, byKey: map[cache.ObjectName][]write{}}
+}
+
+// Record notes that a sync of key wrote an object that store caches, and that the
+// API server gave it this resourceVersion.
+func (w *Written) Record(key cache.ObjectName, store cache.Store, resourceVersion string) {
+	w.add(key, func() bool {
+		// Versions that cannot be compared come from no API server, but from a test.
+		order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), resourceVersion)
+		return err != nil || order >= 0
+	})
+}
+
+// RecordDelete notes that a sync of key deleted obj, which store caches.
+func (w *Written) RecordDelete(key cache.ObjectName, store cache.Store, obj metav1.Object) {
+	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
+	w.add(key, func() bool {
+		cached, exists, err := store.GetByKey(name)
+		if err != nil || !exists {
+			return true
+		}
+		now, ok := cached.(metav1.Object)
+		return !ok || now.GetUID() != uid || now.GetDeletionTimestamp() != nil
+	})
+}
+
+func (w *Written) add(key cache.ObjectName, shown func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byKey[key] = append(w.byKey[key], write{w.clock.Now(), shown})
+}
+
+// Wait returns 0 once the caches show all that was recorded for key. Until then
+// it returns how long to wait at most: the watch event of the write puts the key
+// into the queue before that.
+func (w *Written) Wait(key cache.ObjectName) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	writes := w.byKey[key]
+	for i, wrote := range writes {
+		if left := maxStale - w.clock.Since(wrote.at); left > 0 && !wrote.shown() {
+			w.byKey[key] = writes[i:]
+			return left
+		}
+	}
+	delete(w.byKey, key)
+	return 0
+}

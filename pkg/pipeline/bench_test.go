@@ -1,0 +1,267 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/glassback/glassback/pkg/trace"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// The candidates: the stock informer, and ours with either queue, not traced and
+// traced.
+var candidates = []struct {
+	name string
+	make func(lw cache.ListerWatcher) cache.SharedIndexInformer
+}{
+	{"stock", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, benchIndexers())
+	}},
+	{"delta", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: DeltaFIFO, Indexers: benchIndexers()})
+	}},
+	{"real", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: RealFIFO, Indexers: benchIndexers()})
+	}},
+	{"delta-traced", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: DeltaFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096)})
+	}},
+	{"real-traced", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
+		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: RealFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096)})
+	}},
+}
+
+func benchIndexers() cache.Indexers {
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+}
+
+// benchSource is a LIST of pods and one WATCH that the benchmark writes to. There
+// is nothing to decode: what remains is the informer.
+type benchSource struct {
+	pods   []corev1.Pod
+	stream bool // the WATCH begins with the pods
+	events chan watch.Event
+}
+
+func newBenchSource(pods int, stream bool) *benchSource {
+	s := &benchSource{pods: make([]corev1.Pod, pods), stream: stream, events: make(chan watch.Event, 256)}
+	for n := range s.pods {
+		s.pods[n].Namespace, s.pods[n].Name = fmt.Sprintf("namespace-%d", n%50), fmt.Sprintf("some-deployment-7d4b9c6f5-%05d", n)
+		s.pods[n].ResourceVersion = strconv.Itoa(n + 1)
+	}
+	return s
+}
+
+func (s *benchSource) IsWatchListSemanticsUnSupported() bool { return !s.stream }
+
+func (s *benchSource) List(metav1.ListOptions) (apiruntime.Object, error) {
+	list := &corev1.PodList{Items: s.pods}
+	list.ResourceVersion = strconv.Itoa(len(s.pods))
+	return list, nil
+}
+
+func (s *benchSource) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents != nil && *options.SendInitialEvents {
+		go func() {
+			for n := range s.pods {
+				s.events <- watch.Event{Type: watch.Added, Object: &s.pods[n]}
+			}
+			end := &corev1.Pod{}
+			end.ResourceVersion = strconv.Itoa(len(s.pods))
+			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			s.events <- watch.Event{Type: watch.Bookmark, Object: end}
+		}()
+	}
+	return benchWatch{s.events}, nil
+}
+
+type benchWatch struct{ events chan watch.Event }
+
+func (w benchWatch) Stop()                          {}
+func (w benchWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// benchRun starts an informer with so many handlers, each of which calls told,
+// and returns when all have synced.
+func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, told func()) (stop func()) {
+	b.Helper()
+	checks := []cache.DoneChecker{informer.HasSyncedChecker()}
+	for range handlers {
+		handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { told() },
+			UpdateFunc: func(_, _ any) { told() },
+			DeleteFunc: func(any) { told() },
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		checks = append(checks, handle.HasSyncedChecker())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitFor(ctx, "", checks...) {
+		b.Fatal("not synced")
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// BenchmarkUpdate is the steady state: 1000 objects, one update after the other,
+// as fast as they are taken off the watch, and every one told to every handler.
+func BenchmarkUpdate(b *testing.B) {
+	for _, handlers := range []int{1, 4} {
+		for _, candidate := range candidates {
+			b.Run(fmt.Sprintf("handlers=%d/%s", handlers, candidate.name), func(b *testing.B) {
+				source := newBenchSource(1000, false)
+				var told, expected atomic.Int64
+				expected.Store(-1)
+				done := make(chan struct{}, 1)
+				stop := benchRun(b, candidate.make(source), handlers, func() {
+					if told.Add(1) == expected.Load() {
+						done <- struct{}{}
+					}
+				})
+				defer stop()
+				events := updates(source, 4096)
+				told.Store(0)
+				expected.Store(int64(b.N * handlers))
+				b.ReportAllocs()
+				b.ResetTimer()
+				for n := range b.N {
+					source.events <- events[n%len(events)]
+				}
+				<-done
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}
+
+// BenchmarkLatency is one update at a time: from the watch to the handler, with
+// nothing else under way.
+func BenchmarkLatency(b *testing.B) {
+	for _, candidate := range candidates {
+		b.Run(candidate.name, func(b *testing.B) {
+			source := newBenchSource(1000, false)
+			told := make(chan struct{}, 2000)
+			stop := benchRun(b, candidate.make(source), 1, func() { told <- struct{}{} })
+			defer stop()
+			for range 1000 {
+				<-told
+			}
+			events := updates(source, 4096)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := range b.N {
+				source.events <- events[n%len(events)]
+				<-told
+			}
+		})
+	}
+}
+
+// updates are made beforehand, so that making them is not measured.
+func updates(source *benchSource, count int) []watch.Event {
+	events := make([]watch.Event, count)
+	for n := range events {
+		pod := source.pods[n%len(source.pods)].DeepCopy()
+		pod.ResourceVersion = strconv.Itoa(len(source.pods) + n + 1)
+		events[n] = watch.Event{Type: watch.Modified, Object: pod}
+	}
+	return events
+}
+
+// BenchmarkSync50k is the start: 50,000 objects until the handler has them all,
+// from a LIST and from a streamed WATCH; and what is held per object afterwards,
+// beside the objects.
+func BenchmarkSync50k(b *testing.B) {
+	const objects = 50_000
+	for _, stream := range []bool{false, true} {
+		for _, candidate := range candidates {
+			b.Run(fmt.Sprintf("stream=%t/%s", stream, candidate.name), func(b *testing.B) {
+				source := newBenchSource(objects, stream)
+				b.ReportAllocs()
+				var held float64
+				for range b.N {
+					b.StopTimer()
+					before := heapInUse()
+					informer := candidate.make(source)
+					b.StartTimer()
+					stop := benchRun(b, informer, 1, func() {})
+					b.StopTimer()
+					held += float64(heapInUse()-before) / objects
+					stop()
+					runtime.KeepAlive(informer)
+					b.StartTimer()
+				}
+				b.ReportMetric(held/float64(b.N), "heldB/object")
+			})
+		}
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// BenchmarkReaders is updates while others list the index.
+func BenchmarkReaders(b *testing.B) {
+	for _, candidate := range candidates {
+		b.Run(candidate.name, func(b *testing.B) {
+			source := newBenchSource(10_000, false)
+			var told, expected atomic.Int64
+			expected.Store(-1)
+			done := make(chan struct{}, 1)
+			informer := candidate.make(source)
+			stop := benchRun(b, informer, 1, func() {
+				if told.Add(1) == expected.Load() {
+					done <- struct{}{}
+				}
+			})
+			defer stop()
+			ctx, cancel := context.WithCancel(context.Background())
+			var readers sync.WaitGroup
+			for range 2 {
+				readers.Go(func() {
+					for ctx.Err() == nil {
+						_, _ = informer.GetIndexer().ByIndex(cache.NamespaceIndex, "namespace-7")
+						time.Sleep(50 * time.Microsecond)
+					}
+				})
+			}
+			events := updates(source, 4096)
+			told.Store(0)
+			expected.Store(int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := range b.N {
+				source.events <- events[n%len(events)]
+			}
+			<-done
+			b.StopTimer()
+			cancel()
+			readers.Wait()
+		})
+	}
+}

@@ -1,0 +1,434 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// These tests run the stock informer and ours, with either queue, beside each
+// other on one fake API server, and compare.
+//
+// A seed determines everything that the server does. GLASSBACK_SEED=n runs only
+// that one; GLASSBACK_SEEDS=n runs n of them instead of a few.
+
+func seeds(t *testing.T, usual int) []uint64 {
+	if one, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEED"), 10, 64); err == nil {
+		return []uint64{one}
+	}
+	if n, err := strconv.Atoi(os.Getenv("GLASSBACK_SEEDS")); err == nil {
+		usual = n
+	}
+	if testing.Short() {
+		usual = min(usual, 10)
+	}
+	all := make([]uint64, usual)
+	for n := range all {
+		all[n] = uint64(n + 1)
+	}
+	return all
+}
+
+// subject is one informer of a comparison.
+type subject struct {
+	name       string
+	informer   cache.SharedIndexInformer
+	journals   []*journal
+	handles    []cache.ResourceEventHandlerRegistration
+	transforms atomic.Int64
+	stop       func()
+}
+
+// byColor is an indexer that follows the contents.
+func byColor(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Data["color"]}, nil }
+
+func newSubjects(api *fakeAPI, streaming bool, resync time.Duration) []*subject {
+	stock := &subject{name: "stock"}
+	stock.informer = cache.NewSharedIndexInformer(api.newClient(streaming), &corev1.ConfigMap{}, resync, cache.Indexers{"color": byColor})
+	subjects := []*subject{stock}
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		subjects = append(subjects, &subject{name: queue.String(), informer: New(Config{
+			ListerWatcher: api.newClient(streaming),
+			Object:        &corev1.ConfigMap{},
+			Resource:      "configmaps",
+			Queue:         queue,
+			Indexers:      cache.Indexers{"color": byColor},
+			ResyncPeriod:  resync,
+		})})
+	}
+	for _, s := range subjects {
+		must(s.informer.SetTransform(func(obj any) (any, error) {
+			s.transforms.Add(1)
+			return obj, nil
+		}))
+	}
+	return subjects
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (s *subject) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.informer.RunWithContext(ctx) })
+	s.stop = func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (s *subject) addHandler(period time.Duration) {
+	j := &journal{}
+	handle, err := s.informer.AddEventHandlerWithResyncPeriod(j, period)
+	must(err)
+	s.journals = append(s.journals, j)
+	s.handles = append(s.handles, handle)
+}
+
+// TestStepwiseLikeStock lets everything come to rest after each step. Then all
+// informers have been given the same, and there is no room for differences: per
+// object, every handler has been called alike, to the last argument; and the
+// index holds the same.
+func TestStepwiseLikeStock(t *testing.T) {
+	for _, seed := range seeds(t, 150) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { stepwise(t, seed) })
+		})
+	}
+}
+
+func stepwise(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	api := newFakeAPI()
+	// When a connection is lost, each informer comes back at another time, and its
+	// resync timer starts again then. So a run has either one or the other.
+	var resync time.Duration
+	if random.IntN(3) == 0 {
+		resync = time.Duration(10+random.IntN(20)) * time.Second
+	}
+	subjects := newSubjects(api, random.IntN(2) == 0, resync)
+	for range random.IntN(8) {
+		api.put(randomKey(random))
+	}
+	if resync == 0 && random.IntN(4) == 0 {
+		api.fail([]error{transient(random.IntN(4))}, []error{transient(random.IntN(4))})
+	}
+	for range 1 + random.IntN(2) {
+		period := time.Duration(random.IntN(3)) * 15 * time.Second
+		for _, s := range subjects {
+			s.addHandler(period)
+		}
+	}
+	for _, s := range subjects {
+		s.start()
+		defer s.stop()
+	}
+	time.Sleep(5 * time.Minute)
+	settle(t, api, subjects, "start")
+
+	for n := range 40 {
+		var step string
+		switch {
+		case random.IntN(8) == 0:
+			step = handlerStep(random, subjects)
+		case resync != 0 && random.IntN(4) == 0:
+			step = "time passes"
+			time.Sleep(time.Duration(random.IntN(60)) * time.Second)
+		case resync == 0 && random.IntN(3) == 0:
+			step = disruption(random, api)
+			// The longest series of backoffs is over by then, and every watch is
+			// old enough not to count as very short when it ends.
+			time.Sleep(5 * time.Minute)
+		default:
+			step = change(random, api)
+		}
+		settle(t, api, subjects, fmt.Sprintf("step %d: %s", n, step))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// randomKey picks from few, so that objects come and go again.
+func randomKey(random *rand.Rand) string {
+	return []string{"a/1", "a/2", "a/3", "b/1", "b/2", "c"}[random.IntN(6)]
+}
+
+func change(random *rand.Rand, api *fakeAPI) string {
+	key := randomKey(random)
+	switch random.IntN(6) {
+	case 0, 1:
+		api.remove(key)
+		return "remove " + key
+	case 2:
+		api.bookmark()
+		return "bookmark"
+	default:
+		api.put(key)
+		return "put " + key
+	}
+}
+
+// disruption is something that makes a reflector connect again. Meanwhile
+// objects may change.
+func disruption(random *rand.Rand, api *fakeAPI) string {
+	changes := func() {
+		for range random.IntN(6) {
+			change(random, api)
+		}
+	}
+	switch random.IntN(6) {
+	case 0:
+		api.closeWatches()
+		return "watch closed"
+	case 1:
+		api.expireWatches()
+		return "410 in the stream"
+	case 2:
+		api.offline(true)
+		changes()
+		api.compact()
+		api.offline(false)
+		return "away, and 410 afterwards"
+	case 3:
+		api.offline(true)
+		changes()
+		time.Sleep(time.Duration(random.IntN(60)) * time.Second)
+		changes()
+		api.offline(false)
+		return "away"
+	case 4:
+		api.fail([]error{transient(random.IntN(4)), transient(random.IntN(4))}, []error{transient(random.IntN(4))})
+		api.offline(true)
+		changes()
+		api.compact()
+		api.offline(false)
+		return "away, 410 afterwards, and errors"
+	default:
+		api.fail(nil, []error{transient(random.IntN(4)), transient(random.IntN(4))})
+		api.closeWatches()
+		return "watch closed, and errors"
+	}
+}
+
+// handlerStep adds a handler to every informer, or removes one.
+func handlerStep(random *rand.Rand, subjects []*subject) string {
+	if len(subjects[0].journals) < 4 && random.IntN(2) == 0 {
+		period := time.Duration(random.IntN(3)) * 20 * time.Second
+		for _, s := range subjects {
+			s.addHandler(period)
+		}
+		return fmt.Sprintf("add handler, resync %s", period)
+	}
+	n := random.IntN(len(subjects[0].handles))
+	for _, s := range subjects {
+		must(s.informer.RemoveEventHandler(s.handles[n]))
+	}
+	return fmt.Sprintf("remove handler %d", n)
+}
+
+// settle waits until nothing moves any more, and compares.
+func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
+	t.Helper()
+	synctest.Wait()
+	stock, contents := subjects[0], api.contents()
+	expected := make([]map[string][]call, len(stock.journals))
+	for n, j := range stock.journals {
+		expected[n] = j.take()
+	}
+	for _, s := range subjects {
+		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
+			t.Errorf("%s: %s: index holds %v, the server %v", step, s.name, held, contents)
+		}
+		compareIndexer(t, s, step)
+		if s == stock {
+			continue
+		}
+		for n, j := range s.journals {
+			got := j.take()
+			for _, key := range slices.Sorted(maps.Keys(merged(expected[n], got))) {
+				if !reflect.DeepEqual(got[key], expected[n][key]) {
+					t.Errorf("%s: %s, handler %d, object %s:\n got   %v\n stock %v", step, s.name, n, key, got[key], expected[n][key])
+				}
+			}
+		}
+		for n, handle := range s.handles {
+			if got, want := handle.HasSynced(), stock.handles[n].HasSynced(); got != want {
+				t.Errorf("%s: %s, handler %d: synced %t, stock %t", step, s.name, n, got, want)
+			}
+		}
+		if got, want := s.informer.LastSyncResourceVersion(), stock.informer.LastSyncResourceVersion(); got != want {
+			t.Errorf("%s: %s: reflector is at %s, stock at %s", step, s.name, got, want)
+		}
+		if got, want := s.transforms.Load(), stock.transforms.Load(); got != want {
+			t.Errorf("%s: %s: %d transforms, stock %d", step, s.name, got, want)
+		}
+		ours := s.informer.(*Informer)
+		if got, want := ours.IndexResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
+			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
+		}
+		if stats := ours.Stats(); stats.Queued != 0 {
+			t.Errorf("%s: %s: at rest, with %d queued", step, s.name, stats.Queued)
+		}
+	}
+}
+
+func compareIndexer(t *testing.T, s *subject, step string) {
+	t.Helper()
+	for _, color := range []string{"red", "green", "blue"} {
+		var want []string
+		for _, obj := range s.informer.GetStore().List() {
+			if obj.(*corev1.ConfigMap).Data["color"] == color {
+				key, _ := cache.MetaNamespaceKeyFunc(obj)
+				want = append(want, key)
+			}
+		}
+		slices.Sort(want)
+		got, err := s.informer.GetIndexer().IndexKeys("color", color)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %s: indexed as %s: %v, %v; want %v", step, s.name, color, got, err, want)
+		}
+	}
+}
+
+func merged(a, b map[string][]call) map[string]bool {
+	keys := map[string]bool{}
+	for key := range a {
+		keys[key] = true
+	}
+	for key := range b {
+		keys[key] = true
+	}
+	return keys
+}
+
+// TestFreeRunningLikeStock lets the server run ahead, so that deltas pile up in
+// the queues. As long as no informer has to list again, each of them is given
+// every change, and what the handlers are told is still determined: per object,
+// it is the object's history. That DeltaFIFO joins what happened to an object
+// into one Pop changes only how the objects interleave, and one flag: what is
+// popped together with the first list counts as initial.
+func TestFreeRunningLikeStock(t *testing.T) {
+	for _, seed := range seeds(t, 60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { freeRunning(t, seed, false) })
+		})
+	}
+}
+
+// TestFreeRunningRelists adds lost connections after which the informers must
+// list again. What happened meanwhile they learn only in outline, and each
+// another one, because each was away for another while. What is certain is that
+// the outline is true, without contradiction, and complete at the end.
+func TestFreeRunningRelists(t *testing.T) {
+	for _, seed := range seeds(t, 60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { freeRunning(t, seed, true) })
+		})
+	}
+}
+
+func freeRunning(t *testing.T, seed uint64, relists bool) {
+	random := rand.New(rand.NewPCG(seed, 2))
+	api := newFakeAPI()
+	subjects := newSubjects(api, random.IntN(2) == 0, 0)
+	for _, s := range subjects {
+		s.addHandler(0)
+		s.start()
+		defer s.stop()
+	}
+	synctest.Wait() // the first watch is open: nothing is missed from now on
+	for range 10 + random.IntN(20) {
+		for range random.IntN(60) {
+			change(random, api)
+		}
+		switch {
+		case relists && random.IntN(4) == 0:
+			disruption(random, api)
+			time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+		case random.IntN(6) == 0:
+			time.Sleep(2 * time.Second) // a watch that is shorter makes the reflector list again
+			api.put("keep-alive")       // ... as one without an event does
+			api.closeWatches()
+		}
+	}
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+
+	contents := api.contents()
+	expected := subjects[0].journals[0].take()
+	for _, s := range subjects {
+		calls := expected
+		if s != subjects[0] {
+			calls = s.journals[0].take()
+		}
+		if held := versions(s.informer.GetStore()); !maps.Equal(held, contents) {
+			t.Errorf("%s: index holds %v, the server %v", s.name, held, contents)
+		}
+		for key := range merged(expected, calls) {
+			checkHistory(t, s.name, key, calls[key], contents[key])
+			if !relists && !slices.EqualFunc(calls[key], expected[key], sameButInitial) {
+				t.Errorf("%s, object %s:\n got   %v\n stock %v", s.name, key, calls[key], expected[key])
+			}
+		}
+		if ours, ok := s.informer.(*Informer); ok && ours.Stats().Queued != 0 {
+			t.Errorf("%s: at rest, with %d queued", s.name, ours.Stats().Queued)
+		}
+	}
+}
+
+func sameButInitial(a, b call) bool {
+	a.initial, b.initial = false, false
+	return a == b
+}
+
+// checkHistory finds what cannot be: an object that is added twice, an update
+// from a state that nobody was told of, a step back in time, or an end that is
+// not the present state.
+func checkHistory(t *testing.T, name, key string, calls []call, final string) {
+	t.Helper()
+	told, latest := "", 0
+	for n, c := range calls {
+		version, _ := strconv.Atoi(c.new)
+		legal := false
+		switch {
+		case c.old == "": // addition
+			legal = told == ""
+		case c.new == "": // deletion: of what was last known, or with the version in which it was gone
+			version, _ = strconv.Atoi(c.old)
+			legal = told != "" && (c.old == told || !c.tombstone)
+		default:
+			legal = told != "" && c.old == told
+		}
+		if !legal || version < latest {
+			t.Errorf("%s, object %s: call %d does not follow: %v", name, key, n, calls)
+			return
+		}
+		told, latest = c.new, version
+	}
+	if told != final {
+		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, told, final, calls)
+	}
+}

@@ -1,0 +1,411 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	// Errors are part of these tests. And client-go's own error handler sleeps by
+	// the difference of two clocks, which mixes up synctest's bubbles.
+	utilruntime.ErrorHandlers = nil
+	klog.LogToStderr(false)
+	klog.SetOutput(discard{})
+	os.Exit(m.Run())
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// fakeAPI is an API server for ConfigMaps, as far as a Reflector can tell:
+// resourceVersions, a history that can be compacted, LIST, WATCH from a
+// resourceVersion, WATCH that begins with the current objects, bookmarks, and
+// failures on demand. Any number of clients can be connected, each with its own
+// failures; all see the same objects.
+type fakeAPI struct {
+	mu        sync.Mutex
+	version   int
+	compacted int // events up to this version are forgotten
+	objects   map[string]*corev1.ConfigMap
+	history   []fakeEvent
+	clients   []*fakeClient
+}
+
+type fakeEvent struct {
+	version int
+	watch.Event
+}
+
+// fakeClient is one client's ListerWatcher.
+type fakeClient struct {
+	api       *fakeAPI
+	streaming bool // the server supports sendInitialEvents
+
+	// Guarded by api.mu.
+	watches   []*fakeWatch
+	lists     int // LIST requests that were answered
+	streams   int // WATCH requests with sendInitialEvents that were answered
+	refuse    bool
+	failLists []error // the next LIST requests fail with these
+	failWatch []error
+}
+
+// fakeWatch is one open WATCH. Its channel is wide enough for a test.
+type fakeWatch struct {
+	client *fakeClient
+	events chan watch.Event
+	closed bool
+}
+
+func newFakeAPI() *fakeAPI {
+	return &fakeAPI{version: 1, objects: map[string]*corev1.ConfigMap{}}
+}
+
+func (a *fakeAPI) newClient(streaming bool) *fakeClient {
+	c := &fakeClient{api: a, streaming: streaming}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clients = append(a.clients, c)
+	return c
+}
+
+// put creates or updates the object of that key ("namespace/name").
+func (a *fakeAPI) put(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.version++
+	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: strconv.Itoa(a.version)}}
+	object.Data = map[string]string{"color": []string{"red", "green", "blue"}[a.version%3]}
+	kind := watch.Added
+	if _, ok := a.objects[key]; ok {
+		kind = watch.Modified
+	}
+	a.objects[key] = object
+	a.send(kind, object)
+}
+
+// remove deletes the object of that key, if there is one.
+func (a *fakeAPI) remove(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	object, ok := a.objects[key]
+	if !ok {
+		return
+	}
+	a.version++
+	delete(a.objects, key)
+	last := object.DeepCopy()
+	last.ResourceVersion = strconv.Itoa(a.version)
+	a.send(watch.Deleted, last)
+}
+
+func (a *fakeAPI) send(kind watch.EventType, object *corev1.ConfigMap) {
+	a.history = append(a.history, fakeEvent{a.version, watch.Event{Type: kind, Object: object}})
+	for w := range a.open() {
+		w.send(kind, object)
+	}
+}
+
+// open yields all open watches. The caller holds a.mu.
+func (a *fakeAPI) open() func(func(*fakeWatch) bool) {
+	return func(yield func(*fakeWatch) bool) {
+		for _, c := range a.clients {
+			for _, w := range slices.Clone(c.watches) {
+				if !yield(w) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bookmark tells all watches how far they have come. Nothing else changes, but
+// the version goes up, as if an object of another kind had been written.
+func (a *fakeAPI) bookmark() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.version++
+	for w := range a.open() {
+		w.bookmark(a.version, false)
+	}
+}
+
+// closeWatches ends all watches, as a server does after some minutes.
+func (a *fakeAPI) closeWatches() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for w := range a.open() {
+		w.end()
+	}
+}
+
+// expireWatches ends all watches with 410 Gone, within the stream.
+func (a *fakeAPI) expireWatches() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for w := range a.open() {
+		status := apierrors.NewResourceExpired("too old").Status()
+		w.events <- watch.Event{Type: watch.Error, Object: &status}
+		w.end()
+	}
+}
+
+// compact forgets the history: to watch from before now is 410 Gone.
+func (a *fakeAPI) compact() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.compacted = a.version
+	a.history = nil
+}
+
+// offline ends all watches, and refuses all requests until online.
+func (a *fakeAPI) offline(refuse bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.clients {
+		c.refuse = refuse
+	}
+	if refuse {
+		for w := range a.open() {
+			w.end()
+		}
+	}
+}
+
+// fail makes the next requests of every client fail.
+func (a *fakeAPI) fail(lists, watches []error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.clients {
+		c.failLists = append(c.failLists, lists...)
+		c.failWatch = append(c.failWatch, watches...)
+	}
+}
+
+// contents are the resourceVersions of all objects by key.
+func (a *fakeAPI) contents() map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	versions := map[string]string{}
+	for key, object := range a.objects {
+		versions[key] = object.ResourceVersion
+	}
+	return versions
+}
+
+func (c *fakeClient) IsWatchListSemanticsUnSupported() bool { return false }
+
+func (c *fakeClient) List(options metav1.ListOptions) (runtime.Object, error) {
+	return c.ListWithContext(context.Background(), options)
+}
+
+func (c *fakeClient) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return c.WatchWithContext(context.Background(), options)
+}
+
+func (c *fakeClient) ListWithContext(_ context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	c.api.mu.Lock()
+	defer c.api.mu.Unlock()
+	if err := c.failure(&c.failLists); err != nil {
+		return nil, err
+	}
+	c.lists++
+	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(c.api.version)}}
+	for _, key := range slices.Sorted(maps.Keys(c.api.objects)) {
+		list.Items = append(list.Items, *c.api.objects[key].DeepCopy())
+	}
+	return list, nil
+}
+
+func (c *fakeClient) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	c.api.mu.Lock()
+	defer c.api.mu.Unlock()
+	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
+	if initial && !c.streaming {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	}
+	if err := c.failure(&c.failWatch); err != nil {
+		return nil, err
+	}
+	from, _ := strconv.Atoi(options.ResourceVersion)
+	if !initial && from < c.api.compacted {
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, c.api.compacted))
+	}
+	w := &fakeWatch{client: c, events: make(chan watch.Event, 4096)}
+	c.watches = append(c.watches, w)
+	if initial {
+		c.streams++
+		for _, key := range slices.Sorted(maps.Keys(c.api.objects)) {
+			w.send(watch.Added, c.api.objects[key])
+		}
+		w.bookmark(c.api.version, true)
+		return w, nil
+	}
+	for _, event := range c.api.history {
+		if event.version > from {
+			w.send(event.Type, event.Object.(*corev1.ConfigMap))
+		}
+	}
+	return w, nil
+}
+
+// failure is the error that the request ends with. The caller holds api.mu.
+func (c *fakeClient) failure(planned *[]error) error {
+	if c.refuse {
+		return fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
+	}
+	if len(*planned) == 0 {
+		return nil
+	}
+	err := (*planned)[0]
+	*planned = (*planned)[1:]
+	return err
+}
+
+// send gives each watch a copy: a client may change what it is given.
+func (w *fakeWatch) send(kind watch.EventType, object *corev1.ConfigMap) {
+	w.events <- watch.Event{Type: kind, Object: object.DeepCopy()}
+}
+
+func (w *fakeWatch) bookmark(version int, endOfInitialEvents bool) {
+	mark := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(version)}}
+	if endOfInitialEvents {
+		mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	w.events <- watch.Event{Type: watch.Bookmark, Object: mark}
+}
+
+// end is called with api.mu held.
+func (w *fakeWatch) end() {
+	if !w.closed {
+		w.closed = true
+		close(w.events)
+		w.client.watches = slices.DeleteFunc(w.client.watches, func(o *fakeWatch) bool { return o == w })
+	}
+}
+
+func (w *fakeWatch) ResultChan() <-chan watch.Event { return w.events }
+
+func (w *fakeWatch) Stop() {
+	w.client.api.mu.Lock()
+	defer w.client.api.mu.Unlock()
+	w.end()
+}
+
+// transient is some error that a busy API server answers with.
+func transient(n int) error {
+	switch n % 4 {
+	case 0:
+		return apierrors.NewInternalError(errors.New("leader changed"))
+	case 1:
+		return apierrors.NewTooManyRequests("later", 1)
+	case 2:
+		return apierrors.NewServiceUnavailable("starting")
+	}
+	return apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "list", schema.GroupResource{}, "", "slow", 0, true)
+}
+
+// journal records what a handler is told, object by object.
+type journal struct {
+	mu    sync.Mutex
+	calls map[string][]call
+}
+
+// call is one call of a handler. old is empty for an addition, new for a
+// deletion.
+type call struct {
+	old, new  string // resourceVersions
+	initial   bool
+	tombstone bool
+}
+
+func (c call) String() string {
+	switch {
+	case c.old == "":
+		return fmt.Sprintf("add %s (initial %t)", c.new, c.initial)
+	case c.new == "":
+		return fmt.Sprintf("delete %s (tombstone %t)", c.old, c.tombstone)
+	}
+	return fmt.Sprintf("update %s → %s", c.old, c.new)
+}
+
+func (j *journal) record(obj any, c call) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		panic(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.calls == nil {
+		j.calls = map[string][]call{}
+	}
+	j.calls[key] = append(j.calls[key], c)
+}
+
+func (j *journal) OnAdd(obj any, initial bool) {
+	j.record(obj, call{new: versionOf(obj), initial: initial})
+}
+
+func (j *journal) OnUpdate(old, obj any) {
+	j.record(obj, call{old: versionOf(old), new: versionOf(obj)})
+}
+
+func (j *journal) OnDelete(obj any) {
+	c := call{old: versionOf(obj)}
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		c = call{old: versionOf(last.Obj), tombstone: true}
+	}
+	j.record(obj, c)
+}
+
+// take returns what was recorded since it was last taken.
+func (j *journal) take() map[string][]call {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	calls := j.calls
+	j.calls = nil
+	return calls
+}
+
+func versionOf(obj any) string {
+	if object, ok := obj.(metav1.Object); ok {
+		return object.GetResourceVersion()
+	}
+	return ""
+}
+
+// versions are the resourceVersions in an index, by key.
+func versions(index cache.Store) map[string]string {
+	held := map[string]string{}
+	for _, obj := range index.List() {
+		key, _ := cache.MetaNamespaceKeyFunc(obj)
+		held[key] = versionOf(obj)
+	}
+	return held
+}

@@ -1,0 +1,224 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"maps"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func yield() { runtime.Gosched() }
+
+func logger() klog.Logger { return klog.Background() }
+
+func configMap(key, version string) *corev1.ConfigMap {
+	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
+}
+
+// backlogOf returns what a listener without goroutine has been told.
+func backlogOf(l *listener) []notification {
+	var notes []notification
+	for c := l.backlog.head; c != nil; c = c.next {
+		notes = append(notes, c.notes[:c.length]...)
+	}
+	return notes
+}
+
+// TestApply has no goroutine: deltas go in, and what the index holds and the
+// handler would be told comes out. The index starts with a/1 at 1 and a/2 at 2.
+func TestApply(t *testing.T) {
+	one, two := configMap("a/1", "1"), configMap("a/2", "2")
+	gone := func(key string, last any) cache.DeletedFinalStateUnknown {
+		return cache.DeletedFinalStateUnknown{Key: key, Obj: last}
+	}
+	oneAgain, oneNew, three := configMap("a/1", "1"), configMap("a/1", "5"), configMap("a/3", "6")
+	oneDeleted := configMap("a/1", "7")
+	for name, test := range map[string]struct {
+		deltas  cache.Deltas
+		initial bool
+		index   map[string]string
+		told    []notification
+		version string // of a RealFIFO's index
+		err     string
+	}{
+		"Added and not known is an addition": {
+			deltas:  cache.Deltas{{Type: cache.Added, Object: three}},
+			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
+			told:    []notification{{new: three}},
+			version: "6",
+		},
+		"Added and known is an update": {
+			deltas:  cache.Deltas{{Type: cache.Added, Object: oneNew}},
+			index:   map[string]string{"a/1": "5", "a/2": "2"},
+			told:    []notification{{old: one, new: oneNew}},
+			version: "5",
+		},
+		"Updated and not known is an addition": {
+			deltas:  cache.Deltas{{Type: cache.Updated, Object: three}},
+			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
+			told:    []notification{{new: three}},
+			version: "6",
+		},
+		"Replaced in the first list is an initial addition": {
+			deltas:  cache.Deltas{{Type: cache.Replaced, Object: three}},
+			initial: true,
+			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
+			told:    []notification{{new: three, initial: true}},
+			version: "6",
+		},
+		"Replaced and unchanged is told to those who resync": {
+			deltas:  cache.Deltas{{Type: cache.Replaced, Object: oneAgain}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			told:    []notification{{old: one, new: oneAgain}},
+			version: "1",
+		},
+		"Sync is told to those who resync": {
+			deltas:  cache.Deltas{{Type: cache.Sync, Object: one}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			told:    []notification{{old: one, new: one}},
+			version: "1",
+		},
+		"Deleted carries the last state": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}},
+			index:   map[string]string{"a/2": "2"},
+			told:    []notification{{old: oneDeleted}},
+			version: "7",
+		},
+		"Deleted and missed is a tombstone": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: gone("a/1", one)}},
+			index:   map[string]string{"a/2": "2"},
+			told:    []notification{{old: gone("a/1", one)}},
+			version: "2",
+		},
+		"a tombstone may be empty": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: gone("a/1", nil)}},
+			index:   map[string]string{"a/2": "2"},
+			told:    []notification{{old: gone("a/1", nil)}},
+			version: "2",
+		},
+		"a whole life in one Pop": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.Added, Object: oneAgain}, {Type: cache.Updated, Object: oneNew}},
+			index:   map[string]string{"a/1": "5", "a/2": "2"},
+			told:    []notification{{old: oneDeleted}, {new: oneAgain}, {old: oneAgain, new: oneNew}},
+			version: "5",
+		},
+		"ReplacedAll deletes what it does not list, then tells the rest": {
+			deltas:  cache.Deltas{{Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9", Objects: []any{oneNew, three}}}},
+			initial: true,
+			index:   map[string]string{"a/1": "5", "a/3": "6"},
+			told:    []notification{{old: gone("a/2", two)}, {old: one, new: oneNew}, {new: three, initial: true}},
+			version: "9",
+		},
+		"ReplacedAll of nothing empties the index": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9"}}},
+			index:   map[string]string{},
+			told:    []notification{{old: oneDeleted}, {old: gone("a/2", two)}},
+			version: "9",
+		},
+		"SyncAll tells all": {
+			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.SyncAll, Object: cache.SyncAllInfo{}}},
+			index:   map[string]string{"a/2": "2"},
+			told:    []notification{{old: oneDeleted}, {old: two, new: two}},
+			version: "7",
+		},
+		"Bookmark only moves the version": {
+			deltas:  cache.Deltas{{Type: cache.Bookmark, Object: cache.BookmarkInfo{ResourceVersion: "8"}}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			version: "8",
+		},
+		"an object without key is refused": {
+			deltas:  cache.Deltas{{Type: cache.Added, Object: "no object"}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			version: "2",
+			err:     "no meta",
+		},
+		"a type that nobody knows is refused": {
+			deltas:  cache.Deltas{{Type: "Upgraded", Object: one}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			version: "2",
+			err:     "Upgraded",
+		},
+		"contents that do not fit are refused": {
+			deltas:  cache.Deltas{{Type: cache.ReplacedAll, Object: one}},
+			index:   map[string]string{"a/1": "1", "a/2": "2"},
+			version: "2",
+			err:     "ReplacedAll",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+				informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
+				must(informer.indexer.Replace([]any{one, two}, "2"))
+				l := mustAdd(t, informer, &journal{}).(*listener)
+				err := informer.applyDeltas(test.deltas, test.initial)
+				if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+					t.Errorf("%s: error %v, want %q", queue, err, test.err)
+				}
+				if got := versions(informer.indexer); !maps.Equal(got, test.index) {
+					t.Errorf("%s: index holds %v, want %v", queue, got, test.index)
+				}
+				if got := backlogOf(l); !reflect.DeepEqual(got, test.told) {
+					t.Errorf("%s: told %v, want %v", queue, got, test.told)
+				}
+				if got := informer.IndexResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
+					t.Errorf("%s: index is at %q, want %q", queue, got, test.version)
+				}
+			}
+		})
+	}
+	if err := New(Config{Object: &corev1.ConfigMap{}}).applyDeltas(one, false); err == nil {
+		t.Error("something other than deltas was applied")
+	}
+}
+
+// TestApplyBatch compares a batch with the same deltas one by one.
+func TestApplyBatch(t *testing.T) {
+	deltas := []cache.Delta{
+		{Type: cache.Updated, Object: configMap("a/1", "5")},
+		{Type: cache.Added, Object: configMap("a/3", "6")},
+		{Type: cache.Deleted, Object: configMap("a/2", "7")},
+		{Type: cache.Replaced, Object: configMap("a/4", "3")},
+		{Type: cache.Added, Object: "no object"},
+		{Type: cache.Added, Object: configMap("a/5", "8")},
+	}
+	for _, initial := range []bool{false, true} {
+		results := map[bool][]any{}
+		for _, batch := range []bool{false, true} {
+			informer := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO})
+			must(informer.indexer.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+			l := mustAdd(t, informer, &journal{}).(*listener)
+			failed := 0
+			if batch {
+				if informer.applyBatch(deltas, initial) != nil {
+					failed++
+				}
+			} else {
+				for _, delta := range deltas {
+					if informer.applyDeltas(cache.Deltas{delta}, initial) != nil {
+						failed++
+					}
+				}
+			}
+			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.IndexResourceVersion(), informer.queued.Load()}
+		}
+		if !reflect.DeepEqual(results[true], results[false]) {
+			t.Errorf("as a batch:\n%v\none by one:\n%v", results[true], results[false])
+		}
+	}
+	unfit := []cache.Delta{{Type: cache.SyncAll, Object: cache.SyncAllInfo{}}}
+	if err := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO}).applyBatch(unfit, false); err == nil {
+		t.Error("a SyncAll was applied in a batch")
+	}
+}

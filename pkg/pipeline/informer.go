@@ -1,0 +1,372 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/glassback/glassback/pkg/trace"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// minimumResyncPeriod is the shortest resync period that a handler can get.
+const minimumResyncPeriod = time.Second
+
+var (
+	errStarted = errors.New("informer has already started")
+	errStopped = errors.New("informer has stopped already")
+)
+
+// Config describes an Informer. ListerWatcher and Object are required.
+type Config struct {
+	// ListerWatcher reads from the API server.
+	ListerWatcher cache.ListerWatcher
+	// Object is an example of what it reads. What is of another type is dropped.
+	// An unstructured one needs its apiVersion and kind.
+	Object runtime.Object
+	// Resource names the informer in traces and logs, such as "jobs.batch".
+	Resource string
+	// Description is what the reflector calls the objects in its logs; their Go
+	// type if empty.
+	Description string
+	// Queue is the delta queue; DeltaFIFO by default.
+	Queue Queue
+	// Indexers are what the index can be searched by, beside the key.
+	Indexers cache.Indexers
+	// ResyncPeriod is for handlers that ask for none of their own. Zero, and no
+	// handler gets resyncs.
+	ResyncPeriod time.Duration
+	// Transform trims each object before anything else sees it. It must be
+	// idempotent: an object of a streamed initial list passes twice, as it
+	// arrives and when the list is complete. This is so in stock informers too.
+	Transform cache.TransformFunc
+	// Trace is reported to by every stage; may be nil.
+	Trace *trace.Recorder
+	// Clock times resyncs and backoffs; the real one if nil. A test that replaces
+	// it gives one with tickers.
+	Clock clock.Clock
+	// Identifier and MetricsProvider publish client-go's informer metrics; none
+	// without a name. DeltaFIFO has none of its own: there it is the index's only.
+	Identifier      cache.InformerNameAndResource
+	MetricsProvider cache.InformerMetricsProvider
+}
+
+// Informer keeps an index of the objects of one resource, and tells handlers
+// what changes in it. It is a cache.SharedIndexInformer with the behaviour of
+// client-go's own; the package comment says how it works.
+//
+// Locks, in the order in which they are taken: mu, the queue's own, handlers.mu,
+// a backlog's own. Handlers are called with none of them.
+type Informer struct {
+	cfg       Config
+	name      string
+	clock     clock.Clock
+	indexer   cache.Indexer
+	handlers  dispatcher
+	mutations cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
+	tracer
+
+	queued atomic.Int64  // objects off the wire and not yet in the index
+	synced chan struct{} // closed once the index holds the first list
+
+	mu                sync.Mutex
+	started, stopped  bool
+	transform         cache.TransformFunc                // fixed from the start
+	watchErrorHandler cache.WatchErrorHandlerWithContext // fixed from the start
+	resyncCheckPeriod time.Duration                      // fixed from the start
+	reflector         *cache.Reflector                   // nil before the start
+}
+
+var _ cache.SharedIndexInformer = (*Informer)(nil)
+
+// New returns an Informer that is not running yet. Under a generated factory:
+//
+//	factory.InformerFor(&batchv1.Job{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+//		return pipeline.New(pipeline.Config{Resource: "jobs.batch", Object: &batchv1.Job{}, ResyncPeriod: resync, …})
+//	})
+func New(cfg Config) *Informer {
+	i := &Informer{
+		cfg:               cfg,
+		name:              cfg.Resource,
+		clock:             cfg.Clock,
+		mutations:         cache.NewCacheMutationDetector(fmt.Sprintf("%T", cfg.Object)),
+		tracer:            tracer{recorder: cfg.Trace, resource: cfg.Resource},
+		synced:            make(chan struct{}),
+		transform:         cfg.Transform,
+		watchErrorHandler: cache.DefaultWatchErrorHandler,
+		resyncCheckPeriod: cfg.ResyncPeriod,
+	}
+	if i.name == "" {
+		i.name = fmt.Sprintf("%T", cfg.Object)
+	}
+	if i.clock == nil {
+		i.clock = clock.RealClock{}
+	}
+	i.handlers.clock = i.clock
+	indexers := cache.Indexers{} // ours: AddIndexers adds to it
+	maps.Copy(indexers, cfg.Indexers)
+	i.indexer = newIndexer(cfg.Queue, indexers, cache.WithStoreMetrics(cfg.Identifier, cfg.MetricsProvider))
+	return i
+}
+
+// Run is RunWithContext for those who have a channel.
+func (i *Informer) Run(stopCh <-chan struct{}) {
+	i.RunWithContext(wait.ContextForChannel(stopCh))
+}
+
+// RunWithContext runs the informer until ctx ends, and returns when all of its
+// goroutines and all calls of handlers have ended. An informer runs only once.
+func (i *Informer) RunWithContext(ctx context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	queue, err := i.start(klog.FromContext(ctx))
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Run", "informer", i.name)
+		return
+	}
+
+	var upstream sync.WaitGroup
+	upstream.Go(func() { i.reflect(ctx) })
+	upstream.Go(func() { i.awaitSync(ctx, queue) })
+	upstream.Go(func() { i.mutations.Run(ctx.Done()) })
+	upstream.Go(func() {
+		<-ctx.Done()
+		queue.Close() // wakes a pop that waits for deltas
+	})
+	wait.UntilWithContext(ctx, func(ctx context.Context) { i.pop(ctx, queue) }, time.Second)
+	upstream.Wait()
+
+	// The handlers stop last, when there is nobody left to tell them anything.
+	i.stop()
+	i.handlers.stop()
+}
+
+// start fixes the settings, and puts the parts together.
+func (i *Informer) start(logger klog.Logger) (cache.Queue, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return nil, errStarted
+	}
+	i.started = true
+	queue := i.newQueue(logger)
+	i.reflector = i.newReflector(logger, queue)
+	i.handlers.start()
+	return queue, nil
+}
+
+// awaitSync waits until the first Replace has been applied.
+func (i *Informer) awaitSync(ctx context.Context, queue cache.Queue) {
+	select {
+	case <-ctx.Done():
+	case <-queue.HasSyncedChecker().Done():
+		// DeltaFIFO closes the channel as it pops the last object, which is then
+		// still to be applied. It holds its lock meanwhile, and so HasSynced
+		// returns only afterwards.
+		queue.HasSynced()
+		close(i.synced)
+		i.handlers.indexSynced()
+	}
+}
+
+func (i *Informer) stop() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
+}
+
+// IsStopped tells whether the informer ran, and ended. It accepts no handler
+// then.
+func (i *Informer) IsStopped() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stopped
+}
+
+// AddEventHandler adds a handler with the informer's resync period and the
+// global logger.
+func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler that wants to be told of every
+// object again each resyncPeriod; not at all if that is zero.
+func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions adds a handler. Before the start, the shortest
+// resync period that any handler asks for becomes the one at which the informer
+// checks whether resyncs are due; later on, that is the lower limit.
+func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return nil, fmt.Errorf("add event handler %T: %w", handler, errStopped)
+	}
+	logger, requested := klog.Background(), i.cfg.ResyncPeriod
+	if options.Logger != nil {
+		logger = *options.Logger
+	}
+	if options.ResyncPeriod != nil {
+		requested = *options.ResyncPeriod
+	}
+	if requested > 0 && requested < minimumResyncPeriod {
+		logger.Info("Raised the handler's resync period to the minimum", "resyncPeriod", requested, "minimum", minimumResyncPeriod)
+		requested = minimumResyncPeriod
+	}
+	if requested > 0 && requested < i.resyncCheckPeriod && !i.started {
+		i.resyncCheckPeriod = requested
+		i.handlers.limitResyncs(logger, requested)
+	}
+
+	l := newListener(handler, logger, i.HasSyncedChecker().Name())
+	l.requestedResync = requested
+	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
+	i.handlers.join(l, i.indexer)
+	return l, nil
+}
+
+// RemoveEventHandler removes a handler. Its call may still be under way;
+// cache.ShutDownEventHandler waits for that. Removing it twice is harmless.
+func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	l, ok := handle.(*listener)
+	if !ok {
+		return fmt.Errorf("remove event handler: %T is not a registration of this kind of informer", handle)
+	}
+	i.handlers.leave(l)
+	return nil
+}
+
+// GetStore returns the index.
+func (i *Informer) GetStore() cache.Store { return i.indexer }
+
+// GetIndexer returns the index. It is for reading: what else writes to it is not
+// told to handlers.
+func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
+
+// AddIndexers adds what the index can be searched by; objects in it are indexed
+// at once. Not after the informer has stopped.
+func (i *Informer) AddIndexers(indexers cache.Indexers) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return fmt.Errorf("add indexers: %w", errStopped)
+	}
+	return i.indexer.AddIndexers(indexers)
+}
+
+// SetTransform replaces Config.Transform. Not after the start.
+func (i *Informer) SetTransform(transform cache.TransformFunc) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return errStarted
+	}
+	i.transform = transform
+	return nil
+}
+
+// SetWatchErrorHandler is SetWatchErrorHandlerWithContext for those who need
+// none.
+func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext sets who is told when a LIST or WATCH fails;
+// cache.DefaultWatchErrorHandler logs it. Not after the start.
+func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return errStarted
+	}
+	i.watchErrorHandler = handler
+	return nil
+}
+
+// HasSynced tells whether the index holds all of the first list. A handler may
+// not have been told of all of it yet: see its registration's HasSynced.
+func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
+
+// HasSyncedChecker is HasSynced for those who want to wait.
+func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i} }
+
+type syncedChecker struct{ i *Informer }
+
+func (c syncedChecker) Name() string          { return "pipeline.Informer " + c.i.name }
+func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
+
+// LastSyncResourceVersion is how far the reflector has read; "" before the start
+// and until the first list is complete. The index may be behind.
+func (i *Informer) LastSyncResourceVersion() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.reflector == nil {
+		return ""
+	}
+	return i.reflector.LastSyncResourceVersion()
+}
+
+// IndexResourceVersion is how far the index has come: it holds the outcome of
+// every change up to this resourceVersion. It is what the stock informer gives
+// as GetStore().LastStoreSyncResourceVersion().
+//
+// It is "", unknown, with a DeltaFIFO, which does not keep the order between
+// objects. What holds with both queues is the order for each object: a write has
+// been seen once the index has its object at that resourceVersion or a later one.
+func (i *Informer) IndexResourceVersion() string { return i.indexer.LastStoreSyncResourceVersion() }
+
+// GetController returns what older code asks for HasSynced. Running it does
+// nothing.
+func (i *Informer) GetController() cache.Controller { return controller{i} }
+
+type controller struct{ *Informer }
+
+func (controller) Run(<-chan struct{})            {}
+func (controller) RunWithContext(context.Context) {}
+
+// Stats is a snapshot of what is under way in an Informer.
+type Stats struct {
+	// Queued is the number of objects that came off the wire and are not in the
+	// index yet. An object counts as often as it came. With a DeltaFIFO, a
+	// deletion of something that was not there counts for good.
+	Queued int
+	// Handlers are in order of registration.
+	Handlers []HandlerStats
+}
+
+// HandlerStats is a snapshot of one handler.
+type HandlerStats struct {
+	// Handler is its Go type.
+	Handler string
+	// Pending is the number of notifications that it has not finished.
+	Pending int
+	// Synced is its registration's HasSynced.
+	Synced bool
+}
+
+// Stats takes a snapshot. It waits while deltas are applied, and is cheap enough
+// for every refresh of a page.
+func (i *Informer) Stats() Stats {
+	i.handlers.mu.Lock()
+	defer i.handlers.mu.Unlock()
+	stats := Stats{Queued: max(int(i.queued.Load()), 0), Handlers: make([]HandlerStats, len(i.handlers.listeners))}
+	for n, l := range i.handlers.listeners {
+		stats.Handlers[n] = HandlerStats{Handler: fmt.Sprintf("%T", l.handler), Pending: int(l.backlog.pending.Load()), Synced: l.HasSynced()}
+	}
+	return stats
+}

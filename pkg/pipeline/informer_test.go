@@ -1,0 +1,895 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// These are the behaviours that client-go's own tests of its shared informer
+// pin down, told for ours, with either queue. Time is synctest's; a bubble also
+// fails if a goroutine is left behind.
+
+func eachQueue(t *testing.T, test func(t *testing.T, queue Queue)) {
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		t.Run(queue.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, queue) })
+		})
+	}
+}
+
+func newTestInformer(api *fakeAPI, queue Queue, resync time.Duration) *Informer {
+	return New(Config{
+		ListerWatcher: api.newClient(true),
+		Object:        &corev1.ConfigMap{},
+		Resource:      "configmaps",
+		Queue:         queue,
+		ResyncPeriod:  resync,
+	})
+}
+
+// run starts the informer. stop ends it, and returns when Run has returned; the
+// test's end does so too.
+func run(t *testing.T, informer *Informer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		informer.RunWithContext(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func mustAdd(t *testing.T, informer *Informer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
+	t.Helper()
+	handle, err := informer.AddEventHandler(handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handle
+}
+
+// expect waits until nothing moves any more, and compares what j has recorded
+// since the last time, as "key: call, call".
+func expect(t *testing.T, when string, j *journal, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	calls := j.take()
+	got := []string{}
+	for _, key := range slices.Sorted(maps.Keys(calls)) {
+		var told []string
+		for _, c := range calls[key] {
+			told = append(told, c.String())
+		}
+		got = append(got, key+": "+strings.Join(told, ", "))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+func TestHandlersAreToldWhatChanges(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		informer := newTestInformer(api, queue, 0)
+		j := &journal{}
+		mustAdd(t, informer, j)
+		run(t, informer)
+		expect(t, "start", j, "a/1: add 2 (initial true)")
+		api.put("a/2")
+		expect(t, "created", j, "a/2: add 3 (initial false)")
+		api.put("a/2")
+		expect(t, "updated", j, "a/2: update 3 → 4")
+		api.remove("a/2")
+		expect(t, "deleted", j, "a/2: delete 5 (tombstone false)")
+		if got, want := informer.LastSyncResourceVersion(), "5"; got != want {
+			t.Errorf("reflector is at %q, want %q", got, want)
+		}
+		if got, want := informer.IndexResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
+			t.Errorf("index is at %q, want %q", got, want)
+		}
+	})
+}
+
+func TestHandlerFindsWhatItIsToldInTheIndex(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer := newTestInformer(api, queue, 0)
+		calls := 0
+		check := func(obj any, deleted bool) {
+			calls++
+			held, exists, _ := informer.GetStore().Get(obj)
+			if exists == deleted || exists && versionOf(held) < versionOf(obj) {
+				t.Errorf("told of %v, found %v", obj, held)
+			}
+		}
+		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { check(obj, false) },
+			UpdateFunc: func(_, obj any) { check(obj, false) },
+			DeleteFunc: func(obj any) { check(obj, true) },
+		})
+		run(t, informer)
+		for range 5 {
+			api.put("a/1")
+			synctest.Wait()
+			api.put("a/1")
+			synctest.Wait()
+			api.remove("a/1")
+			synctest.Wait()
+		}
+		if calls != 15 {
+			t.Errorf("%d calls, want 15", calls)
+		}
+	})
+}
+
+// A lost watch, after which the history is gone: what was deleted meanwhile is
+// found out by comparison, and its last state is not known.
+func TestDeletionMissedIsToldAsTombstone(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		api.put("a/2") // 3
+		api.put("a/3") // 4
+		informer := newTestInformer(api, queue, 0)
+		j := &journal{}
+		mustAdd(t, informer, j)
+		run(t, informer)
+		expect(t, "start", j, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)", "a/3: add 4 (initial true)")
+		api.offline(true)
+		api.remove("a/1")
+		api.remove("a/2")
+		api.put("a/2") // 7: another object of the same name
+		api.put("a/4") // 8
+		api.compact()
+		api.offline(false)
+		time.Sleep(5 * time.Minute)
+		expect(t, "back", j, "a/1: delete 2 (tombstone true)", "a/2: update 3 → 7", "a/3: update 4 → 4", "a/4: add 8 (initial false)")
+	})
+}
+
+func TestIndexersCanBeAddedUntilTheEnd(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: indexers})
+		lookup := func(index, value string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got, err := informer.GetIndexer().IndexKeys(index, value); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s=%s: %v, %v; want %v", index, value, got, err, want)
+			}
+		}
+		byName := func(obj any) ([]string, error) { return []string{obj.(*corev1.ConfigMap).Name}, nil }
+		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, informer)
+		lookup("name", "1", "a/1")
+		lookup(cache.NamespaceIndex, "a", "a/1")
+		api.put("a/2")
+		lookup(cache.NamespaceIndex, "a", "a/1", "a/2")
+		if err := informer.AddIndexers(cache.Indexers{"late": byName}); err != nil {
+			t.Error(err)
+		}
+		lookup("late", "2", "a/2")
+		if err := informer.AddIndexers(cache.Indexers{"name": byName}); err == nil {
+			t.Error("an indexer was added twice")
+		}
+		if len(indexers) != 1 {
+			t.Error("the caller's Indexers were written to")
+		}
+		stop()
+		if err := informer.AddIndexers(cache.Indexers{"later": byName}); !errors.Is(err, errStopped) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestResyncsGoToThoseWhoAsked(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		informer := newTestInformer(api, queue, time.Second)
+		periods := []time.Duration{0, 2 * time.Second, 3 * time.Second}
+		journals := make([]*journal, len(periods))
+		for n, period := range periods {
+			journals[n] = &journal{}
+			if _, err := informer.AddEventHandlerWithResyncPeriod(journals[n], period); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, informer)
+		for _, j := range journals {
+			expect(t, "start", j, "a/1: add 2 (initial true)")
+		}
+		for second := 1; second <= 12; second++ {
+			time.Sleep(time.Second)
+			for n, period := range periods {
+				when := fmt.Sprintf("second %d, resync %s", second, period)
+				if period != 0 && time.Duration(second)*time.Second%period == 0 {
+					expect(t, when, journals[n], "a/1: update 2 → 2")
+				} else {
+					expect(t, when, journals[n])
+				}
+			}
+		}
+	})
+}
+
+func TestResyncPeriods(t *testing.T) {
+	type handler struct{ asks, gets time.Duration }
+	for name, test := range map[string]struct {
+		informer  time.Duration
+		before    []handler // gets: once all have been added
+		check     time.Duration
+		afterward []handler
+	}{
+		"the shortest that is asked for before the start sets the pace": {
+			informer: 12 * time.Hour,
+			before:   []handler{{0, 0}, {time.Minute, time.Minute}, {55 * time.Second, 55 * time.Second}, {5 * time.Second, 5 * time.Second}},
+			check:    5 * time.Second,
+		},
+		"nobody resyncs faster than the minimum": {
+			informer:  time.Hour,
+			before:    []handler{{time.Millisecond, minimumResyncPeriod}},
+			check:     minimumResyncPeriod,
+			afterward: []handler{{time.Millisecond, minimumResyncPeriod}},
+		},
+		"after the start the pace is fixed": {
+			informer:  time.Minute,
+			before:    []handler{{2 * time.Minute, 2 * time.Minute}},
+			check:     time.Minute,
+			afterward: []handler{{time.Second, time.Minute}, {90 * time.Second, 90 * time.Second}, {0, 0}},
+		},
+		"an informer without resyncs gives none": {
+			before:    []handler{{time.Minute, 0}},
+			afterward: []handler{{time.Minute, 0}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachQueue(t, func(t *testing.T, queue Queue) {
+				informer := newTestInformer(newFakeAPI(), queue, test.informer)
+				add := func(handlers []handler) (added []*listener) {
+					for _, h := range handlers {
+						handle, err := informer.AddEventHandlerWithResyncPeriod(&journal{}, h.asks)
+						if err != nil {
+							t.Fatal(err)
+						}
+						added = append(added, handle.(*listener))
+					}
+					return added
+				}
+				check := func(handlers []handler, added []*listener) {
+					t.Helper()
+					for n, h := range handlers {
+						if got := added[n].resyncPeriod; got != h.gets {
+							t.Errorf("asks for %s: gets %s, want %s", h.asks, got, h.gets)
+						}
+					}
+				}
+				check(test.before, add(test.before))
+				if informer.resyncCheckPeriod != test.check {
+					t.Errorf("checks every %s, want %s", informer.resyncCheckPeriod, test.check)
+				}
+				stop := run(t, informer)
+				synctest.Wait()
+				check(test.afterward, add(test.afterward))
+				stop()
+			})
+		})
+	}
+}
+
+// After a lost watch, what has not changed is told like a resync: only to those
+// who are told resyncs.
+func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		api.put("a/2") // 3
+		informer := newTestInformer(api, queue, time.Hour)
+		never, hourly := &journal{}, &journal{}
+		if _, err := informer.AddEventHandlerWithResyncPeriod(never, 0); err != nil {
+			t.Fatal(err)
+		}
+		mustAdd(t, informer, hourly)
+		run(t, informer)
+		expect(t, "start", never, "a/1: add 2 (initial true)", "a/2: add 3 (initial true)")
+		time.Sleep(time.Hour) // the first check: from now on, never is left out
+		expect(t, "resync", never)
+		api.offline(true)
+		api.put("a/2") // 4
+		api.put("a/3") // 5
+		api.compact()
+		hourly.take()
+		api.offline(false)
+		time.Sleep(5 * time.Minute)
+		expect(t, "back", never, "a/2: update 3 → 4", "a/3: add 5 (initial false)")
+		expect(t, "back", hourly, "a/1: update 2 → 2", "a/2: update 3 → 4", "a/3: add 5 (initial false)")
+	})
+}
+
+func TestWatchErrorHandlerIsCalled(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		denied := errors.New("access denied")
+		informer := newTestInformer(api, queue, 0)
+		api.fail([]error{denied}, []error{denied})
+		type key struct{}
+		var got error
+		if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+			if ctx.Value(key{}) != "run" {
+				t.Error("the context is not Run's")
+			}
+			got = err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "run"))
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			informer.RunWithContext(ctx)
+		}()
+		synctest.Wait()
+		if !errors.Is(got, denied) {
+			t.Errorf("told %v, want %v", got, denied)
+		}
+		if informer.HasSynced() {
+			t.Error("synced, without having listed")
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if !informer.HasSynced() {
+			t.Error("not synced, though the API server has recovered")
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestSettingsAreFixedFromTheStart(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		for _, when := range []error{nil, errStarted, errStarted} {
+			if err := informer.SetTransform(func(obj any) (any, error) { return obj, nil }); !errors.Is(err, when) {
+				t.Errorf("SetTransform: %v, want %v", err, when)
+			}
+			if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); !errors.Is(err, when) {
+				t.Errorf("SetWatchErrorHandler: %v, want %v", err, when)
+			}
+			if when == nil {
+				run(t, informer)
+				synctest.Wait()
+			}
+		}
+	})
+}
+
+// For the race detector: everything that may be called around the start.
+func TestStartRaces(t *testing.T) {
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		api := newFakeAPI()
+		api.put("a/1")
+		informer := newTestInformer(api, queue, time.Second)
+		var others sync.WaitGroup
+		for _, call := range []func(){
+			func() { _ = informer.SetTransform(func(obj any) (any, error) { return obj, nil }) },
+			func() { _ = informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}) },
+			func() { _, _ = informer.AddEventHandler(&journal{}) },
+			func() { informer.LastSyncResourceVersion() },
+			func() { informer.IndexResourceVersion() },
+			func() { informer.Stats() },
+			func() { informer.HasSynced() },
+			func() { informer.IsStopped() },
+			func() { _ = informer.AddIndexers(cache.Indexers{}) },
+		} {
+			others.Go(func() {
+				for range 100 {
+					call()
+				}
+			})
+		}
+		stop := run(t, informer)
+		others.Wait()
+		<-informer.HasSyncedChecker().Done()
+		stop()
+	}
+}
+
+func TestTransformTrimsEverything(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		informer := newTestInformer(api, queue, 0)
+		if err := informer.SetTransform(func(obj any) (any, error) {
+			object := obj.(*corev1.ConfigMap)
+			if object.Name == "bad" {
+				return nil, errors.New("bad")
+			}
+			object.Data = map[string]string{"trimmed": object.Name}
+			return object, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		check := func(obj any) {
+			if object := obj.(*corev1.ConfigMap); !reflect.DeepEqual(object.Data, map[string]string{"trimmed": object.Name}) {
+				t.Errorf("not trimmed: %v", object)
+			}
+		}
+		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { check(obj) },
+			UpdateFunc: func(old, obj any) { check(old); check(obj) },
+			DeleteFunc: func(obj any) { check(obj) },
+		})
+		j := &journal{}
+		mustAdd(t, informer, j)
+		run(t, informer)
+		synctest.Wait()
+		api.put("a/1")
+		api.put("a/2")
+		api.put("a/bad")
+		api.remove("a/2")
+		expect(t, "the one that cannot be trimmed is left out", j,
+			"a/1: add 2 (initial true), update 2 → 3", "a/2: add 4 (initial false), delete 6 (tombstone false)")
+		if stats := informer.Stats(); stats.Queued != 0 {
+			t.Errorf("still queued: %+v", stats)
+		}
+	})
+}
+
+func TestOtherTypesAreDropped(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.Secret{}, Queue: queue})
+		run(t, informer)
+		api.put("a/1")
+		synctest.Wait()
+		if held := informer.GetStore().List(); len(held) != 0 {
+			t.Errorf("a ConfigMap among the Secrets: %v", held)
+		}
+	})
+}
+
+func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		api.put("a/2")
+		informer := newTestInformer(api, queue, 0)
+		gate := make(chan struct{})
+		slow := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
+		quick := mustAdd(t, informer, &journal{})
+		check := func(when string, informerSynced, slowSynced, quickSynced bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := informer.HasSynced(); got != informerSynced {
+				t.Errorf("%s: informer synced %t", when, got)
+			}
+			if got := slow.HasSynced(); got != slowSynced || cache.IsDone(slow.HasSyncedChecker()) != got {
+				t.Errorf("%s: slow handler synced %t", when, got)
+			}
+			if got := quick.HasSynced(); got != quickSynced || cache.IsDone(quick.HasSyncedChecker()) != got {
+				t.Errorf("%s: quick handler synced %t", when, got)
+			}
+		}
+		check("not started", false, false, false)
+		run(t, informer)
+		check("slow handler is at the first", true, false, true)
+		gate <- struct{}{}
+		check("slow handler is at the second", true, false, true)
+
+		late := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
+		if late.HasSynced() {
+			t.Error("the late handler is synced, and has been told nothing yet")
+		}
+		close(gate)
+		check("all told", true, true, true)
+		if !late.HasSynced() {
+			t.Error("the late handler is not synced, and has been told all")
+		}
+	})
+}
+
+func TestHandlerOfNothingSyncs(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		early := mustAdd(t, informer, &journal{})
+		run(t, informer)
+		<-early.HasSyncedChecker().Done()
+		<-mustAdd(t, informer, &journal{}).HasSyncedChecker().Done()
+	})
+}
+
+// The index must hold the last object of the first list before anybody is told
+// that it holds them all. The indexer stops the popping goroutine at that point.
+func TestSyncedMeansApplied(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		at, proceed := make(chan struct{}), make(chan struct{})
+		informer := New(Config{ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue, Indexers: cache.Indexers{
+			"gate": func(any) ([]string, error) {
+				close(at)
+				<-proceed
+				return nil, nil
+			},
+		}})
+		run(t, informer)
+		<-at
+		// No synctest.Wait: the others wait for mutexes now, which it does not take
+		// for waiting. So that they get there, let them run for a while.
+		for range 1000 {
+			if informer.HasSynced() {
+				t.Fatal("synced, with an object still to be applied")
+			}
+			yield()
+		}
+		close(proceed)
+		<-informer.HasSyncedChecker().Done()
+		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
+			t.Error("synced, without the object")
+		}
+	})
+}
+
+func TestLateHandlerCatchesUp(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		informer := newTestInformer(api, queue, 0)
+		run(t, informer)
+		synctest.Wait()
+		api.put("a/2") // 3
+		api.put("a/1") // 4
+		synctest.Wait()
+		j := &journal{}
+		mustAdd(t, informer, j)
+		expect(t, "joined", j, "a/1: add 4 (initial true)", "a/2: add 3 (initial true)")
+		api.put("a/2")
+		api.put("a/3")
+		expect(t, "from then on", j, "a/2: update 3 → 5", "a/3: add 6 (initial false)")
+	})
+}
+
+func TestRemovedHandlerIsToldNothing(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer, other := newTestInformer(api, queue, 0), newTestInformer(api, queue, 0)
+		leaves, stays := &journal{}, &journal{}
+		leaving, staying, again := mustAdd(t, informer, leaves), mustAdd(t, informer, stays), mustAdd(t, informer, leaves)
+		run(t, informer)
+		synctest.Wait()
+		api.put("a/1")
+		expect(t, "one handler, registered twice", leaves, "a/1: add 2 (initial false), add 2 (initial false)")
+		expect(t, "another", stays, "a/1: add 2 (initial false)")
+
+		remove := func(informer *Informer, handle cache.ResourceEventHandlerRegistration, left int) {
+			t.Helper()
+			if err := informer.RemoveEventHandler(handle); err != nil {
+				t.Error(err)
+			}
+			if got := len(informer.Stats().Handlers); got != left {
+				t.Errorf("%d handlers left, want %d", got, left)
+			}
+		}
+		remove(informer, leaving, 2)
+		remove(informer, leaving, 2)
+		remove(other, staying, 0)
+		api.put("a/1")
+		expect(t, "one of its registrations removed", leaves, "a/1: update 2 → 3")
+		remove(informer, again, 1)
+		api.put("a/1")
+		expect(t, "both removed", leaves)
+		expect(t, "the other", stays, "a/1: update 2 → 3, update 3 → 4")
+
+		stock := cache.NewSharedIndexInformer(api.newClient(true), &corev1.ConfigMap{}, 0, nil)
+		foreign, _ := stock.AddEventHandler(&journal{})
+		if err := informer.RemoveEventHandler(foreign); err == nil {
+			t.Error("a registration of a stock informer was accepted")
+		}
+		if err := informer.RemoveEventHandler(nil); err == nil {
+			t.Error("nil was accepted")
+		}
+	})
+}
+
+// RemoveEventHandler does not wait for a call that is under way. What waits in
+// the backlog is dropped.
+func TestRemoveWhileHandlerIsAtWork(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		api.put("a/2")
+		informer := newTestInformer(api, queue, 0)
+		calls, gate := 0, make(chan struct{})
+		handle := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }})
+		run(t, informer)
+		synctest.Wait()
+		if err := informer.RemoveEventHandler(handle); err != nil {
+			t.Fatal(err)
+		}
+		down := make(chan struct{})
+		go func() {
+			defer close(down)
+			if err := cache.ShutDownEventHandler(informer, handle); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-down:
+			t.Error("shut down, with a call under way")
+		default:
+		}
+		close(gate)
+		<-down
+		if calls != 1 {
+			t.Errorf("%d calls, want 1", calls)
+		}
+	})
+}
+
+func TestShutDownEventHandler(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		shutDown := func(handle cache.ResourceEventHandlerRegistration) {
+			t.Helper()
+			if err := cache.ShutDownEventHandler(informer, handle); err != nil {
+				t.Error(err)
+			}
+		}
+		shutDown(mustAdd(t, informer, &journal{})) // never started
+		early, remains := mustAdd(t, informer, &journal{}), mustAdd(t, informer, &journal{})
+		stop := run(t, informer)
+		<-informer.HasSyncedChecker().Done()
+		shutDown(early)
+		shutDown(early)
+		shutDown(mustAdd(t, informer, &journal{}))
+		stop()
+		shutDown(remains)
+	})
+}
+
+func TestStoppedForGood(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		informer := newTestInformer(api, queue, 0)
+		handle := mustAdd(t, informer, &journal{})
+		if informer.IsStopped() || informer.HasSynced() || informer.LastSyncResourceVersion() != "" {
+			t.Error("not started, yet it claims to have done something")
+		}
+		stopCh, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			informer.Run(stopCh)
+		}()
+		synctest.Wait()
+		if informer.IsStopped() {
+			t.Error("stopped while running")
+		}
+		informer.Run(nil) // returns at once: it runs already
+		if !informer.HasSynced() || informer.IsStopped() {
+			t.Error("disturbed by a second Run")
+		}
+		close(stopCh)
+		<-ended
+		if !informer.IsStopped() {
+			t.Error("not stopped")
+		}
+		if _, err := informer.AddEventHandler(&journal{}); !errors.Is(err, errStopped) {
+			t.Errorf("handler added after the end: %v", err)
+		}
+		if err := informer.RemoveEventHandler(handle); err != nil {
+			t.Errorf("handler removed after the end: %v", err)
+		}
+		informer.Run(nil)
+		if _, held, _ := informer.GetStore().GetByKey("a/1"); !held {
+			t.Error("the index is empty after the end")
+		}
+	})
+}
+
+func TestRunReturnsAfterTheHandlers(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		for n := range 10 {
+			api.put(fmt.Sprintf("a/%d", n))
+		}
+		informer := newTestInformer(api, queue, 0)
+		calls, gate := 0, make(chan struct{})
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { calls++; <-gate }}
+		mustAdd(t, informer, handler)
+		stop := run(t, informer)
+		synctest.Wait()
+		mustAdd(t, informer, handler)
+		synctest.Wait()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			stop()
+		}()
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Error("Run has returned, with handlers at work")
+		default:
+		}
+		if !informer.IsStopped() {
+			t.Error("not stopped, though it accepts no handler any more")
+		}
+		close(gate)
+		<-ended
+		if calls != 2 {
+			t.Errorf("%d calls, want 2: one for each handler, and none once stopped", calls)
+		}
+	})
+}
+
+func TestStoppedBeforeItCouldList(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer := newTestInformer(api, queue, 0)
+		api.offline(true)
+		handle := mustAdd(t, informer, &journal{})
+		stop := run(t, informer)
+		time.Sleep(time.Minute)
+		stop()
+		if informer.HasSynced() || handle.HasSynced() {
+			t.Error("synced, without having listed")
+		}
+	})
+}
+
+// For the race detector: handlers come and go from many goroutines, and from
+// handlers, while objects change; the informer stops in the middle of it.
+func TestHandlerAbuse(t *testing.T) {
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		t.Run(queue.String(), func(t *testing.T) {
+			api := newFakeAPI()
+			informer := newTestInformer(api, queue, time.Second)
+			stop := run(t, informer)
+			ctx, cancel := context.WithCancel(context.Background())
+			var workers sync.WaitGroup
+			for range 16 {
+				workers.Go(func() {
+					for ctx.Err() == nil {
+						reentrant := cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) {
+							if handle, err := informer.AddEventHandler(&journal{}); err == nil {
+								_ = informer.RemoveEventHandler(handle)
+							}
+						}}
+						handle, err := informer.AddEventHandler(reentrant)
+						if errors.Is(err, errStopped) {
+							return
+						}
+						if err != nil || informer.RemoveEventHandler(handle) != nil {
+							t.Error("adding or removing a handler failed")
+						}
+					}
+				})
+			}
+			for n := range 1000 {
+				api.put(fmt.Sprintf("a/%d", n%7))
+				if n%5 == 0 {
+					api.remove(fmt.Sprintf("a/%d", n%3))
+				}
+			}
+			stop()
+			workers.Wait()
+			cancel()
+			if got := informer.Stats().Handlers; len(got) != 0 {
+				t.Errorf("handlers left: %v", got)
+			}
+		})
+	}
+}
+
+func TestGetController(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		c := informer.GetController()
+		c.Run(nil)
+		c.RunWithContext(t.Context())
+		if c.HasSynced() || informer.IsStopped() {
+			t.Error("the controller ran something")
+		}
+		run(t, informer)
+		<-c.HasSyncedChecker().Done()
+		if got := c.LastSyncResourceVersion(); got != "1" {
+			t.Errorf("LastSyncResourceVersion %q, want 1", got)
+		}
+	})
+}
+
+func TestStats(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1")
+		informer := newTestInformer(api, queue, 0)
+		gate := make(chan struct{})
+		mustAdd(t, informer, &journal{})
+		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { <-gate }, UpdateFunc: func(any, any) { <-gate },
+		})
+		run(t, informer)
+		synctest.Wait()
+		for range 9 {
+			api.put("a/1")
+		}
+		check := func(when string, pending int, synced bool) {
+			t.Helper()
+			synctest.Wait()
+			want := Stats{Handlers: []HandlerStats{
+				{Handler: "*pipeline.journal", Synced: true},
+				{Handler: "cache.ResourceEventHandlerFuncs", Pending: pending, Synced: synced},
+			}}
+			if got := informer.Stats(); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, want %+v", when, got, want)
+			}
+		}
+		check("nothing told", 10, false)
+		gate <- struct{}{}
+		check("one told", 9, true)
+		close(gate)
+		check("all told", 0, true)
+	})
+}
+
+// What is queued shows while the index is held up.
+func TestStatsCountsTheQueue(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		q, err := informer.start(logger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := &wire{queue: q, queued: &informer.queued}
+		must(line.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+		must(line.Add(configMap("a/3", "3")))
+		must(line.Update(configMap("a/3", "4")))
+		must(line.Delete(configMap("a/1", "5")))
+		must(line.Bookmark("6"))
+		must(line.Resync())
+		if line.Add("no object") == nil {
+			t.Error("the queue took a string")
+		}
+		if got := informer.Stats().Queued; got != 5 {
+			t.Errorf("%d queued, want 5", got)
+		}
+		q.Close()
+		informer.pop(t.Context(), q)
+		if got := informer.Stats().Queued; got != 0 {
+			t.Errorf("%d queued, want 0", got)
+		}
+		if got, want := versions(informer.GetStore()), map[string]string{"a/2": "2", "a/3": "4"}; !maps.Equal(got, want) {
+			t.Errorf("index holds %v, want %v", got, want)
+		}
+		informer.handlers.stop()
+	})
+}

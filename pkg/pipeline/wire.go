@@ -1,0 +1,191 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/glassback/glassback/pkg/trace"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// relistBackoff paces a reflector whose LIST or WATCH fails or ends: at most
+// 30 to 60 seconds apart, and from the start again after two quiet minutes. The
+// values are those of client-go's own Reflector.Run, so that a struggling API
+// server sees no more of us than of a stock informer.
+var relistBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
+
+const relistBackoffReset = 2 * time.Minute
+
+// newReflector puts the Reflector between the API server and the queue. It
+// reads with cfg.ListerWatcher, handed over as it is: the reflector looks for
+// optional methods on it, such as IsWatchListSemanticsUnSupported, which a
+// decorator would hide. So what is traced is the other end, where it writes.
+//
+// The caller holds i.mu.
+func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Reflector {
+	line := &wire{queue: queue, queued: &i.queued, tracer: i.tracer}
+	reflector := cache.NewReflectorWithOptions(i.cfg.ListerWatcher, i.cfg.Object, line, cache.ReflectorOptions{
+		Logger:          &logger,
+		Name:            i.name,
+		TypeDescription: i.cfg.Description,
+		ResyncPeriod:    i.resyncCheckPeriod,
+		Clock:           i.clock,
+	})
+	reflector.ShouldResync = i.handlers.shouldResync
+	return reflector
+}
+
+// reflect lists and watches until ctx ends. One ListAndWatch opens a WATCH that
+// starts with all objects there are (or, where the server does not support
+// that, a LIST and a WATCH from its resourceVersion), hands them to the queue
+// with Replace, and then every event with Add, Update or Delete. It returns when
+// the connection is lost for good, or the resourceVersion too old: then all of
+// it begins anew.
+//
+// This is Reflector.Run, spelled out because only client-go itself can give
+// that one an error handler.
+func (i *Informer) reflect(ctx context.Context) {
+	delay := relistBackoff.DelayWithReset(i.clock, relistBackoffReset)
+	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if err := i.reflector.ListAndWatchWithContext(ctx); err != nil {
+			i.watchErrorHandler(ctx, i.reflector, err)
+		}
+		return false, nil
+	})
+}
+
+// wire is what the Reflector believes to be its store: the queue, with a tap
+// for the trace. The Reflector calls it, mostly from one goroutine; resyncs come
+// from another.
+//
+// An object counts as off the wire when the reflector hands it over. For a
+// watch event that is at once; the objects of a LIST, or of the initial part of
+// a WATCH, come together, when the last of them has arrived.
+//
+// Both reports precede the call: once the queue has the object, the goroutine
+// that pops it may report the next stage first.
+type wire struct {
+	queue  cache.Queue
+	queued *atomic.Int64 // objects handed over and not yet applied; apply takes them off
+	tracer
+}
+
+var (
+	_ cache.ReflectorStore         = (*wire)(nil)
+	_ cache.TransformingStore      = (*wire)(nil)
+	_ cache.ReflectorBookmarkStore = (*wire)(nil)
+	_ cache.ResourceVersionUpdater = (*wire)(nil)
+)
+
+func (w *wire) Add(obj any) error {
+	w.arrive(cache.Added, obj)
+	return w.settle(1, w.queue.Add(obj))
+}
+
+func (w *wire) Update(obj any) error {
+	w.arrive(cache.Updated, obj)
+	return w.settle(1, w.queue.Update(obj))
+}
+
+func (w *wire) Delete(obj any) error {
+	w.arrive(cache.Deleted, obj)
+	return w.settle(1, w.queue.Delete(obj))
+}
+
+// Replace hands over everything that exists as of resourceVersion. What is not
+// in objs is gone: the queue, or with RealFIFO the index, finds out what that is.
+func (w *wire) Replace(objs []any, resourceVersion string) error {
+	for _, obj := range objs {
+		w.arrive(cache.Replaced, obj)
+	}
+	return w.settle(len(objs), w.queue.Replace(objs, resourceVersion))
+}
+
+// Resync has nothing to do with the API server: the queue emits again what the
+// index already holds. Its event names no object, as the queue picks them.
+func (w *wire) Resync() error {
+	w.report(trace.Queue, cache.Sync, nil)
+	return w.queue.Resync()
+}
+
+func (w *wire) arrive(verb cache.DeltaType, obj any) {
+	w.queued.Add(1)
+	w.report(trace.Wire, verb, obj)
+	w.report(trace.Queue, verb, obj)
+}
+
+// settle takes back what arrive counted if the queue refused it: a key or a
+// transform that failed. The Reflector logs the error.
+func (w *wire) settle(n int, err error) error {
+	if err != nil {
+		w.queued.Add(int64(-n))
+	}
+	return err
+}
+
+// The Reflector asks its store for these three as optional interfaces. The tap
+// has them whatever the queue is, and does nothing where the queue has none.
+
+// Transformer lets the reflector trim the objects of a streamed initial list
+// while it still collects them.
+func (w *wire) Transformer() cache.TransformFunc {
+	if q, ok := w.queue.(cache.TransformingStore); ok {
+		return q.Transformer()
+	}
+	return nil
+}
+
+// Bookmark tells that nothing up to resourceVersion is still to come.
+func (w *wire) Bookmark(resourceVersion string) error {
+	if q, ok := w.queue.(cache.ReflectorBookmarkStore); ok {
+		return q.Bookmark(resourceVersion)
+	}
+	return nil
+}
+
+// UpdateResourceVersion follows every event.
+func (w *wire) UpdateResourceVersion(resourceVersion string) {
+	if q, ok := w.queue.(cache.ResourceVersionUpdater); ok {
+		q.UpdateResourceVersion(resourceVersion)
+	}
+}
+
+// tracer reports the objects of one informer to the trace.
+type tracer struct {
+	recorder *trace.Recorder // nil: nobody watches
+	resource string
+}
+
+// report is called for every object at every stage. It is small enough to be
+// inlined, so that without a recorder it costs one comparison.
+func (t *tracer) report(stage trace.Stage, verb cache.DeltaType, obj any) {
+	if t.recorder != nil {
+		t.record(stage, verb, obj)
+	}
+}
+
+func (t *tracer) record(stage trace.Stage, verb cache.DeltaType, obj any) {
+	event := trace.Event{Stage: stage, Source: t.resource, Verb: string(verb)}
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		var namespaced bool
+		if event.Namespace, event.Name, namespaced = strings.Cut(gone.Key, "/"); !namespaced {
+			event.Namespace, event.Name = "", gone.Key
+		}
+		obj = gone.Obj
+	}
+	if object, err := meta.Accessor(obj); err == nil {
+		event.Namespace, event.Name = object.GetNamespace(), object.GetName()
+		event.ResourceVersion = object.GetResourceVersion()
+	}
+	t.recorder.Report(event)
+}
