@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package loop
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"sync"
@@ -90,11 +91,14 @@ func fieldsOf(t reflect.Type) []structField {
 		return known.([]structField)
 	}
 	var fields []structField
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		fieldsByType.Store(t, fields)
+		return nil
+	}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		inline := f.Anonymous && strings.Contains(options, "inline")
-		if f.IsExported() && name != "-" && (name != "" || inline) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "-" && (name != "" || f.Anonymous) {
 			fields = append(fields, structField{i, name})
 		}
 	}

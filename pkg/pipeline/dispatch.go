@@ -18,11 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/cache/synctrack"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/buffer"
 	"k8s.io/utils/clock"
 )
 
 // notification is what the handlers are told about one delta: an addition (no
-// old), an update (both), or a deletion (no new).
+// old), an update (both), or a deletion (no new). All listeners share it, and
+// none changes it.
 type notification struct {
 	old, new any
 	initial  bool // an addition that belongs to what was there when the handler joined
@@ -60,7 +62,7 @@ type dispatcher struct {
 
 // tell hands note to the listeners, and reports whether there was one. It never
 // waits for a handler. The caller holds d.mu.
-func (d *dispatcher) tell(note notification) bool {
+func (d *dispatcher) tell(note *notification) bool {
 	told := false
 	resync := note.isResync()
 	for _, l := range d.listeners {
@@ -83,7 +85,7 @@ func (d *dispatcher) join(l *listener, index cache.Store) {
 		return
 	}
 	for _, obj := range index.List() {
-		l.add(notification{new: obj, initial: true})
+		l.add(&notification{new: obj, initial: true})
 	}
 	if d.synced {
 		// Only now: progress compares with the number of initial additions, and
@@ -203,15 +205,14 @@ type listener struct {
 }
 
 func newListener(handler cache.ResourceEventHandler, logger klog.Logger, upstream string) *listener {
-	l := &listener{
+	return &listener{
 		handler:   handler,
 		logger:    logger,
 		progress:  synctrack.NewSingleFileTracker(fmt.Sprintf("%s + event handler %T", upstream, handler)),
 		finished:  make(chan struct{}),
+		backlog:   newBacklog(),
 		resyncing: true,
 	}
-	l.backlog.wake = make(chan struct{}, 1)
-	return l
 }
 
 // HasSynced tells whether the handler has been given all there was when it
@@ -225,7 +226,7 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
 func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 
 // add is called by the dispatcher.
-func (l *listener) add(note notification) {
+func (l *listener) add(note *notification) {
 	if note.initial {
 		l.progress.Start()
 	}
@@ -238,26 +239,20 @@ func (l *listener) close() { l.backlog.close() }
 // run is the listener's goroutine.
 func (l *listener) run() {
 	defer close(l.finished)
-	var chunk *chunk
 	for {
-		if chunk = l.backlog.take(chunk); chunk == nil {
+		note, ok := l.backlog.take()
+		if !ok {
 			return
 		}
-		for n := range chunk.length {
-			if l.backlog.closed.Load() {
-				return
-			}
-			l.deliver(chunk.notes[n])
-			chunk.notes[n] = notification{} // lets go of the objects
-			l.backlog.pending.Add(-1)
-		}
+		l.deliver(note)
+		l.backlog.pending.Add(-1)
 	}
 }
 
 // deliver calls the handler. A panic in it is logged, and costs the handler this
 // one notification. It is then as good as delivered: a handler that panics on
 // one object still syncs, and those who wait for it do not wait forever.
-func (l *listener) deliver(note notification) {
+func (l *listener) deliver(note *notification) {
 	if note.initial {
 		defer l.progress.Finished()
 	}
@@ -281,92 +276,55 @@ func (l *listener) deliver(note notification) {
 
 // backlog holds the notifications that one handler has not been given yet, in
 // order. The dispatcher puts, the listener takes.
-//
-// They lie in a chain of chunks: it grows without copying, gives the memory back
-// as it drains, and in quiet times swaps the same two chunks to and fro.
 type backlog struct {
-	pending atomic.Int64  // put and not yet delivered
-	closed  atomic.Bool   // written under mu
-	wake    chan struct{} // holds a token when the backlog may have become non-empty; closed with it
+	mu     sync.Mutex
+	notes  *buffer.Ring[*notification] // grows without bound, and shrinks again once it is empty
+	closed bool
+	wake   chan struct{} // holds a token once there is something in an empty backlog; closed with it
 
-	mu         sync.Mutex
-	head, tail *chunk // the oldest and the newest; nil if there is nothing
-	spare      *chunk // an empty one, for the next put that needs one
+	pending atomic.Int64 // put and not yet delivered
 }
 
-// chunk is 128 notifications, 5 KiB.
-type chunk struct {
-	notes  [128]notification
-	length int
-	next   *chunk
+func newBacklog() backlog {
+	size := buffer.RingOptions{InitialSize: 16, NormalSize: 1024}
+	return backlog{notes: buffer.NewRing[*notification](size), wake: make(chan struct{}, 1)}
 }
 
-func (b *backlog) put(note notification) {
+func (b *backlog) put(note *notification) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed.Load() {
+	if b.closed {
 		return
 	}
-	if b.tail == nil || b.tail.length == len(b.tail.notes) {
-		b.extend()
-	}
-	b.tail.notes[b.tail.length] = note
-	b.tail.length++
 	b.pending.Add(1)
-}
-
-// extend puts an empty chunk at the end. The caller holds b.mu.
-func (b *backlog) extend() {
-	added := b.spare
-	if b.spare = nil; added == nil {
-		added = new(chunk)
-	}
-	if b.tail != nil {
-		b.tail.next, b.tail = added, added
-		return
-	}
-	b.head, b.tail = added, added
-	select {
-	case b.wake <- struct{}{}:
-	default: // the token is already there
+	b.notes.WriteOne(note)
+	if b.notes.Len() == 1 {
+		select {
+		case b.wake <- struct{}{}:
+		default: // the token is already there
+		}
 	}
 }
 
-// take waits for notifications, and returns the oldest chunk of them; nil once
-// the backlog is closed. done is the chunk that it returned before, now empty.
-func (b *backlog) take(done *chunk) *chunk {
+// take waits for the next notification. It returns false once the backlog is
+// closed, whatever is left in it.
+func (b *backlog) take() (*notification, bool) {
 	for {
-		if next := b.takeNow(done); next != nil {
-			return next
+		b.mu.Lock()
+		note, ok := b.notes.ReadOne()
+		closed := b.closed
+		b.mu.Unlock()
+		if closed || ok {
+			return note, !closed
 		}
-		if _, open := <-b.wake; !open {
-			return nil
-		}
-		done = nil
+		<-b.wake
 	}
 }
 
-func (b *backlog) takeNow(done *chunk) *chunk {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if done != nil {
-		done.length, done.next = 0, nil
-		b.spare = done
-	}
-	next := b.head
-	if next != nil {
-		if b.head = next.next; b.head == nil {
-			b.tail = nil
-		}
-	}
-	return next
-}
-
-// close drops what was not taken, and lets nothing in any more.
 func (b *backlog) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed.Store(true)
-	b.head, b.tail, b.spare = nil, nil, nil
+	b.closed = true
+	b.notes = &buffer.Ring[*notification]{} // lets go of the objects, whoever keeps the registration
 	close(b.wake)
 }

@@ -71,13 +71,13 @@ func (i *Informer) apply(delta cache.Delta, initial bool) error {
 			if err := i.indexer.Update(obj); err != nil {
 				return err
 			}
-			i.tell(delta.Type, notification{old: old, new: obj})
+			i.tell(delta.Type, &notification{old: old, new: obj})
 			return nil
 		}
 		if err := i.indexer.Add(obj); err != nil {
 			return err
 		}
-		i.tell(delta.Type, notification{new: obj, initial: initial})
+		i.tell(delta.Type, &notification{new: obj, initial: initial})
 
 	case cache.Deleted:
 		// Either the last state, from the watch, or a DeletedFinalStateUnknown:
@@ -85,7 +85,7 @@ func (i *Informer) apply(delta cache.Delta, initial bool) error {
 		if err := i.indexer.Delete(obj); err != nil {
 			return err
 		}
-		i.tell(delta.Type, notification{old: obj})
+		i.tell(delta.Type, &notification{old: obj})
 
 	// The rest comes from a RealFIFO only.
 	case cache.ReplacedAll:
@@ -97,7 +97,7 @@ func (i *Informer) apply(delta cache.Delta, initial bool) error {
 
 	case cache.SyncAll:
 		for _, obj := range i.indexer.List() {
-			i.tell(cache.Sync, notification{old: obj, new: obj})
+			i.tell(cache.Sync, &notification{old: obj, new: obj})
 		}
 
 	case cache.Bookmark:
@@ -138,11 +138,11 @@ func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
 	if err := i.indexer.Replace(all.Objects, all.ResourceVersion); err != nil {
 		return err
 	}
-	for _, note := range gone {
-		i.tell(cache.Deleted, note)
+	for n := range gone {
+		i.tell(cache.Deleted, &gone[n])
 	}
-	for _, note := range notes {
-		i.tell(cache.Replaced, note)
+	for n := range notes {
+		i.tell(cache.Replaced, &notes[n])
 	}
 	return nil
 }
@@ -178,19 +178,19 @@ func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 	// NewIndexer's result has Transaction, though its type does not say so.
 	failed := i.indexer.(cache.TransactionStore).Transaction(writes...)
 	if failed == nil {
-		for n, note := range notes {
-			i.tell(deltas[n].Type, note)
+		for n := range notes {
+			i.tell(deltas[n].Type, &notes[n])
 		}
 		return nil
 	}
 	for _, n := range failed.SuccessfulIndices {
-		i.tell(deltas[n].Type, notes[n])
+		i.tell(deltas[n].Type, &notes[n])
 	}
 	return failed
 }
 
 // tell passes on, as the index holds it now, what a delta has changed.
-func (i *Informer) tell(verb cache.DeltaType, note notification) {
+func (i *Informer) tell(verb cache.DeltaType, note *notification) {
 	obj := note.new
 	if obj == nil {
 		obj = note.old

@@ -27,11 +27,12 @@ func configMap(key, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
 }
 
-// backlogOf returns what a listener without goroutine has been told.
+// backlogOf takes what a listener without goroutine has been told.
 func backlogOf(l *listener) []notification {
 	var notes []notification
-	for c := l.backlog.head; c != nil; c = c.next {
-		notes = append(notes, c.notes[:c.length]...)
+	for l.backlog.pending.Load() > int64(len(notes)) {
+		note, _ := l.backlog.take()
+		notes = append(notes, *note)
 	}
 	return notes
 }

@@ -73,13 +73,16 @@ type Subscription struct {
 	dropped  uint64 // guarded by recorder.mu
 }
 
+// nobody stands for a nil Recorder: it is never reported to.
+var nobody = NewRecorder(1)
+
 // Subscribe opens a subscription that holds up to buffer unread events. The
 // caller closes it. On a nil Recorder it receives nothing.
 func (r *Recorder) Subscribe(buffer int) *Subscription {
-	s := &Subscription{recorder: r, events: make(chan Event, buffer)}
 	if r == nil {
-		return s
+		r = nobody
 	}
+	s := &Subscription{recorder: r, events: make(chan Event, buffer)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.subscribers[s] = struct{}{}
@@ -92,9 +95,6 @@ func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Dropped returns how many events were lost because the buffer was full.
 func (s *Subscription) Dropped() uint64 {
-	if s.recorder == nil {
-		return 0
-	}
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
 	return s.dropped
@@ -102,9 +102,6 @@ func (s *Subscription) Dropped() uint64 {
 
 // Close ends the subscription. Closing twice is harmless.
 func (s *Subscription) Close() {
-	if s.recorder == nil {
-		return
-	}
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
 	if _, open := s.recorder.subscribers[s]; open {

@@ -203,6 +203,9 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 			return "", nil, err
 		}
 	}
+	if binary, err = filepath.Abs(binary); err != nil {
+		return "", nil, fmt.Errorf("find binary: %w", err)
+	}
 	if spec.Dir == "" {
 		if spec.Dir, err = os.MkdirTemp("", "devcluster-"); err != nil {
 			return "", nil, fmt.Errorf("make directory: %w", err)
@@ -215,12 +218,6 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 	if spec.Dir, err = filepath.Abs(spec.Dir); err != nil {
 		return "", nil, fmt.Errorf("find directory: %w", err)
 	}
-	timeout := config.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
-	defer cancel()
 	child, reports, err := startSupervisor(binary, spec)
 	if err != nil {
 		return "", nil, err
@@ -245,8 +242,9 @@ func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 		return nil, nil, fmt.Errorf("create pipe: %w", err)
 	}
 	defer out.Close()
-	cmd := exec.Command(binary, "supervise")
+	cmd := exec.Command(binary, "supervise", spec.Dir) // the directory is there for people who look at the list of processes
 	cmd.Env = os.Environ()
+	cmd.Dir = "/" // not to keep anybody's directory busy
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.ExtraFiles = []*os.File{out} // supervisor.ReportFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -266,6 +266,22 @@ func TestAFailedStartSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAStartThatTakesTooLongKeepsItsLogs(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	_, err := Start(ctx, Config{Binary: binary(t), Dir: dir, Node: NodeNone, Timeout: 300 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "not ready after 300ms") {
+		t.Errorf("got %v", err)
+	}
+	waitEnded(t, ctx, dir)
+	if _, err := os.Stat(state.Dir(dir).Log(Etcd)); err != nil {
+		t.Errorf("its log: %v", err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {

@@ -69,7 +69,10 @@ func bad(format string, args ...any) error { return configError(fmt.Sprintf(form
 
 // spec checks the Config and fills in all but the directory.
 func (c Config) spec() (state.Spec, error) {
-	s := state.Spec{Dir: c.Dir, Node: c.Node, Nodes: c.Nodes, APIPort: c.APIPort, ExtraArgs: c.ExtraArgs}
+	s := state.Spec{Dir: c.Dir, Node: c.Node, Nodes: c.Nodes, APIPort: c.APIPort, ExtraArgs: c.ExtraArgs, Timeout: c.Timeout}
+	if s.Timeout == 0 {
+		s.Timeout = DefaultTimeout
+	}
 	if s.Node == "" {
 		s.Node = NodeSimulated
 		if len(c.Components) > 0 && !slices.Contains(c.Components, Kwok) {
@@ -87,6 +90,9 @@ func (c Config) spec() (state.Spec, error) {
 		return s, bad("%d nodes, but node %q means none", s.Nodes, NodeNone)
 	case s.Node == NodeSimulated && s.Nodes == 0:
 		s.Nodes = 1
+	}
+	if s.Timeout < 0 {
+		return s, bad("timeout %s: a positive duration", s.Timeout)
 	}
 	if s.APIPort < 0 || s.APIPort > 65535 {
 		return s, bad("API port %d: 1 to 65535, or 0 for any free one", s.APIPort)

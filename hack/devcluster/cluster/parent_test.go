@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
 // parentEnv makes the test binary a program that starts a cluster in the directory it names, says so, and waits to be killed.
@@ -38,21 +40,6 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), parentEnv+"="+dir, BinaryEnv+"="+binary(t))
 	cmd.Stderr = os.Stderr
-	killParentWhenReady(t, cmd)
-
-	// The supervisor notices, ends the cluster and removes the directory. Until then Open may find any stage of that.
-	waitFor(t, ctx, "directory to be gone", func() (bool, error) {
-		_, err := os.Stat(dir)
-		return errors.Is(err, os.ErrNotExist), err
-	})
-	checkGone(t, parentPIDs)
-}
-
-// parentPIDs are the processes of the cluster that the parent started.
-var parentPIDs []int
-
-func killParentWhenReady(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -63,17 +50,26 @@ func killParentWhenReady(t *testing.T, cmd *exec.Cmd) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "ready" {
 		t.Errorf("parent said %q, %v", line, err)
-	} else {
-		dir := strings.TrimPrefix(cmd.Env[len(cmd.Env)-2], parentEnv+"=")
-		c, err := Open(dir)
-		if err != nil {
-			t.Error(err)
-		} else {
-			parentPIDs = processes(t, context.Background(), c)
-		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
+	c, openErr := Open(dir)
+	life, lifeErr := state.Dir(dir).Life()
+	var pids []int
+	if openErr == nil {
+		pids = processes(t, ctx, c)
+	}
+	if err := errors.Join(openErr, lifeErr, cmd.Process.Kill()); err != nil {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
+	if t.Failed() {
+		return
+	}
+	defer life.Close()
+	if err := life.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	checkGone(t, pids)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory is still there: %v", err)
+	}
 }

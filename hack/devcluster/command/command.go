@@ -97,9 +97,9 @@ func newRoot() *cobra.Command {
 // newSupervise is the process that package cluster starts; it is of no use to anybody else.
 func newSupervise() *cobra.Command {
 	return &cobra.Command{
-		Use:    "supervise",
+		Use:    "supervise DIR",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   exactly("DIR"),
 		Run: func(cmd *cobra.Command, _ []string) {
 			os.Exit(supervisor.Main(cmd.InOrStdin()))
 		},

@@ -95,7 +95,7 @@ func newUp() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		printStarted(cmd, c, time.Since(started))
+		f.printStarted(cmd, c, time.Since(started))
 		return nil
 	}
 	return cmd
@@ -114,7 +114,7 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		printStarted(cmd, c, time.Since(started))
+		f.printStarted(cmd, c, time.Since(started))
 		return keep(cmd.Context(), c)
 	}
 	return cmd
@@ -132,8 +132,10 @@ func keep(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-func printStarted(cmd *cobra.Command, c *cluster.Cluster, took time.Duration) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "cluster is ready after %.1fs\n", took.Seconds())
+func (f *startFlags) printStarted(cmd *cobra.Command, c *cluster.Cluster, took time.Duration) {
+	if !f.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "cluster is ready after %.1fs\n", took.Seconds())
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(c.Kubeconfig()))
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The components, in the order in which they are started.
@@ -39,6 +40,7 @@ type Spec struct {
 	APIPort    int                 `json:"apiPort,omitempty"` // 0: any free one
 	Components []string            `json:"components"`
 	ExtraArgs  map[string][]string `json:"extraArgs,omitempty"`
+	Timeout    time.Duration       `json:"timeout"` // how long it may take to be ready, in nanoseconds
 }
 
 // Has reports whether the cluster has the component.

@@ -207,6 +207,9 @@ func (s *Supervisor) serveControl() (func(), error) {
 
 // start brings the components up, on other ports if something outside takes one of them first.
 func (s *Supervisor) start(ctx context.Context) error {
+	timeout := s.record.Spec.Timeout
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
+	defer cancel()
 	var err error
 	for range portAttempts {
 		if err = s.assignPorts(); err != nil {

@@ -7,6 +7,7 @@ package mycronjob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -44,7 +46,7 @@ func (o outcome) gaveUp() bool { return o.rejected != "" || o.taken != "" }
 // act carries out the plan. It stops at the first error: the next sync plans anew.
 func (c *Controller) act(ctx context.Context, mcj *v1.MyCronJob, table timetable, p plan) (outcome, error) {
 	var out outcome
-	if err := c.confirm(ctx, mcj, table, p); err != nil {
+	if err := c.confirmLate(ctx, mcj, table, p); err != nil {
 		return out, err
 	}
 	for _, job := range p.replace {
@@ -80,11 +82,10 @@ func (c *Controller) act(ctx context.Context, mcj *v1.MyCronJob, table timetable
 	return out, nil
 }
 
-// confirm makes sure that the cache is up to date before a Job is made late: see
-// keepFor. It is the one read that no cache can serve.
-func (c *Controller) confirm(ctx context.Context, mcj *v1.MyCronJob, table timetable, p plan) error {
-	late := len(p.run) > 0 && c.clock.Since(table.start(p.run[0])) > lateAfter
-	if !late {
+// confirmLate makes sure that the cached MyCronJob is up to date before a Job is
+// made late (see keepFor): whether a slot has been recorded since, no cache can tell.
+func (c *Controller) confirmLate(ctx context.Context, mcj *v1.MyCronJob, table timetable, p plan) error {
+	if len(p.run) == 0 || c.clock.Since(table.start(p.run[0])) <= lateAfter {
 		return nil
 	}
 	live, err := c.client.BatchV1().MyCronJobs(mcj.Namespace).Get(ctx, mcj.Name, metav1.GetOptions{})
@@ -92,9 +93,32 @@ func (c *Controller) confirm(ctx context.Context, mcj *v1.MyCronJob, table timet
 		return fmt.Errorf("get MyCronJob %s before a late Job: %w", mcj.Name, err)
 	}
 	if live.UID != mcj.UID || live.ResourceVersion != mcj.ResourceVersion {
-		return apierrors.NewConflict(v1.Resource("mycronjobs"), mcj.Name, fmt.Errorf("the cache is behind"))
+		return errBehind(mcj)
 	}
 	return nil
+}
+
+// confirmMissed makes sure that no Job is there that the cache does not show,
+// before slots are counted as missed: that something is absent, no cache can tell.
+// It need not look at the MyCronJob: the count is not written over a newer one.
+func (c *Controller) confirmMissed(ctx context.Context, mcj *v1.MyCronJob, seen observed) error {
+	live, err := c.kube.BatchV1().Jobs(mcj.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{v1.LabelMyCronJob: mcj.Name}.String(),
+	})
+	if err != nil {
+		return fmt.Errorf("list Jobs of MyCronJob %s before slots are counted as missed: %w", mcj.Name, err)
+	}
+	for i := range live.Items {
+		if job := &live.Items[i]; metav1.IsControlledBy(job, mcj) && !seen.hasJob(slotOf(job)) && slotOf(job) != 0 {
+			return errBehind(mcj)
+		}
+	}
+	return nil
+}
+
+// errBehind is a conflict, since it is one: the sync runs again, with a newer cache.
+func errBehind(mcj *v1.MyCronJob) error {
+	return apierrors.NewConflict(v1.Resource("mycronjobs"), mcj.Name, errors.New("the cache is behind"))
 }
 
 // create makes job. That it is there already is as good, if it is this
@@ -148,9 +172,10 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 
 // tell sends an event for each transition from the status that mcj has to now.
 func (c *Controller) tell(mcj *v1.MyCronJob, now v1.MyCronJobStatus) {
+	told := ""
 	for _, kind := range []string{v1.ConditionReady, v1.ConditionDegraded} {
 		was, is := meta.FindStatusCondition(mcj.Status.Conditions, kind), meta.FindStatusCondition(now.Conditions, kind)
-		if is == nil || (was != nil && was.Reason == is.Reason) || (was == nil && is.Reason == reasonAsExpected) {
+		if is == nil || is.Reason == told || (was != nil && was.Reason == is.Reason) || (was == nil && is.Reason == reasonAsExpected) {
 			continue
 		}
 		severity := corev1.EventTypeNormal
@@ -158,6 +183,7 @@ func (c *Controller) tell(mcj *v1.MyCronJob, now v1.MyCronJobStatus) {
 			severity = corev1.EventTypeWarning
 		}
 		c.recorder.Event(mcj, severity, is.Reason, is.Message)
+		told = is.Reason
 	}
 	if missed := now.MissedTotal - mcj.Status.MissedTotal; missed > 0 && !meta.IsStatusConditionTrue(now.Conditions, v1.ConditionProgressing) {
 		c.recorder.Eventf(mcj, corev1.EventTypeWarning, "SlotsMissed", "%d slots up to %s passed without a Job",

@@ -116,7 +116,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	now := c.clock.Now()
 	if errs := mcj.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, mcj, invalidStatus(mcj, seen, errs, now))
+		return 0, c.report(ctx, mcj, seen, invalidStatus(mcj, seen, errs, now))
 	}
 	table, err := timetableOf(mcj)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(mcj, table, seen, now)
 	out, actErr := c.act(ctx, mcj, table, p)
-	reportErr := c.report(ctx, mcj, status(mcj, table, seen, p, out, now))
+	reportErr := c.report(ctx, mcj, seen, status(mcj, table, seen, p, out, now))
 	return p.wait, errors.Join(actErr, reportErr)
 }
 
@@ -147,9 +147,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 }
 
 // report writes the status, if it has changed, and tells of transitions.
-func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, status v1.MyCronJobStatus) error {
+func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observed, status v1.MyCronJobStatus) error {
 	if equality.Semantic.DeepEqual(mcj.Status, status) {
 		return nil
+	}
+	if status.MissedTotal > mcj.Status.MissedTotal {
+		if err := c.confirmMissed(ctx, mcj, seen); err != nil {
+			return err
+		}
 	}
 	changed := *mcj
 	changed.Status = status

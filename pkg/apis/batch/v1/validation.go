@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package v1
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,13 +24,16 @@ import (
 // 63 characters of a Job's name.
 const maxNameLength = 63 - 1 - 10
 
-const maxSeconds = 365 * 24 * 60 * 60
+const (
+	maxScheduleLength = 120
+	maxSeconds        = 365 * 24 * 60 * 60
+)
 
 // Validate returns what is wrong with m, or nil. old is the object that m
 // replaces, nil when m is new; no field of a MyCronJob is immutable.
 //
-// It states the same rules as the schema, and a few that a schema cannot: a
-// schedule that the parser refuses all the same, and one that never comes.
+// It states the same rules as the schema, and two that the schema does not: a
+// range of names must not end before it begins, and a schedule must come once.
 func (m *MyCronJob) Validate(_ *MyCronJob) field.ErrorList {
 	var errs field.ErrorList
 	if len(m.Name) > maxNameLength {
@@ -41,10 +45,13 @@ func (m *MyCronJob) Validate(_ *MyCronJob) field.ErrorList {
 
 func (s *MyCronJobSpec) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	restart := s.JobTemplate.Spec.Template.Spec.RestartPolicy
-	if restart != corev1.RestartPolicyOnFailure && restart != corev1.RestartPolicyNever {
-		errs = append(errs, field.NotSupported(path.Child("jobTemplate", "spec", "template", "spec", "restartPolicy"),
-			restart, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
+	pod, podPath := s.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
+	if len(pod.Containers) == 0 {
+		errs = append(errs, field.Required(podPath.Child("containers"), "a Job needs at least one container"))
+	}
+	restart := []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
+	if !slices.Contains(restart, pod.RestartPolicy) {
+		errs = append(errs, field.NotSupported(podPath.Child("restartPolicy"), pod.RestartPolicy, restart))
 	}
 	errs = append(errs, s.validateTimes(path)...)
 	errs = append(errs, s.validatePolicies(path)...)
@@ -89,7 +96,6 @@ func (s *MyCronJobSpec) validateTimes(path *field.Path) field.ErrorList {
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, err.Error()))
 	} else if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, location)).IsZero() {
-		// The parser looks five years ahead: 29 February is found, 30 February is not.
 		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, "never comes"))
 	}
 	return errs
@@ -119,37 +125,120 @@ func (s *MyCronJobSpec) Location() (*time.Location, error) {
 		return time.UTC, nil
 	}
 	name := *s.TimeZone
-	// time.LoadLocation would take these for the machine's own zone.
-	if name != "" && !strings.EqualFold(name, "local") {
+	if timeZoneRegexp.MatchString(name) && !slices.Contains(machineZones, strings.ToLower(name)) {
 		if location, err := time.LoadLocation(name); err == nil {
 			return location, nil
 		}
 	}
-	return nil, fmt.Errorf("must be the name of an IANA time zone, like %q", "Europe/Berlin")
+	return nil, errors.New("must be the name of an IANA time zone, like \"Europe/Berlin\"")
 }
 
-// schedulePattern is the rule on spec.schedule in the schema, letter by letter.
-var schedulePattern = regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|(([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]*)?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]*)?)* +)?([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]*)?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]*)?)* +([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]*)?(,([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]*)?)* +([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]*)?(,([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]*)?)* +([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]*)?(,([*?]|(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))(-(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))?)(/[1-9][0-9]*)?)* +([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]*)?(,([*?]|([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))(-([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat)))?)(/[1-9][0-9]*)?)*)$`)
+var timeZoneRegexp = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+/-]{0,63}$`)
 
-var scheduleParser = cron.NewParser(
-	cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+// machineZones are names that time.LoadLocation may take for the machine's own
+// zone, in lower case.
+var machineZones = []string{"local", "localtime"}
+
+// schedulePattern is what the schema's rule on spec.schedule matches, letter by
+// letter (a test sees to it). It takes what the parser takes, but for TZ= and
+// @every, for steps of more than two digits and for white space around it.
+var schedulePattern = func() string {
+	list := func(value string) string {
+		item := `([*?]|` + value + `(-` + value + `)?)(/[1-9][0-9]?)?`
+		return item + `(,` + item + `)*`
+	}
+	minute := list(`[0-5]?[0-9]`)
+	hour := list(`([01]?[0-9]|2[0-3])`)
+	day := list(`(0?[1-9]|[12][0-9]|3[01])`)
+	month := list(`(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))`)
+	weekday := list(`([0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))`)
+	return `^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|` +
+		`(` + minute + ` +)?` + strings.Join([]string{minute, hour, day, month, weekday}, ` +`) + `)$`
+}()
+
+var (
+	scheduleRegexp = regexp.MustCompile(schedulePattern)
+	scheduleParser = cron.NewParser(
+		cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+)
 
 // ParseSchedule parses a cron expression of five or six fields, or a word like
 // @daily. Its errors say what to write instead.
+//
+// The slots of the schedule are the seconds at which a clock on the wall, in the
+// location of the time that Next is given, shows what the expression says: a time
+// of day that the clock skips has no slot, one that it shows twice has two.
 func ParseSchedule(expression string) (cron.Schedule, error) {
 	switch {
+	case len(expression) > maxScheduleLength:
+		return nil, fmt.Errorf("must have no more than %d characters", maxScheduleLength)
 	case strings.HasPrefix(expression, "@every"):
 		// Its slots would count from whenever the operator last started.
-		return nil, fmt.Errorf("@every is not supported: set intervalSeconds instead")
+		return nil, errors.New("@every is not supported: set intervalSeconds instead")
 	case strings.Contains(expression, "TZ="):
-		return nil, fmt.Errorf("set timeZone instead of TZ= or CRON_TZ=")
-	case !schedulePattern.MatchString(expression):
-		return nil, fmt.Errorf("must be a cron expression of five fields " +
-			"(minute hour day-of-month month day-of-week) or six (second first), like \"*/10 * * * *\"")
+		return nil, errors.New("set timeZone instead of TZ= or CRON_TZ=")
+	case !scheduleRegexp.MatchString(expression):
+		return nil, errors.New("must be a cron expression of five fields (minute 0-59, hour 0-23, day of month 1-31, " +
+			"month 1-12 or jan-dec, day of week 0-6 or sun-sat) or six (second 0-59 first), like \"*/10 * * * *\"")
 	}
-	schedule, err := scheduleParser.Parse(expression)
+	parsed, err := scheduleParser.Parse(expression)
 	if err != nil {
 		return nil, fmt.Errorf("must be a cron expression: %w", err)
 	}
-	return schedule, nil
+	fields, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("must be a cron expression: parsed as %T", parsed)
+	}
+	return wallClock{fields}, nil
+}
+
+// wallClock is a schedule with a Next of its own. That of the parser's package
+// goes wrong where clocks change other than from 2 to 3 o'clock: a noon on the
+// day on which Cairo skips midnight never comes, and what is due on the day before
+// comes on that day instead.
+type wallClock struct{ *cron.SpecSchedule }
+
+// Next returns the first second after t that the schedule matches, or the zero
+// time if there is none in nine years: 29 February stays away for eight.
+func (s wallClock) Next(t time.Time) time.Time {
+	next := t.Truncate(time.Second).Add(time.Second)
+	for limit := t.AddDate(9, 0, 0); next.Before(limit); {
+		// The clock, as if in UTC: there, days have 24 hours and hours 60 minutes.
+		_, offset := next.Zone()
+		clock := next.UTC().Add(time.Duration(offset) * time.Second)
+		year, month, day := clock.Date()
+		hour, minute, second := clock.Clock()
+		switch {
+		case s.Month&(1<<month) == 0:
+			month, day, hour, minute, second = month+1, 1, 0, 0, 0
+		case !s.matchesDay(clock):
+			day, hour, minute, second = day+1, 0, 0, 0
+		case s.Hour&(1<<hour) == 0:
+			hour, minute, second = hour+1, 0, 0
+		case s.Minute&(1<<minute) == 0:
+			minute, second = minute+1, 0
+		case s.Second&(1<<second) == 0:
+			second++
+		default:
+			return next
+		}
+		skipped := next.Add(time.Date(year, month, day, hour, minute, second, 0, time.UTC).Sub(clock))
+		// The clock must not be set on the way.
+		if _, set := next.ZoneBounds(); !set.IsZero() && set.Before(skipped) {
+			skipped = set
+		}
+		next = skipped
+	}
+	return time.Time{}
+}
+
+// matchesDay follows cron: if both days are restricted, one of them is enough.
+func (s wallClock) matchesDay(clock time.Time) bool {
+	const star = 1 << 63 // set by the parser for * and ?
+	inMonth := s.Dom&(1<<clock.Day()) != 0
+	inWeek := s.Dow&(1<<clock.Weekday()) != 0
+	if s.Dom&star != 0 || s.Dow&star != 0 {
+		return inMonth && inWeek
+	}
+	return inMonth || inWeek
 }

@@ -20,8 +20,8 @@ import (
 // schedule.
 //
 // Every point in time at which a Job is due is a slot. The Job of a slot is
-// named <name>-<unix second of the slot>: there is at most one Job a slot, and
-// every slot has run, or is counted in status.missedTotal.
+// named <name>-<unix second of the slot>: there is at most one Job a slot,
+// and every slot has run, or is counted in status.missedTotal.
 type MyCronJobApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

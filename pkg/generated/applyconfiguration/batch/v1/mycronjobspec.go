@@ -19,41 +19,44 @@ import (
 type MyCronJobSpecApplyConfiguration struct {
 	// jobTemplate is what each Job is made from; its labels and annotations are
 	// kept. A ttlSecondsAfterFinished in it is honoured by the MyCronJob itself,
-	// so that no Job vanishes before its slot is recorded: the Job does not carry it.
+	// so that no Job vanishes before its slot is recorded: the Job does not carry
+	// it.
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
-	// intervalSeconds is the time from one slot to the next, in seconds. Slots are
-	// the multiples of it since the Unix epoch. 5, if neither it nor schedule is set.
+	// intervalSeconds is the time from one slot to the next, in seconds. Slots
+	// are the multiples of it since the Unix epoch. 5, if neither it nor schedule
+	// is set.
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 	// schedule is a cron expression of five fields (minute, hour, day of month,
 	// month, day of week) or six (second first), or one of @yearly, @annually,
 	// @monthly, @weekly, @daily, @midnight and @hourly.
 	Schedule *string `json:"schedule,omitempty"`
-	// timeZone is the IANA name of the time zone in which schedule is read, such as
-	// Europe/Berlin. UTC, if not set.
+	// timeZone is the IANA name of the time zone in which schedule is read, such
+	// as Europe/Berlin. UTC, if not set. Where clocks change, a time of day that
+	// they skip has no slot, and one that they show twice has two.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// suspend stops making Jobs. Slots that pass meanwhile neither run nor count as
-	// missed. Jobs that are running go on.
+	// suspend stops making Jobs. Slots that pass meanwhile neither run nor count
+	// as missed. Jobs that are running go on.
 	Suspend *bool `json:"suspend,omitempty"`
 	// startingDeadlineSeconds is how late a Job may start, in seconds after its
-	// slot. A slot that could not be run by then is missed. Not set: no limit, but
-	// that of missedRunPolicy.
+	// slot. A slot that could not be run by then is missed. Not set: no limit,
+	// but that of missedRunPolicy.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// concurrencyPolicy says what happens when a slot comes while an earlier Job is
-	// still running.
+	// concurrencyPolicy says what happens when a slot comes while an earlier Job
+	// is still running.
 	ConcurrencyPolicy *apisbatchv1.ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 	// missedRunPolicy says what happens to slots that could not be run in time,
-	// because the operator or the API server was down, or an earlier Job was in the
-	// way under concurrencyPolicy Forbid.
+	// because the operator or the API server was down, or an earlier Job was in
+	// the way under concurrencyPolicy Forbid.
 	MissedRunPolicy *apisbatchv1.MissedRunPolicy `json:"missedRunPolicy,omitempty"`
 	// successfulJobsHistoryLimit is how many successful Jobs are kept. A Job is
 	// kept for at least 10 seconds after it was made.
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
-	// failedJobsHistoryLimit is how many failed Jobs are kept. A Job is kept for at
-	// least 10 seconds after it was made.
+	// failedJobsHistoryLimit is how many failed Jobs are kept. A Job is kept for
+	// at least 10 seconds after it was made.
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
-	// jitterSeconds spreads the load of many MyCronJobs: each starts its Jobs by up
-	// to so many seconds after their slots. How many is fixed for each object, so
-	// that its Jobs stay evenly apart. Names and times of slots do not change.
+	// jitterSeconds spreads the load of many MyCronJobs: each starts its Jobs by
+	// up to so many seconds after their slots. How many is fixed for each object,
+	// so that its Jobs stay evenly apart. Names and times of slots do not change.
 	JitterSeconds *int32 `json:"jitterSeconds,omitempty"`
 }
 

@@ -36,16 +36,17 @@ type MyCronJobStatusApplyConfiguration struct {
 	// accountedTime is the watermark: every slot up to and including it has run,
 	// or is counted in missedTotal.
 	AccountedTime *apismetav1.Time `json:"accountedTime,omitempty"`
-	// missedTotal counts the slots that passed without a Job since the object was made.
+	// missedTotal counts the slots that passed without a Job since the object was
+	// made.
 	MissedTotal *int64 `json:"missedTotal,omitempty"`
 	// skewMillis is how late the latest Job was made, in milliseconds after its
 	// slot and jitter.
 	SkewMillis *int64 `json:"skewMillis,omitempty"`
-	// suspended tells that the suspension has been seen, and since when no slots are
-	// counted.
+	// suspended tells that the suspension has been seen, and since when no slots
+	// are counted.
 	Suspended *bool `json:"suspended,omitempty"`
-	// lastRunNow is the latest value of the annotation glassback.dev/run-now that a
-	// Job was made for.
+	// lastRunNow is the latest value of the annotation glassback.dev/run-now that
+	// a Job was made for.
 	LastRunNow *string `json:"lastRunNow,omitempty"`
 }
 

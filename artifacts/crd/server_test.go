@@ -1,0 +1,190 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package crd_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/artifacts/crd"
+)
+
+// server takes the custom resources of one definition in as the API server does.
+// Its steps are those of customresource_handler.go and of
+// registry/customresource/strategy.go in apiextensions-apiserver; that package
+// itself would bring an etcd client into go.mod.
+type server struct {
+	schema    *schema.Structural
+	validator validation.SchemaValidator
+	rules     *cel.Validator
+}
+
+// serve returns the server of a definition. It fails if the API server would not
+// take the definition: not structural, a rule that does not compile, or one that
+// may cost too much.
+func serve(definition *apiextensionsv1.CustomResourceDefinition) (*server, error) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	definition = definition.DeepCopy()
+	scheme.Default(definition)
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := scheme.Convert(definition, internal, nil); err != nil {
+		return nil, err
+	}
+	internal.Status.StoredVersions = []string{definition.Spec.Versions[0].Name}
+	if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), internal); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	props := &apiextensions.JSONSchemaProps{}
+	if err := scheme.Convert(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil); err != nil {
+		return nil, err
+	}
+	structural, err := schema.NewStructural(props)
+	if err != nil {
+		return nil, err
+	}
+	validator, _, err := validation.NewSchemaValidator(props)
+	return &server{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, err
+}
+
+// decode is how kubectl's manifest becomes an object: with no unknown fields, and
+// with defaults.
+func (s *server) decode(manifest []byte) (map[string]any, error) {
+	data, err := yaml.YAMLToJSONStrict(manifest)
+	if err != nil {
+		return nil, err
+	}
+	var obj map[string]any
+	if err := utiljson.Unmarshal(data, &obj); err != nil {
+		return nil, err
+	}
+	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return nil, err
+	}
+	unknown = append(unknown, pruning.PruneWithOptions(obj, s.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	defaulting.PruneNonNullableNullsWithoutDefaults(obj, s.schema)
+	if err, more := objectmeta.CoerceWithOptions(nil, obj, s.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true}); err != nil {
+		return nil, err
+	} else {
+		unknown = append(unknown, more...)
+	}
+	if meta.Namespace == "" {
+		meta.Namespace = "default" // the request's
+	}
+	if err := objectmeta.SetObjectMeta(obj, meta); err != nil {
+		return nil, err
+	}
+	defaulting.Default(obj, s.schema)
+	if len(unknown) > 0 {
+		errs := make([]error, 0, len(unknown))
+		for _, path := range unknown {
+			errs = append(errs, fmt.Errorf("unknown field %q", path))
+		}
+		return nil, runtime.NewStrictDecodingError(errs)
+	}
+	return obj, nil
+}
+
+// create returns what the API server has against a new object.
+func (s *server) create(obj map[string]any) field.ErrorList {
+	errs := validation.ValidateCustomResource(nil, obj, s.validator)
+	errs = append(errs, s.common(obj)...)
+	if slices.ContainsFunc(errs, blocksRules) {
+		return errs
+	}
+	ruleErrs, _ := s.rules.Validate(context.Background(), nil, s.schema, obj, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, ruleErrs...)
+}
+
+// update returns what the API server has against obj in the place of old.
+func (s *server) update(obj, old map[string]any) field.ErrorList {
+	changes := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: s.schema})
+	errs := validation.ValidateCustomResourceUpdate(nil, obj, old, s.validator, validation.WithRatcheting(changes))
+	errs = append(errs, s.common(obj)...)
+	if slices.ContainsFunc(errs, blocksRules) {
+		return errs
+	}
+	ruleErrs, _ := s.rules.Validate(context.Background(), nil, s.schema, obj, old, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(changes))
+	return append(errs, ruleErrs...)
+}
+
+func (s *server) common(obj map[string]any) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, s.schema, false)...)
+	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, obj)...)
+}
+
+// blocksRules tells the errors after which the API server does not run any rules;
+// it adds a line that says so.
+func blocksRules(err *field.Error) bool {
+	return slices.Contains([]field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong,
+		field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}, err.Type)
+}
+
+// servers returns the servers of all definitions in the binary, by kind.
+func servers(t *testing.T) map[string]*server {
+	t.Helper()
+	crds, err := crd.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKind := map[string]*server{}
+	for _, definition := range crds {
+		s, err := serve(definition)
+		if err != nil {
+			t.Fatalf("the API server would not take %s: %v", definition.Name, err)
+		}
+		byKind[definition.Spec.Names.Kind] = s
+	}
+	return byKind
+}
+
+// inGo decodes obj into a type of pkg/apis, and returns it with its defaults and
+// what its Validate says.
+func inGo[T any, P interface {
+	*T
+	Default()
+	Validate(old *T) field.ErrorList
+}](obj map[string]any) (any, field.ErrorList, error) {
+	typed := P(new(T))
+	if err := convert(obj, typed); err != nil {
+		return nil, nil, err
+	}
+	typed.Default()
+	return typed, typed.Validate(nil), nil
+}
+
+// convert copies by way of JSON, as a client that gets the object does.
+func convert(from, to any) error {
+	data, err := json.Marshal(from)
+	return errors.Join(err, json.Unmarshal(data, to))
+}

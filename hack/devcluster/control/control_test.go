@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// recorder is a supervisor that only notes what it is asked.
+type recorder struct{ asked []string }
+
+func (r *recorder) Status(context.Context) []Component {
+	return []Component{{Name: "etcd", Ready: true}}
+}
+
+func (r *recorder) Kill(_ context.Context, component string, signal syscall.Signal) error {
+	r.asked = append(r.asked, "kill "+component+" "+signal.String())
+	return nil
+}
+
+func (r *recorder) Restart(context.Context, string) error { return errors.New("not today") }
+
+func (r *recorder) Stop() { r.asked = append(r.asked, "stop") }
+
+func TestControl(t *testing.T) {
+	ops := &recorder{}
+	server := httptest.NewServer(Handler("secret", ops))
+	defer server.Close()
+	client := NewClient(&state.Record{Control: strings.TrimPrefix(server.URL, "http://"), Token: "secret"})
+	ctx := t.Context()
+
+	components, err := client.Status(ctx)
+	if err != nil || len(components) != 1 || components[0].Name != "etcd" || !components[0].Ready {
+		t.Errorf("status: %v, %v", components, err)
+	}
+	if err := client.Kill(ctx, "etcd", "TERM"); err != nil {
+		t.Error(err)
+	}
+	if err := client.Kill(ctx, "etcd", "HUP"); err == nil || err.Error() != `unknown signal "HUP": KILL or TERM` {
+		t.Errorf("unknown signal: %v", err)
+	}
+	if err := client.Restart(ctx, "etcd"); err == nil || err.Error() != "not today" {
+		t.Errorf("refused restart: %v", err)
+	}
+	if err := client.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(ops.asked, ", "); got != "kill etcd terminated, stop" {
+		t.Errorf("asked: %s", got)
+	}
+}
+
+func TestControlWantsTheToken(t *testing.T) {
+	ops := &recorder{}
+	server := httptest.NewServer(Handler("secret", ops))
+	defer server.Close()
+	for _, token := range []string{"", "Bearer ", "Bearer wrong", "secret"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/stop", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", token)
+		response, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q: %s", token, response.Status)
+		}
+	}
+	if len(ops.asked) > 0 {
+		t.Errorf("asked without the token: %v", ops.asked)
+	}
+}

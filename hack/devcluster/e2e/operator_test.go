@@ -1,0 +1,200 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+)
+
+// world is a cluster with clients for it.
+type world struct {
+	*cluster.Cluster
+	kube      kubernetes.Interface
+	glassback versioned.Interface
+	config    *rest.Config
+}
+
+// start starts a cluster that ends with the test.
+func start(t testing.TB, config cluster.Config) *world {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), config)
+	if err != nil {
+		t.Fatalf("start cluster: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop cluster: %v", err)
+		}
+	})
+	json := c.RESTConfig()
+	json.QPS = -1
+	binary := rest.CopyConfig(json)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	return &world{c, kubernetes.NewForConfigOrDie(binary), versioned.NewForConfigOrDie(json), json}
+}
+
+// operator is a running bin/glassback.
+type operator struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	log     *logBuffer
+	exited  chan struct{}
+	waitErr error // valid once exited is closed
+}
+
+// logBuffer keeps what a process writes.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("GLASSBACK_BIN"); path != "" {
+		return path
+	}
+	path, err := filepath.Abs("../../../bin/glassback")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("find bin/glassback, run make build first: %v", err)
+	}
+	return path
+}
+
+// launch runs the operator with the given arguments. It is killed when the test
+// ends, if it still runs then, and its log is shown if the test has failed.
+func launch(t testing.TB, args ...string) *operator {
+	t.Helper()
+	o := &operator{t: t, log: &logBuffer{}, exited: make(chan struct{})}
+	o.cmd = exec.Command(binary(t), args...)
+	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
+	if err := o.cmd.Start(); err != nil {
+		t.Fatalf("start glassback: %v", err)
+	}
+	go func() {
+		o.waitErr = o.cmd.Wait()
+		close(o.exited)
+	}()
+	t.Cleanup(func() {
+		o.kill()
+		if t.Failed() {
+			t.Logf("log of glassback %s:\n%s", strings.Join(args, " "), tail(o.log.String(), 60))
+		}
+	})
+	return o
+}
+
+// operate runs the operator on w and waits until its controllers work.
+func (w *world) operate(t testing.TB, args ...string) *operator {
+	t.Helper()
+	o := launch(t, append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2"}, args...)...)
+	o.waitFor("Started controller")
+	return o
+}
+
+func (o *operator) waitFor(line string) {
+	o.t.Helper()
+	eventually(o.t, 60*time.Second, func(context.Context) error {
+		if o.running() && !strings.Contains(o.log.String(), line) {
+			return fmt.Errorf("the log has no %q", line)
+		}
+		return nil
+	})
+	if !strings.Contains(o.log.String(), line) {
+		o.t.Fatalf("glassback ended (%v) before it logged %q:\n%s", o.waitErr, line, tail(o.log.String(), 30))
+	}
+}
+
+func (o *operator) running() bool {
+	select {
+	case <-o.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process with SIGKILL, and returns when it has ended.
+func (o *operator) kill() {
+	_ = o.cmd.Process.Kill() // It fails only if the process has ended.
+	<-o.exited
+}
+
+// stop ends the process with SIGTERM, and returns its exit code.
+func (o *operator) stop() int {
+	o.t.Helper()
+	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		o.t.Fatalf("stop glassback: %v", err)
+	}
+	return o.wait(30 * time.Second)
+}
+
+func (o *operator) wait(patience time.Duration) int {
+	o.t.Helper()
+	select {
+	case <-o.exited:
+	case <-time.After(patience):
+		o.t.Fatalf("glassback still runs after %s:\n%s", patience, tail(o.log.String(), 30))
+	}
+	return o.cmd.ProcessState.ExitCode()
+}
+
+// eventually calls check until it returns nil, and fails the test with its last
+// error if that takes longer than patience.
+func eventually(t testing.TB, patience time.Duration, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %s: %v", patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

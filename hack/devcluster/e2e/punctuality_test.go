@@ -1,0 +1,141 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+// BenchmarkPunctuality measures how late Jobs come after their slots when many
+// MyCronJobs have the same slots, every 5 seconds: the time from the slot to the
+// arrival of the Job's watch event here, so that all of the API server's work is
+// in it. The operator, the control plane and this process share the machine.
+//
+//	go test -run '^$' -bench Punctuality -benchtime 1x ./e2e
+func BenchmarkPunctuality(b *testing.B) {
+	for name, c := range map[string]struct {
+		objects int
+		config  cluster.Config
+	}{
+		"500 on etcd and the API server alone": {500, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}}},
+		"50 on the whole simulated node":       {50, cluster.Config{}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := start(b, c.config)
+			w.operate(b, "--install-crds", "-v=0")
+			for range b.N {
+				w.punctuality(b, c.objects, 8)
+			}
+		})
+	}
+}
+
+// punctuality watches the Jobs of so many objects for so many slots.
+func (w *world) punctuality(b *testing.B, objects, slots int) {
+	w.createSamples(b, objects)
+	eventually(b, time.Minute, func(ctx context.Context) error { return w.allScheduled(ctx, objects) })
+
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	jobs, err := w.kube.BatchV1().Jobs("default").List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	watch, err := w.kube.BatchV1().Jobs("default").Watch(ctx, metav1.ListOptions{ResourceVersion: jobs.ResourceVersion})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer watch.Stop()
+	first := time.Now().Unix()/5*5 + 10 // the slot after the next one: nothing of the start is left
+	last := first + int64(slots-1)*5
+	var late []time.Duration
+	deadline := time.After(time.Until(time.Unix(last+20, 0)))
+	for len(late) < objects*slots {
+		select {
+		case event := <-watch.ResultChan():
+			now := time.Now()
+			job, ok := event.Object.(*batchv1.Job)
+			if !ok || event.Type != "ADDED" {
+				continue
+			}
+			second, err := strconv.ParseInt(job.Name[strings.LastIndex(job.Name, "-")+1:], 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if second >= first && second <= last {
+				late = append(late, now.Sub(time.Unix(second, 0)))
+			}
+		case <-deadline:
+			b.Fatalf("%d of %d Jobs came", len(late), objects*slots)
+		}
+	}
+	slices.Sort(late)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(late[len(late)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(late[len(late)*99/100].Milliseconds()), "p99-ms")
+	b.ReportMetric(float64(late[len(late)-1].Milliseconds()), "max-ms")
+	b.ReportMetric(float64(len(late)), "jobs")
+}
+
+// createSamples creates so many copies of the seed's MyCronJob.
+func (w *world) createSamples(t testing.TB, objects int) {
+	t.Helper()
+	var creating sync.WaitGroup
+	for i := range objects {
+		creating.Go(func() {
+			_, err := w.glassback.BatchV1().MyCronJobs("default").Create(t.Context(), sample(fmt.Sprintf("sample-%d", i)), metav1.CreateOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	creating.Wait()
+}
+
+func (w *world) allScheduled(ctx context.Context, objects int) error {
+	list, err := w.glassback.BatchV1().MyCronJobs("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	scheduled := 0
+	for _, m := range list.Items {
+		if m.Status.NextScheduleTime != nil {
+			scheduled++
+		}
+	}
+	if scheduled < objects {
+		return fmt.Errorf("%d of %d objects have a next slot", scheduled, objects)
+	}
+	return nil
+}
+
+// sample is the seed's MyCronJob.
+func sample(name string) *v1.MyCronJob {
+	return &v1.MyCronJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: v1.MyCronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyOnFailure,
+			Containers: []corev1.Container{{
+				Name: "hello", Image: "busybox", Args: []string{"/bin/sh", "-c", "date; echo Hello from the Kubernetes cluster"},
+			}},
+		}}}}, Suspend: ptr.To(false)},
+	}
+}

@@ -1,0 +1,156 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLockLastsUntilItIsClosed(t *testing.T) {
+	dir := Dir(t.TempDir())
+	if ended := hasEnded(t, dir); !ended {
+		t.Error("a directory without a lock is alive")
+	}
+	lock, err := dir.TryLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.TryLock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("second lock: %v", err)
+	}
+	if hasEnded(t, dir) {
+		t.Error("a locked directory is dead")
+	}
+	lock.Close()
+	if !hasEnded(t, dir) {
+		t.Error("an unlocked directory is alive")
+	}
+}
+
+func TestLifeKeepsToTheLockThatItOpened(t *testing.T) {
+	dir := Dir(t.TempDir())
+	first, err := dir.TryLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, err := dir.Life()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer life.Close()
+	if err := dir.Remove(false); err != nil {
+		t.Fatal(err)
+	}
+	second, err := dir.TryLock() // of a new cluster in the same directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := life.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the first cluster lives, but the wait for its end says %v", err)
+	}
+	first.Close()
+	if err := life.Wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecord(t *testing.T) {
+	dir := Dir(t.TempDir())
+	if _, err := dir.Load(); err == nil || !strings.Contains(err.Error(), "no cluster in ") {
+		t.Errorf("load from an empty directory: %v", err)
+	}
+	want := &Record{Spec: Spec{Dir: string(dir), Nodes: 2, Components: []string{Etcd}}, Control: "127.0.0.1:1", Token: "t"}
+	if err := dir.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := dir.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Control != want.Control || got.Token != want.Token || got.Spec.Nodes != 2 || !got.Spec.Has(Etcd) || got.Spec.Has(Kwok) {
+		t.Errorf("got %+v", got)
+	}
+	info, err := os.Stat(dir.record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the token's file has mode %o", info.Mode().Perm())
+	}
+}
+
+func TestRemoveLeavesForeignFiles(t *testing.T) {
+	tests := map[string]struct {
+		owns    bool
+		foreign bool
+		left    bool
+	}{
+		"its own directory goes":                      {owns: true},
+		"its own directory with a guest's file stays": {owns: true, foreign: true, left: true},
+		"somebody else's directory stays":             {left: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := Dir(t.TempDir())
+			for _, name := range made {
+				if err := os.WriteFile(dir.Path(name), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.foreign {
+				if err := os.WriteFile(dir.Path("notes.txt"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := dir.Remove(test.owns); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := os.ReadDir(string(dir))
+			if left := err == nil; left != test.left {
+				t.Fatalf("directory left: %t", left)
+			}
+			if want := map[bool]int{true: 1}[test.foreign]; len(entries) != want {
+				t.Errorf("left in it: %v", entries)
+			}
+		})
+	}
+}
+
+func TestCheckForeign(t *testing.T) {
+	dir := Dir(t.TempDir())
+	if err := dir.CheckForeign(); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if err := os.Mkdir(dir.Path("pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.CheckForeign(); err == nil || !strings.Contains(err.Error(), "already holds pki") {
+		t.Errorf("somebody's pki: %v", err)
+	}
+	if err := dir.Save(&Record{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.CheckForeign(); err != nil {
+		t.Errorf("the pki of a dead cluster: %v", err)
+	}
+}
+
+func hasEnded(t *testing.T, dir Dir) bool {
+	t.Helper()
+	life, err := dir.Life()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer life.Close()
+	ended, err := life.Ended()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}

@@ -1,0 +1,185 @@
+package supervisor
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+func TestReservedPortsAreNotGivenAgain(t *testing.T) {
+	var mine, others reservation
+	defer mine.release()
+	defer others.release()
+	port, err := mine.any()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port < firstPort || port > lastPort {
+		t.Errorf("port %d is outside of %d to %d", port, firstPort, lastPort)
+	}
+	if err := others.exactly(port); !errors.Is(err, errPortTaken) {
+		t.Errorf("reserved twice: %v", err)
+	}
+	listener, err := net.Listen("tcp4", loopback(port)) // as the component does
+	if err != nil {
+		t.Fatalf("whoever reserved it cannot listen: %v", err)
+	}
+	listener.Close()
+	mine.release()
+	if err := others.exactly(port); err != nil {
+		t.Errorf("after its release: %v", err)
+	}
+}
+
+func TestAPortSomebodyListensOnIsNotReserved(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var r reservation
+	defer r.release()
+	if err := r.exactly(listener.Addr().(*net.TCPAddr).Port); !errors.Is(err, errPortTaken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPKI(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := pki{dir: dir, now: time.Now()}
+	if err := p.generate(serviceIP, "https://127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	roots := map[string]*x509.CertPool{}
+	for _, file := range []string{caCert, etcdCACert, frontProxyCACert} {
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots[file] = x509.NewCertPool()
+		roots[file].AppendCertsFromPEM(data)
+	}
+	tests := map[string]struct {
+		ca     string
+		usage  x509.ExtKeyUsage
+		server string
+	}{
+		"apiserver":             {caCert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
+		"component":             {caCert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
+		"etcd":                  {etcdCACert, x509.ExtKeyUsageServerAuth, "127.0.0.1"},
+		"apiserver-etcd-client": {etcdCACert, x509.ExtKeyUsageClientAuth, ""},
+		"front-proxy-client":    {frontProxyCACert, x509.ExtKeyUsageClientAuth, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots[test.ca], DNSName: test.server, KeyUsages: []x509.ExtKeyUsage{test.usage}})
+			if err != nil {
+				t.Error(err)
+			}
+			for ca, pool := range roots {
+				_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+				if ca != test.ca && err == nil {
+					t.Errorf("%s vouches for it as well", ca)
+				}
+			}
+		})
+	}
+}
+
+func TestKubeconfigIdentities(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "pki")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := (pki{dir: dir, now: time.Now()}).generate(serviceIP, "https://127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		user   string
+		groups []string
+	}{
+		filepath.Join(root, "kubeconfig"):                        {"devcluster-admin", []string{"system:masters"}},
+		filepath.Join(dir, "kube-controller-manager.kubeconfig"): {"system:kube-controller-manager", nil},
+		filepath.Join(dir, "kube-scheduler.kubeconfig"):          {"system:kube-scheduler", nil},
+		filepath.Join(dir, "kwok.kubeconfig"):                    {kwokUser, nil},
+	}
+	for path, test := range tests {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject := pair.Leaf.Subject
+		if subject.CommonName != test.user || !slices.Equal(subject.Organization, test.groups) {
+			t.Errorf("%s: user %s, groups %v", path, subject.CommonName, subject.Organization)
+		}
+	}
+}
+
+func TestArgumentsStayOnLoopback(t *testing.T) {
+	dir := state.Dir("/d")
+	ports := map[string]int{}
+	for i, key := range portKeys(state.AllComponents()) {
+		ports[key] = 1000 + i
+	}
+	for _, component := range state.AllComponents() {
+		args := strings.Join(arguments(component, dir, ports), " ")
+		if !strings.Contains(args, "127.0.0.1") {
+			t.Errorf("%s is not told where to listen: %s", component, args)
+		}
+		if strings.Contains(args, "0.0.0.0:") || strings.Contains(args, ":0 ") {
+			t.Errorf("%s listens elsewhere: %s", component, args)
+		}
+	}
+	if got := arguments("unknown", dir, ports); got != nil {
+		t.Errorf("arguments of an unknown component: %v", got)
+	}
+}
+
+func TestComponentsDoNotInheritTheEnvironment(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/somebody/else")
+	t.Setenv("ETCD_DATA_DIR", "/somebody/else")
+	t.Setenv("GOGC", "50")
+	env := environment("/d")
+	for _, v := range env {
+		if strings.Contains(v, "somebody") {
+			t.Errorf("passed on: %s", v)
+		}
+	}
+	if !slices.Contains(env, "GOGC=50") || !slices.Contains(env, "HOME=/d/tmp") {
+		t.Errorf("missing in %v", env)
+	}
+}
+
+func TestTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte(strings.Repeat("early\n", 100)+"late\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(tail(path), "\n")
+	if len(lines) != logTailLines || lines[len(lines)-1] != "late" {
+		t.Errorf("got %q", lines)
+	}
+}

@@ -1,0 +1,286 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package mycronjob
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+func TestSync(t *testing.T) {
+	invalid := func(action string) error {
+		if !strings.HasPrefix(action, "create") {
+			return nil
+		}
+		return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "sample-1641736205", nil)
+	}
+	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "sample-1641736205", Namespace: "default", UID: "other"}}
+	// settled is an object whose status is that of its last sync.
+	settled := func(change ...func(*v1.MyCronJob)) *v1.MyCronJob {
+		s := newServer(cronjob(change...))
+		if _, _, err := s.connect().sync(t); err != nil {
+			t.Fatal(err)
+		}
+		return s.cron
+	}
+	const create, report = "create jobs sample-1641736205", "update mycronjobs/status sample"
+	type want struct {
+		requests []string
+		after    time.Duration
+		err      string
+		events   []string
+		ready    string // reason of the condition Ready
+		degraded string // reason of the condition Degraded
+		missed   int64
+	}
+	for name, test := range map[string]struct {
+		mcj    *v1.MyCronJob
+		jobs   []*batchv1.Job
+		now    time.Duration
+		before func(string) error
+		want   want
+	}{
+		"a new object gets a status": {
+			mcj: cronjob(),
+			want: want{
+				requests: []string{report}, after: 5 * time.Second,
+				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: reasonAsExpected,
+			},
+		},
+		"settled: nothing is written": {
+			mcj:  settled(),
+			want: want{after: 5 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+		},
+		"settled with a finished Job: nothing is written": {
+			mcj: func() *v1.MyCronJob {
+				s := newServer(settled(), jobAt(cronjob(), 5, complete))
+				s.clock.SetTime(t0.time().Add(6 * time.Second))
+				if _, _, err := s.connect().sync(t); err != nil {
+					t.Fatal(err)
+				}
+				return s.cron
+			}(),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 7 * time.Second,
+			want: want{after: 3 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+		},
+		"a slot that is due gets its Job, and no other write is made": {
+			mcj: settled(), now: 5 * time.Second,
+			want: want{requests: []string{create}, after: 5 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+		},
+		"a late Job is made after a look at the live object": {
+			mcj: settled(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](300), "every 300s" }),
+			now: 320 * time.Second,
+			want: want{
+				requests: []string{"get mycronjobs sample", "create jobs sample-1641736500"}, after: 280 * time.Second,
+				ready: reasonScheduled, degraded: reasonAsExpected,
+			},
+		},
+		"a Job of our own with the slot's name is as good": {
+			mcj: settled(), now: 5 * time.Second,
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5, func(job *batchv1.Job) { delete(job.Labels, v1.LabelMyCronJob) })},
+			want: want{
+				requests: []string{create, "get jobs sample-1641736205"}, after: 5 * time.Second,
+				ready: reasonScheduled, degraded: reasonAsExpected,
+			},
+		},
+		"a Job of somebody else is left alone, and its slot is missed": {
+			mcj: settled(), jobs: []*batchv1.Job{foreign}, now: 5 * time.Second,
+			want: want{
+				requests: []string{create, "get jobs sample-1641736205", "list jobs", report}, after: 5 * time.Second,
+				events: []string{
+					"Warning SlotTaken Job sample-1641736205 exists already, and is not this MyCronJob's",
+					"Warning SlotsMissed 1 slots up to 2022-01-09T13:50:05Z passed without a Job",
+				},
+				ready: reasonScheduled, degraded: reasonSlotTaken, missed: 1,
+			},
+		},
+		"a Job that the API server refuses is not tried again, and its slot is missed": {
+			mcj: settled(), now: 5 * time.Second, before: invalid,
+			want: want{
+				requests: []string{create, "list jobs", report}, after: 5 * time.Second,
+				events: []string{
+					`Warning JobRejected Job.batch "sample-1641736205" is invalid`,
+					"Warning SlotsMissed 1 slots up to 2022-01-09T13:50:05Z passed without a Job",
+				},
+				ready: reasonJobRejected, degraded: reasonJobRejected, missed: 1,
+			},
+		},
+		"an error half-way is returned, and what is known is reported": {
+			mcj: cronjob(), now: 5 * time.Second,
+			before: func(action string) error {
+				if strings.HasPrefix(action, "create") {
+					return errors.New("connection refused")
+				}
+				return nil
+			},
+			want: want{
+				requests: []string{create, report}, after: 5 * time.Second, err: "create Job sample-1641736205: connection refused",
+				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: reasonAsExpected,
+			},
+		},
+		"an invalid spec makes no Job, and is not tried again": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }), now: 5 * time.Second,
+			want: want{
+				requests: []string{report}, events: []string{"Warning InvalidSpec spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
+				ready: reasonInvalidSpec, degraded: reasonInvalidSpec,
+			},
+		},
+		"an object that is being deleted is left alone": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.DeletionTimestamp = ptr.To(metav1.Now()) }), now: 5 * time.Second,
+		},
+		"a paused object is left alone": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Annotations = map[string]string{v1.AnnotationPaused: "true"} }), now: 5 * time.Second,
+		},
+		"an object that is gone is nothing to do": {},
+		"a failed Job degrades": {
+			mcj: settled(), jobs: []*batchv1.Job{jobAt(cronjob(), 5, failed)}, now: 6 * time.Second,
+			want: want{
+				requests: []string{report}, after: 4 * time.Second, events: []string{"Warning LastJobFailed Job sample-1641736205 failed"},
+				ready: reasonScheduled, degraded: reasonLastJobFailed,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(test.mcj, test.jobs...)
+			s.before = test.before
+			s.clock.SetTime(t0.time().Add(test.now))
+			c := s.connect()
+			var was *v1.MyCronJob
+			if test.mcj != nil {
+				was = s.cron.DeepCopy()
+			}
+			requests, after, err := c.sync(t)
+			if !slices.Equal(requests, test.want.requests) {
+				t.Errorf("requests %q, want %q", requests, test.want.requests)
+			}
+			if after != test.want.after {
+				t.Errorf("after %s, want %s", after, test.want.after)
+			}
+			if text := ""; err != nil || test.want.err != "" {
+				if err != nil {
+					text = err.Error()
+				}
+				if text != test.want.err {
+					t.Errorf("error %q, want %q", text, test.want.err)
+				}
+			}
+			if events := c.sent(); !slices.Equal(events, test.want.events) {
+				t.Errorf("events %q, want %q", events, test.want.events)
+			}
+			if test.mcj == nil {
+				return
+			}
+			for kind, reason := range map[string]string{v1.ConditionReady: test.want.ready, v1.ConditionDegraded: test.want.degraded} {
+				got := ""
+				if condition := meta.FindStatusCondition(s.cron.Status.Conditions, kind); condition != nil {
+					got = condition.Reason
+				}
+				if got != reason {
+					t.Errorf("%s has reason %q, want %q", kind, got, reason)
+				}
+			}
+			if missed := s.cron.Status.MissedTotal - was.Status.MissedTotal; missed != test.want.missed {
+				t.Errorf("%d slots counted as missed, want %d", missed, test.want.missed)
+			}
+		})
+	}
+}
+
+// sent returns the events that the controller has sent.
+func (c *client) sent() []string {
+	var events []string
+	for {
+		select {
+		case event := <-c.events.Events:
+			events = append(events, event)
+		default:
+			return events
+		}
+	}
+}
+
+func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
+	s := newServer(cronjob())
+	c := s.connect()
+	if _, _, err := c.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	c.catchUp()
+	s.clock.SetTime(t0.time().Add(5 * time.Second))
+	if requests, _, _ := c.sync(t); len(requests) != 1 {
+		t.Fatalf("requests %q, want one create", requests)
+	}
+	if requests, after, _ := c.sync(t); len(requests) != 0 || after != 5*time.Second {
+		t.Errorf("requests %q and after %s before the cache shows the Job, want none and 5s", requests, after)
+	}
+	c.catchUp()
+	if requests, _, _ := c.sync(t); !slices.Equal(requests, []string{"update mycronjobs/status sample"}) {
+		t.Errorf("requests %q once the cache shows the Job, want the status", requests)
+	}
+	if got := s.cron.Status.LastScheduleTime; got == nil || slotAt(got.Time) != t0+5 {
+		t.Errorf("lastScheduleTime %v, want the slot", got)
+	}
+}
+
+func TestLateJobIsNotMadeFromAStaleCache(t *testing.T) {
+	s := newServer(cronjob(func(m *v1.MyCronJob) {
+		m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](3600), "every 3600s"
+		m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+	}))
+	behind := s.connect()
+	// Another operator runs the slot, records it, and deletes its Job.
+	s.change(func(now *state) {
+		now.cron = now.cron.DeepCopy()
+		now.cron.Status.AccountedTime = ptr.To((t0 + 600).metaTime())
+	})
+	s.clock.SetTime((t0 + 600).time().Add(lateAfter + time.Millisecond))
+	requests, _, err := behind.sync(t)
+	if !slices.Equal(requests, []string{"get mycronjobs sample"}) && !slices.Equal(requests, []string{"get mycronjobs sample", "update mycronjobs/status sample"}) {
+		t.Errorf("requests %q, want a look at the live object and no Job", requests)
+	}
+	if !apierrors.IsConflict(err) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+}
+
+func TestSlotJob(t *testing.T) {
+	m := cronjob(func(m *v1.MyCronJob) { m.Spec.JobTemplate.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) })
+	job := slotJob(m, t0+5, 1500*time.Millisecond)
+	want := metav1.ObjectMeta{
+		Name: "sample-1641736205", Namespace: "default",
+		Labels: map[string]string{"team": "a", v1.LabelMyCronJob: "sample"},
+		Annotations: map[string]string{
+			"note": "b", v1.AnnotationSlot: "1641736205", v1.AnnotationSkew: "1500",
+		},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "batch.wzj.kubebuilder.io/v1", Kind: "MyCronJob", Name: "sample", UID: "uid-1",
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}},
+	}
+	if !equal(job.ObjectMeta, want) {
+		t.Errorf("metadata %+v, want %+v", job.ObjectMeta, want)
+	}
+	if job.Spec.TTLSecondsAfterFinished != nil {
+		t.Error("the Job has a time to live: it may vanish before its slot is recorded")
+	}
+	if slotOf(job) != t0+5 {
+		t.Errorf("slotOf gives %d, want %d", slotOf(job), t0+5)
+	}
+	if name := manualJob(m, strings.Repeat("x", 300)).Name; len(name) != len(job.Name) {
+		t.Errorf("%s has %d characters, want as many as a slot's Job", name, len(name))
+	}
+}

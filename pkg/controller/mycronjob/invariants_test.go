@@ -1,0 +1,287 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package mycronjob
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+var equal = equality.Semantic.DeepEqual
+
+// TestInvariants runs two operators on one object through random histories: their
+// caches lag, each by itself; they crash after any write and are started again;
+// answers are lost; Jobs end; time passes, a little or a lot. However that goes,
+// no slot runs twice, and in the end every slot has run or is counted.
+func TestInvariants(t *testing.T) {
+	seeds := uint64(500)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		h := newHistory(t, seed)
+		for range 150 {
+			h.step()
+			if t.Failed() {
+				t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
+			}
+		}
+		h.settle()
+		if t.Failed() {
+			t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
+		}
+	}
+}
+
+// history is one random run.
+type history struct {
+	t         *testing.T
+	random    *rand.Rand
+	server    *server
+	operators [2]*client
+	log       []string
+	pace      int  // how much time passes at once, at the most, in milliseconds
+	countable bool // whether the timetable stayed the same all the time
+}
+
+// crash is what a write panics with when its operator is killed right after it.
+type crash struct{}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	random := rand.New(rand.NewPCG(seed, 1))
+	pick := func(n int) bool { return random.IntN(n) == 0 }
+	m := cronjob(func(m *v1.MyCronJob) {
+		m.Status = v1.MyCronJobStatus{}
+		m.Spec.ConcurrencyPolicy = []v1.ConcurrencyPolicy{v1.AllowConcurrent, v1.ForbidConcurrent, v1.ReplaceConcurrent}[random.IntN(3)]
+		m.Spec.MissedRunPolicy = []v1.MissedRunPolicy{v1.LatestMissed, v1.SkipMissed, v1.AllMissed}[random.IntN(3)]
+		m.Spec.SuccessfulJobsHistoryLimit = ptr.To(int32(random.IntN(3)))
+		m.Spec.FailedJobsHistoryLimit = ptr.To(int32(random.IntN(2)))
+		m.Spec.IntervalSeconds = ptr.To([]int32{1, 5, 20}[random.IntN(3)])
+		if pick(3) {
+			m.Spec.StartingDeadlineSeconds = ptr.To[int64](8)
+		}
+		if pick(4) && *m.Spec.IntervalSeconds > 2 {
+			m.Spec.JitterSeconds = ptr.To[int32](2)
+		}
+		if pick(4) {
+			m.Spec.JobTemplate.Spec.TTLSecondsAfterFinished = ptr.To[int32](0)
+		}
+		if m.Spec.MissedRunPolicy == v1.AllMissed && m.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent {
+			m.Spec.ConcurrencyPolicy = v1.AllowConcurrent
+		}
+	})
+	h := &history{t: t, random: random, server: newServer(m), countable: true, pace: []int{300, 3000}[random.IntN(2)]}
+	for i := range h.operators {
+		h.operators[i] = h.server.connect()
+	}
+	return h
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)+fmt.Sprintf(format, args...))
+}
+
+func (h *history) step() {
+	i := h.random.IntN(len(h.operators))
+	switch n := h.random.IntN(100); {
+	case n < 25:
+		d := time.Duration(h.random.IntN(h.pace)) * time.Millisecond
+		if h.random.IntN(12) == 0 && h.pace > 1000 {
+			d = time.Duration(h.random.IntN(90)) * time.Second
+		}
+		h.server.clock.SetTime(h.server.clock.Now().Add(d))
+		h.expireJobs()
+	case n < 60:
+		h.sync(i)
+	case n < 82:
+		h.see(i)
+	case n < 92:
+		h.finishJob()
+	case n < 96:
+		h.note("operator %d is started anew", i)
+		h.operators[i] = h.server.connect()
+	case n < 97:
+		h.edit()
+	default:
+		h.foreignJob()
+	}
+	for name, times := range h.server.created {
+		if times > 1 {
+			h.t.Errorf("Job %s was made %d times", name, times)
+		}
+	}
+}
+
+// see lets one of the caches of operator i catch up by some states, or fully.
+func (h *history) see(i int) {
+	c, last := h.operators[i], len(h.server.history)-1
+	if h.random.IntN(3) > 0 {
+		c.catchUp()
+		return
+	}
+	if h.random.IntN(2) == 0 {
+		c.seeCron(c.atCron + h.random.IntN(last-c.atCron+1))
+	} else {
+		c.seeJobs(c.atJob + h.random.IntN(last-c.atJob+1))
+	}
+}
+
+// sync runs operator i once, with a fault at some write now and then.
+func (h *history) sync(i int) {
+	c := h.operators[i]
+	fault := h.random.IntN(12)
+	h.server.before = func(string) error {
+		if fault == 0 {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	h.server.after = func(string) error {
+		switch fault {
+		case 1:
+			return errors.New("answer lost")
+		case 2:
+			panic(crash{})
+		}
+		return nil
+	}
+	defer func() {
+		h.server.before, h.server.after = nil, nil
+		if r := recover(); r != nil {
+			if _, ok := r.(crash); !ok {
+				panic(r)
+			}
+			h.note("operator %d crashed after %s", i, h.server.actions[len(h.server.actions)-1])
+			h.operators[i] = h.server.connect()
+		}
+	}()
+	requests, after, err := c.sync(h.t)
+	h.note("operator %d synced at cron state %d, job state %d: %q after %s, error %v, %d missed", i, c.atCron, c.atJob, requests, after, err,
+		h.server.cron.Status.MissedTotal)
+}
+
+func (h *history) finishJob() {
+	names := slices.Sorted(maps.Keys(h.server.jobs))
+	if len(names) == 0 {
+		return
+	}
+	name := names[h.random.IntN(len(names))]
+	if finished(h.server.jobs[name]) != "" {
+		return
+	}
+	h.note("Job %s ends", name)
+	h.server.change(func(now *state) {
+		job := now.jobs[name].DeepCopy()
+		finish(job, []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}[h.random.IntN(2)])
+		now.jobs[name] = job
+	})
+}
+
+// expireJobs does what Kubernetes does with a Job that has a time to live.
+func (h *history) expireJobs() {
+	for name, job := range h.server.jobs {
+		if ttl := job.Spec.TTLSecondsAfterFinished; ttl != nil && finished(job) != "" {
+			h.server.change(func(now *state) { delete(now.jobs, name) })
+		}
+	}
+}
+
+// edit changes the timetable. What was due by the old one is not counted then.
+func (h *history) edit() {
+	if h.random.IntN(4) > 0 {
+		return
+	}
+	h.countable = false
+	h.note("somebody edits the object")
+	h.server.change(func(now *state) {
+		now.cron = now.cron.DeepCopy()
+		now.cron.Generation++
+		if h.random.IntN(2) == 0 {
+			now.cron.Spec.Suspend = ptr.To(!*now.cron.Spec.Suspend)
+		} else {
+			now.cron.Spec.IntervalSeconds = ptr.To([]int32{3, 5, 7}[h.random.IntN(3)])
+		}
+	})
+}
+
+// foreignJob takes the name of a slot that is to come.
+func (h *history) foreignJob() {
+	job := jobAt(h.server.cron, 0)
+	job.Name = fmt.Sprintf("sample-%d", slotAt(h.server.clock.Now())/5*5+5)
+	job.OwnerReferences, job.Labels = nil, nil
+	if h.server.jobs[job.Name] == nil {
+		h.note("somebody makes %s", job.Name)
+		h.server.change(func(now *state) { now.jobs[job.Name] = job })
+	}
+}
+
+// settle lets everything work without faults until nothing is left to do, and
+// checks that all is accounted for.
+func (h *history) settle() {
+	if *h.server.cron.Spec.Suspend {
+		return
+	}
+	for range 300 {
+		quiet := true
+		for i, c := range h.operators {
+			c.catchUp()
+			requests, _, err := c.sync(h.t)
+			h.note("settling: operator %d %q, error %v", i, requests, err)
+			quiet = quiet && len(requests) == 0
+		}
+		running := 0
+		for _, name := range slices.Sorted(maps.Keys(h.server.jobs)) {
+			if job := h.server.jobs[name]; job.Labels != nil && finished(job) == "" {
+				running++
+				h.server.change(func(now *state) {
+					job := job.DeepCopy()
+					complete(job)
+					now.jobs[name] = job
+				})
+			}
+		}
+		if quiet && running == 0 {
+			h.account()
+			return
+		}
+	}
+	h.t.Error("it never settled")
+}
+
+func (h *history) account() {
+	status, table := h.server.cron.Status, mustTimetable(h.t, h.server.cron)
+	if due, _ := table.due(slotAt(status.AccountedTime.Time), h.server.clock.Now()); len(due) > 0 {
+		h.t.Errorf("slots %v are due and not accounted for", due)
+	}
+	if !h.countable {
+		return
+	}
+	slots, _ := table.due(slotAt(h.server.cron.CreationTimestamp.Time), status.AccountedTime.Add(table.offset))
+	if ran := int64(len(h.server.created)); ran+status.MissedTotal != int64(len(slots)) {
+		h.t.Errorf("%d slots ran and %d are counted as missed, of %d", ran, status.MissedTotal, len(slots))
+	}
+}
+
+func mustTimetable(t *testing.T, m *v1.MyCronJob) timetable {
+	t.Helper()
+	table, err := timetableOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

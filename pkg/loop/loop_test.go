@@ -1,0 +1,340 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+var key = cache.NewObjectName("default", "sample")
+
+func newLoop(sync SyncFunc) *Loop {
+	return New(Config{
+		Name: "test",
+		Queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, 8*time.Second)),
+		Sync:  sync,
+		Trace: trace.NewRecorder(100),
+	})
+}
+
+// outcome is what one call of a scripted Sync returns.
+type outcome struct {
+	after time.Duration
+	err   error
+	panic any
+}
+
+func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
+	failure := errors.New("no")
+	for name, test := range map[string]struct {
+		script []outcome
+		want   []time.Duration // when Sync was called, since the key was added
+		causes []string        // the verb of each call's first cause
+	}{
+		"neither: not again": {
+			script: []outcome{{}}, want: []time.Duration{0}, causes: []string{"Added"},
+		},
+		"after: exactly then": {
+			script: []outcome{{after: 5 * time.Second}, {after: time.Minute}, {}},
+			want:   []time.Duration{0, 5 * time.Second, 65 * time.Second}, causes: []string{"Added", "After", "After"},
+		},
+		"error: after a backoff that doubles, to a limit": {
+			script: []outcome{{err: failure}, {err: failure}, {err: failure}, {err: failure}, {err: failure}, {}},
+			want:   []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 23 * time.Second},
+			causes: []string{"Added", "Retry", "Retry", "Retry", "Retry", "Retry"},
+		},
+		"success forgets the backoff": {
+			script: []outcome{{err: failure}, {err: failure}, {after: time.Minute}, {err: failure}, {}},
+			want:   []time.Duration{0, 1 * time.Second, 3 * time.Second, 63 * time.Second, 64 * time.Second},
+			causes: []string{"Added", "Retry", "Retry", "After", "Retry"},
+		},
+		"error and after: whichever comes first": {
+			script: []outcome{{err: failure, after: 500 * time.Millisecond}, {err: failure, after: time.Hour}, {}},
+			want:   []time.Duration{0, 500 * time.Millisecond, 2500 * time.Millisecond}, causes: []string{"Added", "Retry", "Retry"},
+		},
+		"a panic is an error": {
+			script: []outcome{{panic: "oh"}, {}},
+			want:   []time.Duration{0, 1 * time.Second}, causes: []string{"Added", "Retry"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				var calls []time.Duration
+				var causes []string
+				l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+					calls = append(calls, time.Since(start))
+					causes = append(causes, Causes(ctx)[0].Verb)
+					o := outcome{}
+					if len(calls) <= len(test.script) {
+						o = test.script[len(calls)-1]
+					}
+					if o.panic != nil {
+						panic(o.panic)
+					}
+					return o.after, o.err
+				})
+				done := make(chan struct{})
+				go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+				l.Add(key, trace.Cause{Verb: "Added"})
+				time.Sleep(90 * time.Second) // of the bubble's own time
+				cancel()
+				<-done
+				// The queue rounds up to its own heartbeat when a limit is met late: compare to the tenth.
+				for i := range calls {
+					calls[i] = calls[i].Round(100 * time.Millisecond)
+				}
+				want := slices.Clone(test.want)
+				if strings.HasPrefix(name, "error and after") {
+					// The later of the two times comes as well: it finds nothing to do.
+					want = append(want, calls[len(want):]...)
+					causes = causes[:len(test.causes)]
+				}
+				if !slices.Equal(calls, want) {
+					t.Errorf("synced at %v, want %v", calls, want)
+				}
+				if !slices.Equal(causes, test.causes) {
+					t.Errorf("causes %v, want %v", causes, test.causes)
+				}
+			})
+		})
+	}
+}
+
+func TestStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var finished, started atomic.Int32
+		l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+			started.Add(1)
+			select {
+			case <-time.After(10 * time.Second):
+				finished.Add(1)
+			case <-ctx.Done():
+			}
+			return 0, nil
+		})
+		for _, name := range []string{"a", "b", "c"} {
+			l.Add(cache.NewObjectName("default", name), trace.Cause{})
+		}
+		done := make(chan struct{})
+		go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+		synctest.Wait()
+		cancel()
+		<-done
+		if started.Load() != 2 || finished.Load() != 2 {
+			t.Errorf("%d syncs started and %d finished, want the 2 that were under way", started.Load(), finished.Load())
+		}
+	})
+}
+
+func TestDrainCanBeCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		drain, end := context.WithCancel(context.Background())
+		l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		l.Add(key, trace.Cause{})
+		done := make(chan struct{})
+		go func() { l.Run(ctx, drain, 1); close(done) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		end()
+		<-done
+	})
+}
+
+func TestCausesAreBounded(t *testing.T) {
+	l := newLoop(nil)
+	for range 20 {
+		l.Add(key, trace.Cause{Verb: "Updated", Kind: "Job", Name: "x", ResourceVersion: "7", Fields: []string{"status.succeeded"}})
+	}
+	p := l.causes.take(key)
+	if len(p.causes) != maxCauses || p.more != 20-maxCauses {
+		t.Errorf("%d causes and %d more, want %d and %d", len(p.causes), p.more, maxCauses, 20-maxCauses)
+	}
+	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") || !strings.HasSuffix(text, "; and 12 more") {
+		t.Errorf("causes read %q", text)
+	}
+	if again := l.causes.take(key); again.causes != nil || len(l.causes.byKey) != 0 {
+		t.Error("causes are handed over twice")
+	}
+}
+
+func job(name, owner, version string, change ...func(*batchv1.Job)) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: version}}
+	if owner != "" {
+		j.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "batch.example.com/v1", Kind: "MyCronJob", Name: owner, Controller: ptr.To(true),
+		}}
+	}
+	for _, f := range change {
+		f(j)
+	}
+	return j
+}
+
+func TestHandler(t *testing.T) {
+	done := func(j *batchv1.Job) { j.Status.Succeeded = 1 }
+	for name, test := range map[string]struct {
+		call func(cache.ResourceEventHandler)
+		want map[string]string // key → causes
+	}{
+		"an add": {
+			call: func(h cache.ResourceEventHandler) { h.OnAdd(job("j", "sample", "1"), true) },
+			want: map[string]string{"default/sample": "Added Job default/j (resourceVersion 1)"},
+		},
+		"an update names what changed": {
+			call: func(h cache.ResourceEventHandler) {
+				h.OnUpdate(job("j", "sample", "1"), job("j", "sample", "2", done))
+			},
+			want: map[string]string{"default/sample": "Updated Job default/j (resourceVersion 2: status.succeeded)"},
+		},
+		"a resync is told from an update": {
+			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "sample", "1"), job("j", "sample", "1")) },
+			want: map[string]string{"default/sample": "Sync Job default/j (resourceVersion 1)"},
+		},
+		"a new owner and the old one are both told": {
+			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "old", "1"), job("j", "new", "2")) },
+			want: map[string]string{
+				"default/old": "Updated Job default/j (resourceVersion 1)",
+				"default/new": "Updated Job default/j (resourceVersion 2: metadata.ownerReferences)",
+			},
+		},
+		"a delete": {
+			call: func(h cache.ResourceEventHandler) { h.OnDelete(job("j", "sample", "3")) },
+			want: map[string]string{"default/sample": "Deleted Job default/j (resourceVersion 3)"},
+		},
+		"a tombstone": {
+			call: func(h cache.ResourceEventHandler) {
+				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j", Obj: job("j", "sample", "3")})
+			},
+			want: map[string]string{"default/sample": "Deleted Job default/j (resourceVersion 3)"},
+		},
+		"a tombstone that holds nothing": {
+			call: func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j"}) },
+		},
+		"a Job of nobody": {
+			call: func(h cache.ResourceEventHandler) { h.OnAdd(job("j", "", "1"), false) },
+		},
+		"a Job of a kind with the same name in another group": {
+			call: func(h cache.ResourceEventHandler) {
+				h.OnAdd(job("j", "sample", "1", func(j *batchv1.Job) { j.OwnerReferences[0].APIVersion = "other.example.com/v1" }), false)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(nil)
+			test.call(l.Handler("Job", ControllerOf("batch.example.com", "MyCronJob")))
+			got := map[string]string{}
+			for k, p := range l.causes.byKey {
+				got[k.String()] = p.String()
+			}
+			if len(got) != len(test.want) || l.Queue.Len() != len(test.want) {
+				t.Fatalf("causes %v and %d keys in the queue, want %v", got, l.Queue.Len(), test.want)
+			}
+			for k, want := range test.want {
+				if got[k] != want {
+					t.Errorf("%s was added because of %q, want %q", k, got[k], want)
+				}
+			}
+		})
+	}
+}
+
+func TestChangedFields(t *testing.T) {
+	old := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](1)}}
+	for name, test := range map[string]struct {
+		change func(*batchv1.Job)
+		want   string
+	}{
+		"nothing":                    {func(*batchv1.Job) {}, ""},
+		"only the version":           {func(j *batchv1.Job) { j.ResourceVersion = "9" }, ""},
+		"a scalar behind a pointer":  {func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) }, "spec.parallelism"},
+		"a pointer that was nil":     {func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }, "spec.suspend"},
+		"a time":                     {func(j *batchv1.Job) { j.Status.StartTime = ptr.To(metav1.Now()) }, "status.startTime"},
+		"a map":                      {func(j *batchv1.Job) { j.Labels = map[string]string{"a": "b"} }, "metadata.labels"},
+		"far down: the third level":  {func(j *batchv1.Job) { j.Spec.Template.Spec.HostNetwork = true }, "spec.template.spec"},
+		"two fields":                 {func(j *batchv1.Job) { j.Status.Active, j.Status.Failed = 1, 1 }, "status.active status.failed"},
+		"an embedded struct is flat": {func(j *batchv1.Job) { j.Kind = "Job" }, "kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := old.DeepCopy()
+			test.change(changed)
+			if got := strings.Join(changedFields(old, changed), " "); got != test.want {
+				t.Errorf("changed fields %q, want %q", got, test.want)
+			}
+		})
+	}
+	if got := changedFields(old, &corev1.Pod{}); got != nil {
+		t.Errorf("objects of two types: %q, want nothing", got)
+	}
+}
+
+func TestWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		w := NewWritten(clock.RealClock{})
+		add := func(j *batchv1.Job) {
+			t.Helper()
+			if err := store.Add(j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(want time.Duration, when string) {
+			t.Helper()
+			if got := w.Wait(key); got != want {
+				t.Errorf("%s: waits for %s, want %s", when, got, want)
+			}
+		}
+		add(job("j", "", "10"))
+		expect(0, "nothing written")
+		w.Record(key, store, "12")
+		expect(maxStale, "the cache is behind")
+		add(job("k", "", "11"))
+		time.Sleep(time.Second)
+		expect(maxStale-time.Second, "the cache is still behind")
+		add(job("k", "", "13"))
+		expect(0, "the cache is past it")
+
+		old := job("k", "", "13", func(j *batchv1.Job) { j.UID = "1" })
+		add(old)
+		w.RecordDelete(key, store, old)
+		expect(maxStale, "the deleted object is still there")
+		add(job("k", "", "14", func(j *batchv1.Job) { j.UID = "2" }))
+		expect(0, "another object has its name")
+
+		w.Record(key, store, "99")
+		time.Sleep(maxStale)
+		expect(0, "a version that never comes")
+		if len(w.byKey) != 0 {
+			t.Errorf("%d keys are kept, want none", len(w.byKey))
+		}
+	})
+}

@@ -1,0 +1,237 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+// A handler that panics loses the notification, and nothing else: it is given
+// the following ones, it syncs, and others notice nothing.
+func TestPanicCostsOneNotification(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		api.put("a/2") // 3
+		informer := newTestInformer(api, queue, 0)
+		var log syncBuffer
+		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
+		told, other := &journal{}, &journal{}
+		handle, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(obj any, initial bool) {
+				told.OnAdd(obj, initial)
+				panic("fake panic")
+			},
+			UpdateFunc: func(old, obj any) {
+				told.OnUpdate(old, obj)
+				var nobody map[string]string
+				nobody[""] = ""
+			},
+			DeleteFunc: func(obj any) { told.OnDelete(obj) },
+		}, cache.HandlerOptions{Logger: &logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAdd(t, informer, other)
+		run(t, informer)
+		synctest.Wait()
+		if !handle.HasSynced() {
+			t.Error("not synced, though it has been told all")
+		}
+		api.put("a/1")    // 4
+		api.remove("a/1") // 5
+		want := []string{"a/1: add 2 (initial true), update 2 → 4, delete 5 (tombstone false)", "a/2: add 3 (initial true)"}
+		expect(t, "the one who panics", told, want...)
+		expect(t, "the other", other, want...)
+		for message, times := range map[string]int{
+			`"Observed a panic" logger="the-handler"`: 3,
+			`panic="fake panic"`:                      2,
+			"assignment to entry in nil map":          2, // the text and the Go value
+			"dispatch_test.go":                        3, // the stack
+		} {
+			if got := strings.Count(log.String(), message); got < times {
+				t.Errorf("logged %d times: %s; want %d", got, message, times)
+			}
+		}
+	})
+}
+
+// Whoever has registered for panics, as metrics do, hears of these too, whatever
+// ReallyCrash says.
+func TestPanicHandlersAreCalled(t *testing.T) {
+	heard := 0
+	usual := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = append(usual[:len(usual):len(usual)], func(context.Context, any) { heard++ })
+	defer func() { utilruntime.PanicHandlers = usual }()
+	l := newListener(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { panic("fake panic") }}, klog.Background(), "")
+	l.deliver(&notification{old: configMap("a/1", "1")})
+	if !utilruntime.ReallyCrash || heard != 1 {
+		t.Errorf("heard of %d panics, want 1", heard)
+	}
+}
+
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// A stuck handler does not hold up the index or another handler, and is given
+// everything in order once it moves on.
+func TestStuckHandlerHoldsUpNobody(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer := newTestInformer(api, queue, 0)
+		gate := make(chan struct{})
+		var slow []string
+		mustAdd(t, informer, cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(obj any, _ bool) { <-gate; slow = append(slow, versionOf(obj)) },
+			UpdateFunc: func(_, obj any) { <-gate; slow = append(slow, versionOf(obj)) },
+		})
+		quick := 0
+		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { quick++ }, UpdateFunc: func(any, any) { quick++ },
+		})
+		run(t, informer)
+		synctest.Wait()
+		const changes = 1000
+		for range changes {
+			api.put("a/1")
+		}
+		synctest.Wait()
+		if quick != changes {
+			t.Errorf("the quick handler was told %d, want %d", quick, changes)
+		}
+		if got := informer.Stats().Handlers[0].Pending; got != changes {
+			t.Errorf("%d pending, want %d", got, changes)
+		}
+		close(gate)
+		synctest.Wait()
+		if len(slow) != changes {
+			t.Fatalf("the slow handler was told %d, want %d", len(slow), changes)
+		}
+		for n, version := range slow {
+			if version != strconv.Itoa(n+2) {
+				t.Fatalf("call %d was about version %s, want %d", n, version, n+2)
+			}
+		}
+	})
+}
+
+func TestBacklogKeepsOrder(t *testing.T) {
+	for _, burst := range []int{1, 15, 16, 17, 1024, 1025, 5000} {
+		b := newBacklog()
+		put, taken := 0, 0
+		for range 5 {
+			for range burst {
+				b.put(&notification{new: put})
+				put++
+			}
+			for range burst - 1 { // one stays, so that it goes round
+				if note, ok := b.take(); !ok || note.new != taken {
+					t.Fatalf("bursts of %d: took %v, want %d", burst, note.new, taken)
+				}
+				taken++
+			}
+		}
+		b.close()
+		b.put(&notification{new: put})
+		if note, ok := b.take(); ok {
+			t.Errorf("bursts of %d: took %v after close", burst, note.new)
+		}
+	}
+}
+
+// In quiet times nothing is allocated.
+func TestBacklogDoesNotAllocate(t *testing.T) {
+	b := newBacklog()
+	note := &notification{new: configMap("a/1", "1")}
+	if got := testing.AllocsPerRun(1000, func() {
+		b.put(note)
+		b.take()
+	}); got != 0 {
+		t.Errorf("%v allocations per notification, want 0", got)
+	}
+}
+
+// For the race detector: one puts, one takes, a third closes.
+func TestBacklogRaces(t *testing.T) {
+	for range 50 {
+		b := newBacklog()
+		var all sync.WaitGroup
+		half := make(chan struct{})
+		all.Go(func() {
+			for n := range 1000 {
+				if n == 500 {
+					close(half)
+				}
+				b.put(&notification{new: n})
+			}
+		})
+		all.Go(func() {
+			for next := 0; ; next++ {
+				note, ok := b.take()
+				if !ok {
+					return
+				}
+				if note.new != next {
+					t.Errorf("took %v, want %d", note.new, next)
+				}
+			}
+		})
+		all.Go(func() {
+			<-half
+			b.close()
+		})
+		all.Wait()
+	}
+}
+
+// A resync that is due for one handler is told to no other, also while one is
+// added in between.
+func TestResyncOfOneHandler(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		informer := newTestInformer(api, queue, 10*time.Second)
+		early, late := &journal{}, &journal{}
+		mustAdd(t, informer, early)
+		run(t, informer)
+		expect(t, "start", early, "a/1: add 2 (initial true)")
+		time.Sleep(5 * time.Second)
+		mustAdd(t, informer, late)
+		expect(t, "joined", late, "a/1: add 2 (initial true)")
+		time.Sleep(5 * time.Second)
+		expect(t, "after 10 s", early, "a/1: update 2 → 2")
+		expect(t, "after 5 s", late) // due after 10, and asked every 10
+		time.Sleep(10 * time.Second)
+		expect(t, "after 20 s", early, "a/1: update 2 → 2")
+		expect(t, "after 15 s", late, "a/1: update 2 → 2")
+	})
+}

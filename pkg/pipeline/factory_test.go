@@ -1,0 +1,148 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/glassback/glassback/pkg/trace"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	informersbatchv1 "k8s.io/client-go/informers/batch/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+)
+
+// jobs is how app puts an Informer under a generated factory.
+func jobs(queue Queue, recorder *trace.Recorder, identifier cache.InformerNameAndResource, metrics cache.InformerMetricsProvider) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+	return func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return New(Config{
+			Resource: "jobs.batch",
+			Object:   &batchv1.Job{},
+			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+				ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+					return client.BatchV1().Jobs("").List(ctx, options)
+				},
+				WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+					return client.BatchV1().Jobs("").Watch(ctx, options)
+				},
+			}, client),
+			Queue:           queue,
+			Indexers:        cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+			ResyncPeriod:    resync,
+			Trace:           recorder,
+			Identifier:      identifier,
+			MetricsProvider: metrics,
+		})
+	}
+}
+
+// TestGeneratedFactory runs generated informers and listers, typed handlers and
+// the factory's own transform on an Informer.
+func TestGeneratedFactory(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		name, err := cache.NewInformerName("pipeline-test-" + queue.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		gauges := &metrics{values: map[string]float64{}}
+		client := fake.NewClientset(job("default", "one"))
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
+			obj.(*batchv1.Job).ManagedFields = nil
+			return obj, nil
+		}))
+		installed := factory.InformerFor(&batchv1.Job{}, jobs(queue, nil, name.WithResource(batchv1.SchemeGroupVersion.WithResource("jobs")), gauges))
+		generated := informersbatchv1.ToTypedJobInformer(factory.Batch().V1().Jobs())
+		var deleted []string
+		handle, err := generated.TypedInformer().AddTypedEventHandler(informersbatchv1.JobHandlerFuncs{
+			DeleteFunc: func(obj informersbatchv1.DeletedJob) { deleted = append(deleted, obj.GetObjectName().String()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		factory.StartWithContext(ctx)
+		if synced := factory.WaitForCacheSyncWithContext(ctx); synced.Err != nil || !cache.WaitFor(ctx, "", handle.HasSyncedChecker()) {
+			t.Fatal(synced.AsError())
+		}
+		if _, err := client.BatchV1().Jobs("default").Create(ctx, job("default", "two"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.BatchV1().Jobs("default").Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := generated.Lister().Jobs("default").Get("two"); err != nil {
+			t.Error(err)
+		}
+		if len(deleted) != 1 || deleted[0] != "default/one" {
+			t.Errorf("deleted %v, want default/one", deleted)
+		}
+		if held := installed.GetStore().ListKeys(); len(held) != 1 {
+			t.Errorf("the installed informer holds %v: the generated one is another", held)
+		}
+		if queue == RealFIFO && gauges.get("latency") == 0 {
+			t.Error("the queue has published no metrics")
+		}
+		if gauges.get("made") == 0 {
+			t.Error("the index has asked for no metrics")
+		}
+		cancel()
+		factory.Shutdown()
+	})
+}
+
+func job(namespace, name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// metrics counts what is published.
+type metrics struct {
+	mu     sync.Mutex
+	values map[string]float64
+}
+
+type metric struct {
+	all  *metrics
+	name string
+}
+
+func (m *metrics) get(name string) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values[name]
+}
+
+func (m metric) count() {
+	m.all.mu.Lock()
+	defer m.all.mu.Unlock()
+	m.all.values[m.name]++
+}
+
+func (m metric) Set(float64)     { m.count() }
+func (m metric) Observe(float64) { m.count() }
+
+func (m *metrics) NewQueuedItemMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	return metric{m, "queued"}
+}
+
+func (m *metrics) NewProcessingLatencyMetric(cache.InformerNameAndResource) cache.HistogramMetric {
+	return metric{m, "latency"}
+}
+
+func (m *metrics) NewStoreResourceVersionMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	metric{m, "made"}.count()
+	return metric{m, "version"}
+}

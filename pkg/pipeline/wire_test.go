@@ -1,0 +1,207 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/glassback/glassback/pkg/trace"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// line is an event without its time and number.
+func line(e trace.Event) string {
+	name := e.Name
+	if e.Namespace != "" {
+		name = e.Namespace + "/" + e.Name
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Stage, e.Verb, name, e.ResourceVersion))
+}
+
+func TestEveryStageReports(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		recorder := trace.NewRecorder(1000)
+		informer := New(Config{
+			ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue,
+			ResyncPeriod: time.Hour, Trace: recorder,
+		})
+		mustAdd(t, informer, &journal{})
+		run(t, informer)
+		seen := 0
+		check := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			events := recorder.Events()
+			for _, e := range events[seen:] {
+				if e.Source != "configmaps" {
+					t.Errorf("%s: source %q", when, e.Source)
+				}
+				got = append(got, line(e))
+			}
+			seen = len(events)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s:\n got  %q\n want %q", when, got, want)
+			}
+		}
+		check("start", "wire Replaced a/1 2", "queue Replaced a/1 2", "index Replaced a/1 2", "dispatch Replaced a/1 2")
+		api.put("a/2")
+		check("added", "wire Added a/2 3", "queue Added a/2 3", "index Added a/2 3", "dispatch Added a/2 3")
+		api.put("a/2")
+		check("updated", "wire Updated a/2 4", "queue Updated a/2 4", "index Updated a/2 4", "dispatch Updated a/2 4")
+		api.remove("a/2")
+		check("deleted", "wire Deleted a/2 5", "queue Deleted a/2 5", "index Deleted a/2 5", "dispatch Deleted a/2 5")
+		api.bookmark()
+		check("a bookmark is about no object")
+		time.Sleep(time.Hour)
+		check("resync", "queue Sync", "index Sync a/1 2", "dispatch Sync a/1 2")
+		api.offline(true)
+		api.put("cluster-wide") // 7
+		api.remove("a/1")
+		api.put("cluster-wide") // 9
+		api.compact()
+		api.offline(false)
+		time.Sleep(5 * time.Minute)
+		wire := []string{"wire Replaced cluster-wide 9", "queue Replaced cluster-wide 9"}
+		added := []string{"index Replaced cluster-wide 9", "dispatch Replaced cluster-wide 9"}
+		gone := []string{"index Deleted a/1 2", "dispatch Deleted a/1 2"}
+		if queue == DeltaFIFO {
+			check("relist", slices.Concat(wire, added, gone)...)
+		} else {
+			check("relist", slices.Concat(wire, gone, added)...)
+		}
+	})
+}
+
+func TestNobodyToTellIsNoDispatch(t *testing.T) {
+	recorder := trace.NewRecorder(10)
+	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
+	must(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
+	if got := recorder.Events(); len(got) != 1 || got[0].Stage != trace.Index {
+		t.Errorf("reported %v, want the index only", got)
+	}
+}
+
+func TestTombstonesAreNamed(t *testing.T) {
+	for _, test := range []struct {
+		obj  any
+		want string
+	}{
+		{cache.DeletedFinalStateUnknown{Key: "a/1"}, "index Deleted a/1"},
+		{cache.DeletedFinalStateUnknown{Key: "node-1"}, "index Deleted node-1"},
+		{cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "7")}, "index Deleted a/1 7"},
+		{"no object", "index Deleted"},
+		{nil, "index Deleted"},
+	} {
+		recorder := trace.NewRecorder(1)
+		traced := tracer{recorder: recorder}
+		traced.report(trace.Index, cache.Deleted, test.obj)
+		if got := line(recorder.Events()[0]); got != test.want {
+			t.Errorf("%v: %q, want %q", test.obj, got, test.want)
+		}
+	}
+}
+
+// With nobody watching, a report is a comparison; it must not even look at the
+// object. With a recorder it looks, and still does not allocate.
+func TestReportsDoNotAllocate(t *testing.T) {
+	tombstone := any(cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "1")})
+	for name, obj := range map[string]any{"object": configMap("a/1", "1"), "tombstone": tombstone} {
+		for when, recorder := range map[string]*trace.Recorder{"not traced": nil, "traced": trace.NewRecorder(16)} {
+			traced := tracer{recorder: recorder, resource: "configmaps"}
+			if got := testing.AllocsPerRun(1000, func() { traced.report(trace.Index, cache.Updated, obj) }); got != 0 {
+				t.Errorf("%s, %s: %v allocations, want 0", name, when, got)
+			}
+		}
+	}
+	silent := tracer{}
+	silent.report(trace.Index, cache.Added, (*untouchable)(nil))
+}
+
+// untouchable panics when asked for its metadata.
+type untouchable struct{ corev1.ConfigMap }
+
+// The reflector looks for these on its store.
+func TestWireKeepsOptionalMethods(t *testing.T) {
+	trim := func(obj any) (any, error) { return obj, nil }
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
+		q := informer.newQueue(logger())
+		if (&wire{queue: q}).Transformer() != nil {
+			t.Errorf("%s: a transform, without one", queue)
+		}
+		must(informer.SetTransform(trim))
+		q = &observedQueue{Queue: informer.newQueue(logger())}
+		if (&wire{queue: q}).Transformer() != nil {
+			t.Errorf("%s: a transform, of a queue that cannot say", queue)
+		}
+		if (&wire{queue: q.(*observedQueue).Queue}).Transformer() == nil {
+			t.Errorf("%s: the transform is hidden from the reflector", queue)
+		}
+		line := &wire{queue: q}
+		must(line.Bookmark("7"))
+		line.UpdateResourceVersion("8")
+		if got := q.(*observedQueue).versions; !slices.Equal(got, []string{"7", "8"}) {
+			t.Errorf("%s: the queue heard of %v", queue, got)
+		}
+		must((&wire{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
+	}
+}
+
+type observedQueue struct {
+	cache.Queue
+	versions []string
+}
+
+func (q *observedQueue) Bookmark(version string) error {
+	q.versions = append(q.versions, version)
+	return nil
+}
+
+func (q *observedQueue) UpdateResourceVersion(version string) {
+	q.versions = append(q.versions, version)
+}
+
+// The reflector must see the ListerWatcher itself: it asks it, too, for optional
+// methods.
+func TestListOrStream(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		for name, test := range map[string]struct {
+			streaming, unsupported bool
+			lists, streams         int
+		}{
+			"the server streams":               {streaming: true, streams: 1},
+			"the server is too old":            {lists: 1},
+			"the client says that it does not": {streaming: true, unsupported: true, lists: 1},
+		} {
+			api := newFakeAPI()
+			api.put("a/1")
+			client := api.newClient(test.streaming)
+			informer := New(Config{ListerWatcher: outdated{client, test.unsupported}, Object: &corev1.ConfigMap{}, Queue: queue})
+			stop := run(t, informer)
+			<-informer.HasSyncedChecker().Done()
+			if client.lists != test.lists || client.streams != test.streams {
+				t.Errorf("%s: %d lists and %d streams, want %d and %d", name, client.lists, client.streams, test.lists, test.streams)
+			}
+			stop()
+		}
+	})
+}
+
+type outdated struct {
+	*fakeClient
+	unsupported bool
+}
+
+func (o outdated) IsWatchListSemanticsUnSupported() bool { return o.unsupported }
