@@ -161,7 +161,7 @@ func Remove(path string) error {
 	dir := state.Dir(abs)
 	record, err := dir.Load()
 	if err != nil {
-		if _, statErr := os.Stat(dir.Path("state.json")); os.IsNotExist(statErr) {
+		if !dir.Exists() {
 			return fmt.Errorf("%w in %s", ErrNoCluster, dir)
 		}
 		return err

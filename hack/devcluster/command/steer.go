@@ -80,7 +80,7 @@ func printStatus(out io.Writer, components []cluster.Component) error {
 	return nil
 }
 
-// componentArgs completes and documents the one argument COMPONENT.
+// componentNames is what COMPONENT may be.
 var componentNames = strings.Join(state.AllComponents(), ", ")
 
 func newKill() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"github.com/glassback/glassback/hack/devcluster/state"
@@ -142,7 +143,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 		return nil, fmt.Errorf("read supervisor's answer: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return nil, &Refused{Message: string(trimNewline(body))}
+		return nil, &Refused{Message: strings.TrimSuffix(string(body), "\n")}
 	}
 	return body, nil
 }
@@ -151,10 +152,3 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 type Refused struct{ Message string }
 
 func (e *Refused) Error() string { return e.Message }
-
-func trimNewline(b []byte) []byte {
-	for len(b) > 0 && b[len(b)-1] == '\n' {
-		b = b[:len(b)-1]
-	}
-	return b
-}

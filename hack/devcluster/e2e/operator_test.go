@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -112,7 +114,12 @@ func launch(t testing.TB, args ...string) *operator {
 	t.Cleanup(func() {
 		o.kill()
 		if t.Failed() {
-			t.Logf("log of glassback %s:\n%s", strings.Join(args, " "), tail(o.log.String(), 60))
+			file := filepath.Join(t.ArtifactDir(), fmt.Sprintf("glassback-%d.log", o.cmd.Process.Pid))
+			if err := os.WriteFile(file, []byte(o.log.String()), 0o644); err != nil {
+				t.Error(err)
+			}
+			t.Logf("log of glassback %s is in %s (go test -artifacts keeps it); it ends:\n%s",
+				strings.Join(args, " "), file, tail(o.log.String(), 10))
 		}
 	})
 	return o
@@ -181,14 +188,18 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err // not the error of a request that the end of patience cut short
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %s: %v", patience, err)
+			t.Fatalf("after %s: %v", patience, last)
 		case <-tick.C:
 		}
 	}
@@ -197,4 +208,8 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+func namespaceObject() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 }

@@ -10,6 +10,7 @@
 //	etcd/        etcd's data
 //	logs/        one file per component, and supervisor.log
 //	bin/         a kubectl, for "devcluster exec"
+//	tmp/         the components' home and temporary files
 //
 // The lock is the only truth about life: a process id can be reused and a file outlives a crash, but the kernel lets go of a lock when the
 // last process that holds it has gone. The supervisor takes it, and every component inherits the same open file.

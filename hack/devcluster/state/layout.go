@@ -93,6 +93,12 @@ func (d Dir) Load() (*Record, error) {
 	return &r, nil
 }
 
+// Exists reports whether the directory has a record.
+func (d Dir) Exists() bool {
+	_, err := os.Lstat(d.record())
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Save replaces the directory's record in one step, so that no reader ever sees half of it.
 func (d Dir) Save(r *Record) error {
 	data, err := json.MarshalIndent(r, "", "  ")
@@ -111,7 +117,7 @@ func (d Dir) Save(r *Record) error {
 
 // CheckForeign refuses a directory in which names that a cluster needs are taken by files that no cluster made.
 func (d Dir) CheckForeign() error {
-	if _, err := os.Lstat(d.record()); err == nil {
+	if d.Exists() {
 		return nil
 	}
 	var taken []string

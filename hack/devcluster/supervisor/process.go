@@ -30,8 +30,9 @@ type process struct {
 
 	ops sync.Mutex // one kill or restart at a time
 
-	mu  sync.Mutex
-	run *run // the current or the last; nil before the first
+	mu     sync.Mutex
+	run    *run // the current or the last; nil before the first
+	closed bool // the cluster ends: nothing is started any more
 }
 
 // run is one life of a process.
@@ -50,6 +51,9 @@ func (p *process) start() error {
 	defer p.mu.Unlock()
 	if p.run != nil && p.run.alive() {
 		return fmt.Errorf("start %s: it is running", p.name)
+	}
+	if p.closed {
+		return fmt.Errorf("start %s: the cluster is being stopped", p.name)
 	}
 	log, err := os.OpenFile(p.dir.Log(p.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -136,6 +140,16 @@ func (p *process) signal(ctx context.Context, sig syscall.Signal) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s to end after %s: %w", p.name, sig, ctx.Err())
+	}
+}
+
+// close kills the process and makes sure that it is not started again. It returns before the process has gone.
+func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.run != nil && p.run.alive() {
+		_ = p.run.proc.Signal(syscall.SIGKILL) // fails if it has just gone
 	}
 }
 

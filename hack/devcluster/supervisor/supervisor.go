@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -28,6 +27,8 @@ const (
 	portAttempts = 5
 	// dyingWait is how long a locked directory with no supervisor behind it is given for its last processes to end.
 	dyingWait = 10 * time.Second
+	// orphanCheck is how often it is checked that the directory is still there.
+	orphanCheck = time.Second
 	// restartTimeout bounds the wait for a restarted component to be ready.
 	restartTimeout = 2 * time.Minute
 )
@@ -85,7 +86,7 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	if err == nil {
 		s.log.Printf("Cluster is ready after %s", s.elapsed())
 		ready()
-		<-ctx.Done()
+		s.keep(ctx)
 	}
 	failed := err != nil && ctx.Err() == nil
 	s.log.Printf("Stopping: %v", err)
@@ -96,6 +97,19 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	return s.dir.Remove(s.record.OwnsDir)
+}
+
+// keep waits until the cluster is to end: until ctx does, or until somebody has removed its directory, after which nobody could reach it.
+func (s *Supervisor) keep(ctx context.Context) {
+	ticker := time.NewTicker(orphanCheck)
+	defer ticker.Stop()
+	for s.dir.Exists() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // takeDir makes the directory this cluster's own: refuses one with a live cluster, and reuses that of a dead one.
@@ -326,9 +340,7 @@ func (s *Supervisor) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.processes {
-		if r := p.current(); r != nil && r.alive() {
-			_ = r.proc.Signal(syscall.SIGKILL)
-		}
+		p.close()
 	}
 	for _, p := range s.processes {
 		if r := p.current(); r != nil {

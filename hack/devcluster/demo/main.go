@@ -1,0 +1,202 @@
+// Command demo shows Glassback at work: it starts a devcluster, installs what an administrator would, runs the operator under its own
+// ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo runs.
+//
+//	main        the steps, in their order
+//	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
+//	├─ operator the operator as a child that does not outlive the demo
+//	├─ follow   what became of the examples, asked of the API server again and again
+//	└─ screen   shows it: a table redrawn in place on a terminal, a line for every change elsewhere
+//
+// Ctrl-C ends everything at any time and removes every file. So does the end of the demo in any other way, but for its directory.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0   // every example is Ready, and for a demo without --once: and then came Ctrl-C
+	exitFailed      = 1   // something is not as it should be
+	exitUsage       = 2   // bad flags
+	exitInterrupted = 130 // Ctrl-C before every example was Ready
+)
+
+// The operator's ServiceAccount, as in artifacts/rbac, and how long its token lasts.
+const (
+	operatorNamespace = "glassback-system"
+	operatorAccount   = "glassback"
+	tokenLife         = 24 * time.Hour
+)
+
+type options struct {
+	once      bool
+	timeout   time.Duration
+	glassback string
+	artifacts string
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == operateCommand {
+		os.Exit(operate(os.Args[2:]))
+	}
+	var o options
+	flag.BoolVar(&o.once, "once", false, "end when every example is Ready")
+	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long that may take")
+	flag.StringVar(&o.glassback, "glassback", "bin/glassback", "the operator's binary")
+	flag.StringVar(&o.artifacts, "artifacts", "artifacts", "directory of the manifests")
+	flag.Parse()
+	if flag.NArg() > 0 || o.timeout <= 0 {
+		fmt.Fprintln(os.Stderr, "demo: there are only flags, and --timeout is positive: see --help")
+		os.Exit(exitUsage)
+	}
+	os.Exit(show(o))
+}
+
+// show runs the demo and returns its exit code.
+func show(o options) int {
+	// Further signals do not cut the cleaning up short: it takes a second or two, and ends by itself.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	s := newScreen(os.Stdout)
+	ready, err := run(ctx, s, o)
+	switch {
+	case ctx.Err() != nil && ready:
+		s.say("Ended: nothing runs any more, and its files are removed.")
+		return exitOK
+	case ctx.Err() != nil:
+		s.say("Interrupted: nothing runs any more, and its files are removed.")
+		return exitInterrupted
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do not
+// become Ready, or if the operator or the cluster ends. Whatever it returns, all that it started has ended.
+func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
+	dir, err := os.MkdirTemp("", "glassback-demo-")
+	if err != nil {
+		return false, fmt.Errorf("make a directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	s.say("Node: simulated (kwok says that Pods run and complete; no container is started). The real node is still to come.")
+	c, err := cluster.Start(ctx, cluster.Config{
+		Dir:      filepath.Join(dir, "cluster"),
+		Progress: func(line string) { s.say("  %s", line) },
+	})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+
+	admin, err := newAPI(c.RESTConfig())
+	if err != nil {
+		return false, err
+	}
+	s.say("Installing artifacts/crd and artifacts/rbac")
+	if err := install(ctx, admin, o.artifacts); err != nil {
+		return false, err
+	}
+	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
+	if err := admin.writeKubeconfig(ctx, operatorNamespace, operatorAccount, tokenLife, kubeconfig); err != nil {
+		return false, err
+	}
+	s.say("Starting %s as ServiceAccount %s/%s", o.glassback, operatorNamespace, operatorAccount)
+	op, err := startOperator(filepath.Join(dir, "operator.log"), o.glassback, "--kubeconfig", kubeconfig, "-v=2")
+	if err != nil {
+		return false, err
+	}
+	defer op.stop()
+
+	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
+	if err == nil {
+		s.say("Applied %d examples of artifacts/examples", len(examples))
+		sayWhere(s, c, op)
+		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples))
+	}
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w\nthe operator's last words:\n%s", err, op.lastLines(15))
+	}
+	return ready, err
+}
+
+func install(ctx context.Context, admin *api, artifacts string) error {
+	crds, err := admin.applyFiles(ctx, filepath.Join(artifacts, "crd", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := admin.waitServed(ctx, crd); err != nil {
+			return err
+		}
+	}
+	// Not all that is there is for the API server: kustomization.yaml is for kubectl apply -k.
+	for _, name := range []string{"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml"} {
+		if _, err := admin.applyFiles(ctx, filepath.Join(artifacts, "rbac", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sayWhere(s *screen, c *cluster.Cluster, op *operator) {
+	s.say("")
+	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
+	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get mcj,jobs", c.Dir())
+	s.say("  the operator's log    %s", op.logFile)
+	s.say("")
+}
+
+// watch follows the examples until ctx ends, or with --once until all are Ready. It returns whether they were.
+func watch(ctx context.Context, s *screen, o options, c *cluster.Cluster, op *operator, f *follower) (ready bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel(nil)
+	waiting.Go(func() { cancel(op.wait(ctx)) })
+	waiting.Go(func() { cancel(c.Wait(ctx)) })
+
+	began := time.Now()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f.look(ctx)
+		if !ready && f.settled() {
+			ready = true
+			f.verdict = fmt.Sprintf("Every example is settled, and %s has completed %d Jobs: %.0f s after they were applied.",
+				seed, f.completed(seed), time.Since(began).Seconds())
+			if !o.once {
+				f.verdict += " Ctrl-C ends it all."
+			}
+		}
+		if ctx.Err() == nil {
+			s.show(f)
+		}
+		switch {
+		case ready && o.once:
+			return true, nil
+		case !ready && time.Since(began) > o.timeout:
+			return false, fmt.Errorf("after %s these are not Ready: %s", o.timeout, f.unsettled())
+		}
+		select {
+		case <-ctx.Done():
+			return ready, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/glassback/glassback/hack/devcluster/lifeline"
+)
+
+// operateCommand makes this program the operator's keeper: demo operate GLASSBACK ARGUMENTS…
+const operateCommand = "operate"
+
+// drainTimeout is how long the operator may take to end. It drains for 20 s at most.
+const drainTimeout = 25 * time.Second
+
+// operate runs the operator until this process's parent closes its lifeline, or is gone in whatever way. It returns the operator's exit code.
+//
+// It is a process of its own because the operator does not know of lifelines: a demo that is killed cannot end the operator, but this can.
+func operate(args []string) int {
+	parent := lifeline.Inherited()
+	if len(args) == 0 || parent == nil {
+		fmt.Fprintln(os.Stderr, "demo: operate is for the demo itself")
+		return exitUsage
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		return exitFailed
+	}
+	go func() {
+		if lifeline.ParentGone(parent) {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
+		}
+	}()
+	_ = cmd.Wait() // The exit code says it.
+	return cmd.ProcessState.ExitCode()
+}
+
+// operator is the operator, with its keeper between.
+type operator struct {
+	logFile string
+	alive   *os.File // the write end of the keeper's lifeline
+	ended   chan struct{}
+	err     error // why it ended; valid once ended is closed
+}
+
+// startOperator starts the operator, which writes to a file. It ends with stop, or with this process.
+func startOperator(logFile, binary string, args ...string) (*operator, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create the operator's log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(self, append([]string{operateCommand, binary}, args...)...)
+	cmd.Env = os.Environ()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of a terminal's Ctrl-C
+	read, alive, err := lifeline.Attach(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the operator: %w", err), alive.Close())
+	}
+	o := &operator{logFile: logFile, alive: alive, ended: make(chan struct{})}
+	go func() {
+		o.err = cmd.Wait()
+		close(o.ended)
+	}()
+	return o, nil
+}
+
+// stop ends the operator, and returns when it has ended.
+func (o *operator) stop() {
+	_ = o.alive.Close() // A second time does nothing.
+	<-o.ended
+}
+
+// wait waits until the operator has ended by itself, and returns an error that says so, or until ctx ends.
+func (o *operator) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-o.ended:
+	}
+	if o.err != nil {
+		return fmt.Errorf("the operator has ended: %w", o.err)
+	}
+	return errors.New("the operator has ended")
+}
+
+// lastLines returns the end of the operator's log.
+func (o *operator) lastLines(n int) string {
+	data, err := os.ReadFile(o.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
+}
