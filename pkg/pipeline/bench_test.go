@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/trace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // The candidates: the stock informer, and ours with either queue, not traced and

@@ -289,8 +289,8 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 		if got, want := ours.IndexResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
 			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
 		}
-		if stats := ours.Stats(); stats.Queued != 0 {
-			t.Errorf("%s: %s: at rest, with %d queued", step, s.name, stats.Queued)
+		if queued := ours.queued.Load(); queued != 0 {
+			t.Errorf("%s: %s: at rest, with %d queued", step, s.name, queued)
 		}
 	}
 }
@@ -393,8 +393,8 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 				t.Errorf("%s, object %s:\n got   %v\n stock %v", s.name, key, calls[key], expected[key])
 			}
 		}
-		if ours, ok := s.informer.(*Informer); ok && ours.Stats().Queued != 0 {
-			t.Errorf("%s: at rest, with %d queued", s.name, ours.Stats().Queued)
+		if ours, ok := s.informer.(*Informer); ok && ours.queued.Load() != 0 {
+			t.Errorf("%s: at rest, with %d queued", s.name, ours.queued.Load())
 		}
 	}
 }
@@ -413,10 +413,10 @@ func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 	for n, c := range calls {
 		version, _ := strconv.Atoi(c.new)
 		legal := false
-		switch {
-		case c.old == "": // addition
+		switch c.method {
+		case "add":
 			legal = told == ""
-		case c.new == "": // deletion: of what was last known, or with the version in which it was gone
+		case "delete": // of what was last known, or with the version in which it was gone
 			version, _ = strconv.Atoi(c.old)
 			legal = told != "" && (c.old == told || !c.tombstone)
 		default:

@@ -160,15 +160,6 @@ func (d *dispatcher) shouldResync() bool {
 	return due
 }
 
-// limitResyncs adjusts every listener to a resyncCheckPeriod that has changed.
-func (d *dispatcher) limitResyncs(logger klog.Logger, check time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.listeners {
-		l.resyncPeriod = resyncPeriod(logger, l.requestedResync, check)
-	}
-}
-
 // resyncPeriod is how often a handler can have its resyncs, if it is asked only
 // every check whether they are due. Zero is never.
 func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
@@ -199,9 +190,9 @@ type listener struct {
 	backlog backlog
 
 	// Guarded by dispatcher.mu.
-	requestedResync, resyncPeriod time.Duration
-	nextResync                    time.Time
-	resyncing                     bool // is told resyncs; all are, until the first check
+	resyncPeriod time.Duration // zero: never
+	nextResync   time.Time
+	resyncing    bool // is told resyncs; all are, until the first check
 }
 
 func newListener(handler cache.ResourceEventHandler, logger klog.Logger, upstream string) *listener {

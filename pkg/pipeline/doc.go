@@ -113,9 +113,9 @@ SPDX-License-Identifier: Apache-2.0
 //     costs that handler the one notification. It neither ends the process, as it
 //     does in client-go unless ReallyCrash is false, nor delays the following
 //     notifications, nor keeps the handler from syncing.
-//   - A handler has one goroutine and a backlog of values, where client-go has
-//     three, two channels, and a ring of interfaces: fewer wake-ups and no
-//     allocation per notification.
+//   - A handler has one goroutine and a backlog behind a mutex, where client-go's
+//     has two and hands every notification through two channels. The backlog gives
+//     back the memory of a burst.
 //   - An error of applying a delta is logged. client-go ignores it.
 //   - Every stage reports to package trace, and Stats shows what is under way.
 package pipeline

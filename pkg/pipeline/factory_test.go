@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/glassback/glassback/pkg/trace"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // jobs is how app puts an Informer under a generated factory.
@@ -77,6 +78,7 @@ func TestGeneratedFactory(t *testing.T) {
 		if synced := factory.WaitForCacheSyncWithContext(ctx); synced.Err != nil || !cache.WaitFor(ctx, "", handle.HasSyncedChecker()) {
 			t.Fatal(synced.AsError())
 		}
+		synctest.Wait() // a fake clientset forgets what happens before its watch is open
 		if _, err := client.BatchV1().Jobs("default").Create(ctx, job("default", "two"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

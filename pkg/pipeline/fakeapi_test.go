@@ -33,14 +33,9 @@ func TestMain(m *testing.M) {
 	// Errors are part of these tests. And client-go's own error handler sleeps by
 	// the difference of two clocks, which mixes up synctest's bubbles.
 	utilruntime.ErrorHandlers = nil
-	klog.LogToStderr(false)
-	klog.SetOutput(discard{})
+	klog.SetLogger(klog.Logger{})
 	os.Exit(m.Run())
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // fakeAPI is an API server for ConfigMaps, as far as a Reflector can tell:
 // resourceVersions, a history that can be compacted, LIST, WATCH from a
@@ -337,22 +332,22 @@ type journal struct {
 	calls map[string][]call
 }
 
-// call is one call of a handler. old is empty for an addition, new for a
-// deletion.
+// call is one call of a handler.
 type call struct {
-	old, new  string // resourceVersions
+	method    string // add, update, delete
+	old, new  string // resourceVersions; empty where the method has no such argument
 	initial   bool
 	tombstone bool
 }
 
 func (c call) String() string {
-	switch {
-	case c.old == "":
+	switch c.method {
+	case "add":
 		return fmt.Sprintf("add %s (initial %t)", c.new, c.initial)
-	case c.new == "":
+	case "delete":
 		return fmt.Sprintf("delete %s (tombstone %t)", c.old, c.tombstone)
 	}
-	return fmt.Sprintf("update %s → %s", c.old, c.new)
+	return fmt.Sprintf("%s %s → %s", c.method, c.old, c.new)
 }
 
 func (j *journal) record(obj any, c call) {
@@ -369,17 +364,17 @@ func (j *journal) record(obj any, c call) {
 }
 
 func (j *journal) OnAdd(obj any, initial bool) {
-	j.record(obj, call{new: versionOf(obj), initial: initial})
+	j.record(obj, call{method: "add", new: versionOf(obj), initial: initial})
 }
 
 func (j *journal) OnUpdate(old, obj any) {
-	j.record(obj, call{old: versionOf(old), new: versionOf(obj)})
+	j.record(obj, call{method: "update", old: versionOf(old), new: versionOf(obj)})
 }
 
 func (j *journal) OnDelete(obj any) {
-	c := call{old: versionOf(obj)}
+	c := call{method: "delete", old: versionOf(obj)}
 	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		c = call{old: versionOf(last.Obj), tombstone: true}
+		c = call{method: "delete", old: versionOf(last.Obj), tombstone: true}
 	}
 	j.record(obj, c)
 }

@@ -10,10 +10,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/glassback/glassback/pkg/trace"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // pop takes deltas out of the queue and applies them, until ctx ends. Run calls

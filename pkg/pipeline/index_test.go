@@ -184,6 +184,41 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// Nobody is told before the index holds it. An indexer watches: it is called
+// while the index is written to, and by then nothing may be in the backlog.
+func TestIndexBeforeHandlers(t *testing.T) {
+	added, updated, deleted := configMap("a/1", "1"), configMap("a/1", "2"), configMap("a/1", "3")
+	all := cache.ReplacedAllInfo{ResourceVersion: "4", Objects: []any{added}}
+	steps := []cache.Delta{
+		{Type: cache.Added, Object: added}, {Type: cache.Updated, Object: updated}, {Type: cache.Sync, Object: updated},
+		{Type: cache.Deleted, Object: deleted}, {Type: cache.ReplacedAll, Object: all}, {Type: cache.Replaced, Object: updated},
+	}
+	for _, batch := range []bool{false, true} {
+		var l *listener
+		writes := 0
+		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO, Indexers: cache.Indexers{"watch": func(any) ([]string, error) {
+			writes++
+			if got := l.backlog.pending.Load(); got != 0 {
+				t.Errorf("the index is written to, with %d told", got)
+			}
+			return nil, nil
+		}}})
+		l = mustAdd(t, informer, &journal{}).(*listener)
+		for _, step := range steps {
+			if writes = 0; batch && step.Type != cache.ReplacedAll {
+				must(informer.applyBatch([]cache.Delta{step}, false))
+			} else {
+				must(informer.applyDeltas(cache.Deltas{step}, false))
+			}
+			if told := l.backlog.pending.Load(); writes == 0 || told != 1 {
+				t.Errorf("%s: %d writes, %d told", step.Type, writes, told)
+			}
+			l.backlog.take()
+			l.backlog.pending.Store(0)
+		}
+	}
+}
+
 // TestApplyBatch compares a batch with the same deltas one by one.
 func TestApplyBatch(t *testing.T) {
 	deltas := []cache.Delta{

@@ -14,13 +14,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glassback/glassback/pkg/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // minimumResyncPeriod is the shortest resync period that a handler can get.
@@ -230,11 +231,9 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	}
 	if requested > 0 && requested < i.resyncCheckPeriod && !i.started {
 		i.resyncCheckPeriod = requested
-		i.handlers.limitResyncs(logger, requested)
 	}
 
 	l := newListener(handler, logger, i.HasSyncedChecker().Name())
-	l.requestedResync = requested
 	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
 	i.handlers.join(l, i.indexer)
 	return l, nil

@@ -113,38 +113,6 @@ func TestHandlersAreToldWhatChanges(t *testing.T) {
 	})
 }
 
-func TestHandlerFindsWhatItIsToldInTheIndex(t *testing.T) {
-	eachQueue(t, func(t *testing.T, queue Queue) {
-		api := newFakeAPI()
-		informer := newTestInformer(api, queue, 0)
-		calls := 0
-		check := func(obj any, deleted bool) {
-			calls++
-			held, exists, _ := informer.GetStore().Get(obj)
-			if exists == deleted || exists && versionOf(held) < versionOf(obj) {
-				t.Errorf("told of %v, found %v", obj, held)
-			}
-		}
-		mustAdd(t, informer, cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { check(obj, false) },
-			UpdateFunc: func(_, obj any) { check(obj, false) },
-			DeleteFunc: func(obj any) { check(obj, true) },
-		})
-		run(t, informer)
-		for range 5 {
-			api.put("a/1")
-			synctest.Wait()
-			api.put("a/1")
-			synctest.Wait()
-			api.remove("a/1")
-			synctest.Wait()
-		}
-		if calls != 15 {
-			t.Errorf("%d calls, want 15", calls)
-		}
-	})
-}
-
 // A lost watch, after which the history is gone: what was deleted meanwhile is
 // found out by comparison, and its last state is not known.
 func TestDeletionMissedIsToldAsTombstone(t *testing.T) {
@@ -236,6 +204,24 @@ func TestResyncsGoToThoseWhoAsked(t *testing.T) {
 					expect(t, when, journals[n])
 				}
 			}
+		}
+	})
+}
+
+func TestHandlerSetsThePaceOfResyncs(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		api.put("a/1") // 2
+		informer := newTestInformer(api, queue, 12*time.Hour)
+		hurried := &journal{}
+		if _, err := informer.AddEventHandlerWithResyncPeriod(hurried, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		run(t, informer)
+		expect(t, "start", hurried, "a/1: add 2 (initial true)")
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			expect(t, "five seconds later", hurried, "a/1: update 2 → 2")
 		}
 	})
 }
@@ -821,6 +807,7 @@ func TestGetController(t *testing.T) {
 		}
 		run(t, informer)
 		<-c.HasSyncedChecker().Done()
+		synctest.Wait() // the reflector notes it after the queue has it
 		if got := c.LastSyncResourceVersion(); got != "1" {
 			t.Errorf("LastSyncResourceVersion %q, want 1", got)
 		}

@@ -11,11 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/glassback/glassback/pkg/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // relistBackoff paces a reflector whose LIST or WATCH fails or ends: at most

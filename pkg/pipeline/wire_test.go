@@ -13,9 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/glassback/glassback/pkg/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // line is an event without its time and number.
