@@ -7,30 +7,26 @@ package crd_test
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
 const examples = "../examples"
-
-// goVerdicts says by kind what Default makes of an object, and what Validate says
-// to that.
-var goVerdicts = map[string]func(obj map[string]any) (any, field.ErrorList, error){
-	"MyCronJob": inGo[batchv1.MyCronJob],
-}
 
 // read returns the files that match a pattern below artifacts/examples.
 func read(t *testing.T, pattern string) map[string][]byte {
@@ -84,56 +80,29 @@ func TestTheExamplesAreTakenAsTheyAre(t *testing.T) {
 			if missing := lost(raw, admitted, ""); missing != "" {
 				t.Errorf("%s was pruned", missing)
 			}
-			defaulted := wantSameDefaults(t, kind, raw, admitted)
-			if _, errs, _ := goVerdicts[kind](defaulted); len(errs) > 0 {
-				t.Errorf("Validate: %v", errs.ToAggregate())
-			}
+			wantSameDefaults(t, kind, raw, admitted)
 		})
 	}
 }
 
 // wantSameDefaults fails the test unless Default makes of raw what the schema made
-// of it. It returns what the schema made.
-func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) map[string]any {
+// of it, and Validate takes that.
+func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) {
 	t.Helper()
-	raw = runtime.DeepCopyJSON(roundTrip(raw))
-	delete(raw, "metadata") // the API server fills it in besides
-	bare := maps.Clone(admitted)
-	delete(bare, "metadata")
-	want, _, err := goVerdicts[kind](raw)
+	inGo, err := verdicts[kind](raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]any{}
-	wanted := map[string]any{}
-	if err := convert(want, &wanted); err != nil {
-		t.Fatal(err)
-	}
-	// Through the Go type, so that what it always writes is in both.
-	typed, _, err := goVerdicts[kind](bare)
+	inSchema, err := verdicts[kind](admitted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := convert(typed, &got); err != nil {
-		t.Fatal(err)
+	if got, want := inSchema.decoded, inGo.defaulted; !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("the schema and Default differ: %s", diff.Diff(got, want))
 	}
-	if !equality.Semantic.DeepEqual(got, wanted) {
-		t.Errorf("the schema makes of it\n%s\nbut Default makes of it\n%s", compact(got), compact(wanted))
+	if len(inGo.errs) > 0 {
+		t.Errorf("Validate: %v", inGo.errs.ToAggregate())
 	}
-	return admitted
-}
-
-func roundTrip(obj map[string]any) map[string]any {
-	copied := map[string]any{}
-	if err := convert(obj, &copied); err != nil {
-		panic(err)
-	}
-	return copied
-}
-
-func compact(v any) string {
-	data, _ := json.Marshal(v)
-	return string(data)
 }
 
 // lost returns the path of something in from that is not in to.
@@ -162,6 +131,41 @@ func lost(from, to any, path string) string {
 		}
 	}
 	return ""
+}
+
+func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
+	server := servers(t)["MyCronJob"]
+	now := metav1.Now().Rfc3339Copy()
+	told := batchv1.MyCronJobStatus{
+		ObservedGeneration: 2, Schedule: "every 5s", Active: 1, MissedTotal: 3, SkewMillis: ptr.To[int64](7), Suspended: true, LastRunNow: "once",
+		LastScheduleTime: &now, LastSuccessfulTime: &now, NextScheduleTime: &now, AccountedTime: &now,
+	}
+	for field, value := range reflect.ValueOf(told).Fields() {
+		if value.IsZero() && field.Name != "Conditions" {
+			t.Errorf("status.%s is not in this test", field.Name)
+		}
+	}
+	for _, kind := range []string{batchv1.ConditionReady, batchv1.ConditionProgressing, batchv1.ConditionDegraded} {
+		told.Conditions = append(told.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: 2, LastTransitionTime: now, Reason: "Because", Message: "It is."})
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := server.admit(myCronJob(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := myCronJob(nil)
+	obj["status"] = status
+	admitted, err := server.admit(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := server.update(admitted, old); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
 }
 
 func TestTheSeedIsVerbatim(t *testing.T) {
@@ -198,12 +202,12 @@ func TestTheBadExamplesAreRefusedForWhatTheySay(t *testing.T) {
 
 			created := wantOne(t, "create", servers[kind].create(bad), want)
 			wantOne(t, "update", servers[kind].update(bad, good), want)
-			_, errs, err := goVerdicts[kind](raw)
+			verdict, err := verdicts[kind](raw)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Validate knows metadata's fields, the schema does not.
-			if inGo := wantOne(t, "Validate", errs, ""); created != nil && inGo != nil && !strings.HasPrefix(inGo.Field, created.Field) {
+			// A prefix: the schema cannot name the fields of metadata.
+			if inGo := wantOne(t, "Validate", verdict.errs, ""); created != nil && inGo != nil && !strings.HasPrefix(inGo.Field, created.Field) {
 				t.Errorf("the schema blames %s, but Validate %s", created.Field, inGo.Field)
 			}
 		})

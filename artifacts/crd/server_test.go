@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -35,6 +36,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
 // server takes the custom resources of one definition in as the API server does.
@@ -75,8 +77,7 @@ func serve(definition *apiextensionsv1.CustomResourceDefinition) (*server, error
 	return &server{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, err
 }
 
-// decode is how kubectl's manifest becomes an object: with no unknown fields, and
-// with defaults.
+// decode is how kubectl's manifest becomes an object.
 func (s *server) decode(manifest []byte) (map[string]any, error) {
 	data, err := yaml.YAMLToJSONStrict(manifest)
 	if err != nil {
@@ -86,20 +87,24 @@ func (s *server) decode(manifest []byte) (map[string]any, error) {
 	if err := utiljson.Unmarshal(data, &obj); err != nil {
 		return nil, err
 	}
+	return s.admit(obj)
+}
+
+// admit returns a copy of obj with defaults. It fails if there are unknown fields,
+// as kubectl asks for.
+func (s *server) admit(obj map[string]any) (map[string]any, error) {
+	obj = runtime.DeepCopyJSON(obj)
 	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
 		return nil, err
 	}
 	unknown = append(unknown, pruning.PruneWithOptions(obj, s.schema, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj, s.schema)
-	if err, more := objectmeta.CoerceWithOptions(nil, obj, s.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true}); err != nil {
-		return nil, err
-	} else {
-		unknown = append(unknown, more...)
+	coerceErr, more := objectmeta.CoerceWithOptions(nil, obj, s.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	if coerceErr != nil {
+		return nil, coerceErr
 	}
-	if meta.Namespace == "" {
-		meta.Namespace = "default" // the request's
-	}
+	unknown = append(unknown, more...)
 	if err := objectmeta.SetObjectMeta(obj, meta); err != nil {
 		return nil, err
 	}
@@ -138,7 +143,8 @@ func (s *server) update(obj, old map[string]any) field.ErrorList {
 }
 
 func (s *server) common(obj map[string]any) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	// false: the namespace comes with the request.
+	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, s.schema, false)...)
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, obj)...)
 }
@@ -153,38 +159,52 @@ func blocksRules(err *field.Error) bool {
 // servers returns the servers of all definitions in the binary, by kind.
 func servers(t *testing.T) map[string]*server {
 	t.Helper()
-	crds, err := crd.All()
+	byKind, err := serveAll()
 	if err != nil {
-		t.Fatal(err)
-	}
-	byKind := map[string]*server{}
-	for _, definition := range crds {
-		s, err := serve(definition)
-		if err != nil {
-			t.Fatalf("the API server would not take %s: %v", definition.Name, err)
-		}
-		byKind[definition.Spec.Names.Kind] = s
+		t.Fatalf("the API server would not take the definition of %v", err)
 	}
 	return byKind
 }
 
-// inGo decodes obj into a type of pkg/apis, and returns it with its defaults and
-// what its Validate says.
-func inGo[T any, P interface {
-	*T
-	Default()
-	Validate(old *T) field.ErrorList
-}](obj map[string]any) (any, field.ErrorList, error) {
-	typed := P(new(T))
-	if err := convert(obj, typed); err != nil {
-		return nil, nil, err
+var serveAll = sync.OnceValues(func() (map[string]*server, error) {
+	crds, err := crd.All()
+	if err != nil {
+		return nil, err
 	}
-	typed.Default()
-	return typed, typed.Validate(nil), nil
+	byKind := map[string]*server{}
+	for _, definition := range crds {
+		kind := definition.Spec.Names.Kind
+		if byKind[kind], err = serve(definition); err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	return byKind, nil
+})
+
+// verdict is what the Go code of pkg/apis makes of an object.
+type verdict struct {
+	decoded, defaulted any
+	errs               field.ErrorList
 }
 
-// convert copies by way of JSON, as a client that gets the object does.
-func convert(from, to any) error {
-	data, err := json.Marshal(from)
-	return errors.Join(err, json.Unmarshal(data, to))
+// verdicts give the Go code's verdict, by kind. They fail on an object that does
+// not fit into the Go type.
+var verdicts = map[string]func(obj map[string]any) (verdict, error){
+	"MyCronJob": verdictOf[batchv1.MyCronJob],
+}
+
+func verdictOf[T any, P interface {
+	*T
+	DeepCopy() *T
+	Default()
+	Validate(old *T) field.ErrorList
+}](obj map[string]any) (verdict, error) {
+	decoded := P(new(T))
+	data, err := json.Marshal(obj)
+	if err := errors.Join(err, json.Unmarshal(data, decoded)); err != nil {
+		return verdict{}, err
+	}
+	defaulted := P(decoded.DeepCopy())
+	defaulted.Default()
+	return verdict{decoded, defaulted, defaulted.Validate(nil)}, nil
 }

@@ -122,10 +122,15 @@ func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) 
 	return err
 }
 
-// serverVersion asks for the version: anybody with valid credentials may.
+// serverVersion asks whether the server is ready, and for its version: anybody with
+// valid credentials may. One that answers but is not ready, and so does not know
+// its own roles yet, would say that nothing is allowed.
 func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	if err := kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
+		return "", err
+	}
 	raw, err := kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
 		return "", err

@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	kubebatch "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
@@ -77,8 +78,13 @@ func (f *factories) jobs() kubebatch.JobInformer {
 	return f.kube.Batch().V1().Jobs()
 }
 
+// watchBackoff lets a watch come back soon after the API server does: Jobs that are
+// due do not wait for the half a minute that client-go's own backoff grows to.
+var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
+
 func (f *factories) informer(config pipeline.Config) cache.SharedIndexInformer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	config.Backoff = &watchBackoff
 	config.Trace = f.trace
 	return pipeline.New(config)
 }

@@ -59,7 +59,7 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	logsapi.AddFlags(o.logging, flags)
-	hideAllBut(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
+	hide(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
 		"log-json-split-stream", "log-json-info-buffer-size")
 	flags.Usage = func() {}
 	if err := flags.Parse(args); err != nil {
@@ -74,8 +74,8 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	return o, o.validate()
 }
 
-// hideAllBut keeps flags for experts out of the usage.
-func hideAllBut(flags *pflag.FlagSet, names ...string) {
+// hide keeps flags for experts out of the usage.
+func hide(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		if flag := flags.Lookup(name); flag != nil {
 			flag.Hidden = true

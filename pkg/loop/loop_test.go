@@ -315,11 +315,11 @@ func TestWritten(t *testing.T) {
 		}
 		add(job("j", "", "10"))
 		expect(0, "nothing written")
-		w.Record(key, store, "12")
-		expect(maxStale, "the cache is behind")
+		w.Record(key, store, job("k", "", "12"))
+		expect(maxStale, "the cache does not have it")
 		add(job("k", "", "11"))
 		time.Sleep(time.Second)
-		expect(maxStale-time.Second, "the cache is still behind")
+		expect(maxStale-time.Second, "the cache has an older version")
 		add(job("k", "", "13"))
 		expect(0, "the cache is past it")
 
@@ -330,7 +330,7 @@ func TestWritten(t *testing.T) {
 		add(job("k", "", "14", func(j *batchv1.Job) { j.UID = "2" }))
 		expect(0, "another object has its name")
 
-		w.Record(key, store, "99")
+		w.Record(key, store, job("j", "", "99"))
 		time.Sleep(maxStale)
 		expect(0, "a version that never comes")
 		if len(w.byKey) != 0 {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// maxStale is how long a sync waits for its cache to show what an earlier one
-// wrote. It only ends when resourceVersions have gone back: when etcd was
-// restored from a backup.
+// maxStale is how long a sync waits at most for its cache to show what an earlier
+// one wrote. Waiting ends so when the cache will never show it: somebody deleted
+// the object before the watch brought it, or etcd was restored from a backup.
 const maxStale = 5 * time.Second
 
 // Written remembers, for each key, what its syncs have written, so that the next
@@ -39,12 +39,17 @@ func NewWritten(clock clock.PassiveClock) *Written {
 	return &Written{clock: clock, byKey: map[cache.ObjectName][]write{}}
 }
 
-// Record notes that a sync of key wrote an object that store caches, and that the
-// API server gave it this resourceVersion.
-func (w *Written) Record(key cache.ObjectName, store cache.Store, resourceVersion string) {
+// Record notes that a sync of key wrote obj, which store caches; obj is the API
+// server's answer.
+func (w *Written) Record(key cache.ObjectName, store cache.Store, obj metav1.Object) {
+	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
 	w.add(key, func() bool {
+		cached := cachedObject(store, name)
+		if cached == nil {
+			return false
+		}
 		// Versions that cannot be compared come from no API server, but from a test.
-		order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), resourceVersion)
+		order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), version)
 		return err != nil || order >= 0
 	})
 }
@@ -53,13 +58,18 @@ func (w *Written) Record(key cache.ObjectName, store cache.Store, resourceVersio
 func (w *Written) RecordDelete(key cache.ObjectName, store cache.Store, obj metav1.Object) {
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
 	w.add(key, func() bool {
-		cached, exists, err := store.GetByKey(name)
-		if err != nil || !exists {
-			return true
-		}
-		now, ok := cached.(metav1.Object)
-		return !ok || now.GetUID() != uid || now.GetDeletionTimestamp() != nil
+		cached := cachedObject(store, name)
+		return cached == nil || cached.GetUID() != uid || cached.GetDeletionTimestamp() != nil
 	})
+}
+
+func cachedObject(store cache.Store, name string) metav1.Object {
+	cached, exists, err := store.GetByKey(name)
+	if err != nil || !exists {
+		return nil
+	}
+	obj, _ := cached.(metav1.Object)
+	return obj
 }
 
 func (w *Written) add(key cache.ObjectName, shown func() bool) {

@@ -57,6 +57,8 @@ type Config struct {
 	Transform cache.TransformFunc
 	// Trace is reported to by every stage; may be nil.
 	Trace *trace.Recorder
+	// Backoff paces the reflector while LIST or WATCH fails; DefaultBackoff if nil.
+	Backoff *wait.Backoff
 	// Clock times resyncs and backoffs; the real one if nil. A test that replaces
 	// it gives one with tickers.
 	Clock clock.Clock

@@ -15,17 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// relistBackoff paces a reflector whose LIST or WATCH fails or ends: at most
+// DefaultBackoff paces a reflector whose LIST or WATCH fails or ends: at most
 // 30 to 60 seconds apart, and from the start again after two quiet minutes. The
 // values are those of client-go's own Reflector.Run, so that a struggling API
 // server sees no more of us than of a stock informer.
-var relistBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
+var DefaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
 
-const relistBackoffReset = 2 * time.Minute
+const backoffReset = 2 * time.Minute
 
 // newReflector puts the Reflector between the API server and the queue. It
 // reads with cfg.ListerWatcher, handed over as it is: the reflector looks for
@@ -40,6 +41,7 @@ func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Re
 		Name:            i.name,
 		TypeDescription: i.cfg.Description,
 		ResyncPeriod:    i.resyncCheckPeriod,
+		Backoff:         ptr.To(i.backoff()),
 		Clock:           i.clock,
 	})
 	reflector.ShouldResync = i.handlers.shouldResync
@@ -56,7 +58,7 @@ func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Re
 // This is Reflector.Run, spelled out because only client-go itself can give
 // that one an error handler.
 func (i *Informer) reflect(ctx context.Context) {
-	delay := relistBackoff.DelayWithReset(i.clock, relistBackoffReset)
+	delay := i.backoff().DelayWithReset(i.clock, backoffReset)
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if err := i.reflector.ListAndWatchWithContext(ctx); err != nil {
 			i.watchErrorHandler(ctx, i.reflector, err)
@@ -190,3 +192,5 @@ func (t *tracer) record(stage trace.Stage, verb cache.DeltaType, obj any) {
 	}
 	t.recorder.Report(event)
 }
+
+func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, DefaultBackoff) }

@@ -16,6 +16,7 @@ SPDX-License-Identifier: Apache-2.0
 // a nil *Recorder is a valid one that records nothing, so that a stage reports
 // with one plain call whether anybody watches or not.
 //
-// Events and causes carry names, versions and field paths, never values: what
-// an object holds cannot leak through its trace.
+// Events and causes carry names, versions and field paths, not values: what an
+// object holds does not leak through its trace. An error's text is the exception;
+// whoever returns an error from a sync keeps secrets out of it, as out of a log.
 package trace

@@ -30,7 +30,8 @@ var settledReasons = []string{"Suspended"}
 type follower struct {
 	api      *api
 	examples []*example
-	verdict  string // what to say at the end of it all
+	verdict  string // what to say once all are settled
+	hint     string // what the user may do then
 	trouble  string // why the last look saw nothing
 }
 

@@ -130,7 +130,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples))
 	}
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w\nthe operator's last words:\n%s", err, op.lastLines(15))
+		s.say("The last lines of the operator's log:\n%s", op.lastLines(15))
 	}
 	return ready, err
 }
@@ -181,7 +181,7 @@ func watch(ctx context.Context, s *screen, o options, c *cluster.Cluster, op *op
 			f.verdict = fmt.Sprintf("Every example is settled, and %s has completed %d Jobs: %.0f s after they were applied.",
 				seed, f.completed(seed), time.Since(began).Seconds())
 			if !o.once {
-				f.verdict += " Ctrl-C ends it all."
+				f.hint = "It goes on until Ctrl-C, which ends and removes all of it."
 			}
 		}
 		if ctx.Err() == nil {

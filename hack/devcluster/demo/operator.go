@@ -19,7 +19,7 @@ const operateCommand = "operate"
 // drainTimeout is how long the operator may take to end. It drains for 20 s at most.
 const drainTimeout = 25 * time.Second
 
-// operate runs the operator until this process's parent closes its lifeline, or is gone in whatever way. It returns the operator's exit code.
+// operate runs the operator until this process's parent closes its lifeline, or is gone in whatever way. It returns its own exit code.
 //
 // It is a process of its own because the operator does not know of lifelines: a demo that is killed cannot end the operator, but this can.
 func operate(args []string) int {
@@ -40,8 +40,11 @@ func operate(args []string) int {
 			time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
 		}
 	}()
-	_ = cmd.Wait() // The exit code says it.
-	return cmd.ProcessState.ExitCode()
+	if err := cmd.Wait(); err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %s has ended: %v\n", args[0], err)
+		return exitFailed
+	}
+	return exitOK
 }
 
 // operator is the operator, with its keeper between.
@@ -49,7 +52,6 @@ type operator struct {
 	logFile string
 	alive   *os.File // the write end of the keeper's lifeline
 	ended   chan struct{}
-	err     error // why it ended; valid once ended is closed
 }
 
 // startOperator starts the operator, which writes to a file. It ends with stop, or with this process.
@@ -77,7 +79,7 @@ func startOperator(logFile, binary string, args ...string) (*operator, error) {
 	}
 	o := &operator{logFile: logFile, alive: alive, ended: make(chan struct{})}
 	go func() {
-		o.err = cmd.Wait()
+		_ = cmd.Wait() // Why it ended is in the log.
 		close(o.ended)
 	}()
 	return o, nil
@@ -96,10 +98,7 @@ func (o *operator) wait(ctx context.Context) error {
 		return ctx.Err()
 	case <-o.ended:
 	}
-	if o.err != nil {
-		return fmt.Errorf("the operator has ended: %w", o.err)
-	}
-	return errors.New("the operator has ended")
+	return errors.New("the operator has ended by itself")
 }
 
 // lastLines returns the end of the operator's log.

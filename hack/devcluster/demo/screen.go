@@ -94,7 +94,7 @@ func table(f *follower) []string {
 		fmt.Fprintf(&b, "\nThe API server does not answer: %s\n", f.trouble)
 	}
 	if f.verdict != "" {
-		fmt.Fprintf(&b, "\n%s\n", f.verdict)
+		fmt.Fprintf(&b, "\n%s\n%s\n", f.verdict, f.hint)
 	}
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
@@ -138,7 +138,7 @@ func (s *screen) showChanges(f *follower) {
 		s.changed("API server", cmp.Or(f.trouble, "answers again"))
 	}
 	if f.verdict != "" {
-		s.changed("", f.verdict)
+		s.changed("", strings.TrimSpace(f.verdict+" "+f.hint))
 	}
 }
 

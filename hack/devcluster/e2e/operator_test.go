@@ -213,3 +213,7 @@ func tail(text string, lines int) string {
 func namespaceObject() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 }
+
+func serviceAccount(name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}

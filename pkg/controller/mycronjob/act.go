@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 const fieldManager = "glassback"
@@ -32,65 +34,87 @@ var (
 
 // outcome is what became of a plan, as far as the caches do not show it.
 type outcome struct {
-	// givenUp is the first slot of plan.run, if no Job can be made for it.
-	givenUp slot
-	// manualGivenUp is whether no Job can be made for plan.manual.
-	manualGivenUp bool
-	// rejected and taken say why, for a person: the API server does not accept the
-	// Job, or somebody else has one of its name.
-	rejected, taken string
+	// settled is the first slot of plan.run, once it is certain what becomes of it:
+	// it has a Job that the cache does not show, or, if missed, never gets one.
+	settled slot
+	missed  bool
+	// settledManual is the same for plan.manual.
+	settledManual bool
+	// reason and message say why a Job could not be made, for a person. reason is
+	// one of the conditions' reasons, or "".
+	reason, message string
 }
 
-func (o outcome) gaveUp() bool { return o.rejected != "" || o.taken != "" }
+// act carries out the plan. What is expired is deleted even if no Job can be made:
+// that may be the very reason.
+func (c *Controller) act(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan) (outcome, error) {
+	out, err := c.makeJobs(ctx, mcj, table, seen, p)
+	errs := []error{err}
+	for _, job := range p.expired {
+		errs = append(errs, c.delete(ctx, mcj, job, "Deleted old Job"))
+	}
+	return out, errors.Join(errs...)
+}
 
-// act carries out the plan. It stops at the first error: the next sync plans anew.
-func (c *Controller) act(ctx context.Context, mcj *v1.MyCronJob, table timetable, p plan) (outcome, error) {
+// makeJobs makes the Jobs of the plan. It stops at the first that cannot be made:
+// the next sync plans anew.
+func (c *Controller) makeJobs(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan) (outcome, error) {
 	var out outcome
-	if err := c.confirmLate(ctx, mcj, table, p); err != nil {
+	if err := c.confirm(ctx, mcj, table, seen, p); err != nil {
 		return out, err
 	}
+	begun := c.clock.Now()
 	for _, job := range p.replace {
 		if err := c.delete(ctx, mcj, job, "Replaced Job"); err != nil {
 			return out, err
 		}
 	}
 	if p.manual != "" {
-		if err := c.create(ctx, mcj, manualJob(mcj, p.manual), &out); err != nil {
+		made, err := c.create(ctx, mcj, manualJob(mcj, p.manual), &out)
+		if err != nil {
 			return out, err
 		}
-		out.manualGivenUp = out.gaveUp()
+		out.settledManual = made != madeNow
 	}
 	for i, s := range p.run {
-		var this outcome
+		if c.clock.Since(begun) > actFor {
+			return out, errBehind(mcj)
+		}
 		late := c.clock.Since(table.start(s))
-		if err := c.create(ctx, mcj, slotJob(mcj, s, late), &this); err != nil {
+		made, err := c.create(ctx, mcj, slotJob(mcj, s, late), &out)
+		if err != nil {
 			return out, err
 		}
-		if !this.gaveUp() {
-			continue
+		if i == 0 && made != madeNow {
+			out.settled, out.missed = s, made == madeNever
 		}
-		if i == 0 { // A later one is the first again once those before it are recorded.
-			out.givenUp, out.rejected, out.taken = s, this.rejected, this.taken
-		}
-		break
-	}
-	for _, job := range p.expired {
-		if err := c.delete(ctx, mcj, job, "Deleted old Job"); err != nil {
-			return out, err
+		if made == madeNever {
+			break // If it is not the first, it will be once those before it are recorded.
 		}
 	}
 	return out, nil
 }
 
-// confirmLate makes sure that the cached MyCronJob is up to date before a Job is
-// made late (see keepFor): whether a slot has been recorded since, no cache can tell.
-func (c *Controller) confirmLate(ctx context.Context, mcj *v1.MyCronJob, table timetable, p plan) error {
-	if len(p.run) == 0 || c.clock.Since(table.start(p.run[0])) <= lateAfter {
+// confirm looks at the live objects before a Job is made by what a stale cache
+// could be wrong about (see keepFor). That something is absent, a Job or a record
+// of it, no cache can tell.
+func (c *Controller) confirm(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan) error {
+	switch {
+	case p.manual != "": // A run by hand has no time of its own: it is always late.
+	case len(p.run) == 0:
 		return nil
+	case mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent: // These promise something about other Jobs.
+	case c.clock.Since(table.start(p.run[0])) > lateAfter:
+	default:
+		return nil
+	}
+	// In this order: a Job that is gone from the list was recorded before.
+	if err := c.confirmJobs(ctx, mcj, seen); err != nil {
+		return err
 	}
 	live, err := c.client.BatchV1().MyCronJobs(mcj.Namespace).Get(ctx, mcj.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get MyCronJob %s before a late Job: %w", mcj.Name, err)
+		return fmt.Errorf("get MyCronJob %s before a Job is made: %w", mcj.Name, err)
 	}
 	if live.UID != mcj.UID || live.ResourceVersion != mcj.ResourceVersion {
 		return errBehind(mcj)
@@ -98,18 +122,18 @@ func (c *Controller) confirmLate(ctx context.Context, mcj *v1.MyCronJob, table t
 	return nil
 }
 
-// confirmMissed makes sure that no Job is there that the cache does not show,
-// before slots are counted as missed: that something is absent, no cache can tell.
-// It need not look at the MyCronJob: the count is not written over a newer one.
-func (c *Controller) confirmMissed(ctx context.Context, mcj *v1.MyCronJob, seen observed) error {
+// confirmJobs makes sure that there is no Job that the cache does not show: before
+// slots are counted as missed, too. There it need not look at the MyCronJob, since
+// the count is not written over a newer one.
+func (c *Controller) confirmJobs(ctx context.Context, mcj *v1.MyCronJob, seen observed) error {
 	live, err := c.kube.BatchV1().Jobs(mcj.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: labels.Set{v1.LabelMyCronJob: mcj.Name}.String(),
 	})
 	if err != nil {
-		return fmt.Errorf("list Jobs of MyCronJob %s before slots are counted as missed: %w", mcj.Name, err)
+		return fmt.Errorf("list Jobs of MyCronJob %s: %w", mcj.Name, err)
 	}
 	for i := range live.Items {
-		if job := &live.Items[i]; metav1.IsControlledBy(job, mcj) && !seen.hasJob(slotOf(job)) && slotOf(job) != 0 {
+		if job := &live.Items[i]; metav1.IsControlledBy(job, mcj) && !seen.has(job) {
 			return errBehind(mcj)
 		}
 	}
@@ -121,37 +145,54 @@ func errBehind(mcj *v1.MyCronJob) error {
 	return apierrors.NewConflict(v1.Resource("mycronjobs"), mcj.Name, errors.New("the cache is behind"))
 }
 
-// create makes job. That it is there already is as good, if it is this
-// MyCronJob's own.
-func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) error {
+// made is how a Job came to be there, or not.
+type made int
+
+const (
+	madeNow   made = iota // by this call: the cache is about to show it
+	madeAgo               // by an earlier call, or another operator
+	madeNever             // and never will be
+)
+
+// create makes job. An error may pass; what will not is in out.
+func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) (made, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestFor)
+	defer cancel()
 	created, err := c.kube.BatchV1().Jobs(job.Namespace).Create(ctx, job, createOptions)
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(2).Info("Created Job", "job", klog.KObj(created), "lateMillis", job.Annotations[v1.AnnotationSkew])
-		c.written.Record(cache.MetaObjectToName(mcj), c.jobs, created.ResourceVersion)
-		return nil
+		c.written.Record(cache.MetaObjectToName(mcj), c.jobs, created)
+		c.traceWrite("create", "jobs.batch", created)
+		return madeNow, nil
 	case apierrors.IsAlreadyExists(err):
 		return c.claim(ctx, mcj, job, out)
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-		out.rejected = err.Error()
-		return nil
-	default:
-		return fmt.Errorf("create Job %s: %w", job.Name, err)
+		out.reason, out.message = reasonJobRejected, err.Error()
+		return madeNever, nil
 	}
+	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+		// The text may change with every try, and every change would be written.
+		out.reason, out.message = reasonJobNotMade, fmt.Sprintf("The API server does not take the Jobs now, which is tried again: %s", reason)
+		if apierrors.IsForbidden(err) {
+			out.message = fmt.Sprintf("The API server does not take the Jobs now, which is tried again: %v", err)
+		}
+	}
+	return madeNever, fmt.Errorf("create Job %s: %w", job.Name, err)
 }
 
 // claim finds out whose the Job is that has the name of job.
-func (c *Controller) claim(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) error {
+func (c *Controller) claim(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.Job, out *outcome) (made, error) {
 	live, err := c.kube.BatchV1().Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get Job %s, which exists: %w", job.Name, err)
+		return madeNever, fmt.Errorf("get Job %s, which exists: %w", job.Name, err)
 	}
 	if metav1.IsControlledBy(live, mcj) {
-		c.written.Record(cache.MetaObjectToName(mcj), c.jobs, live.ResourceVersion)
-		return nil
+		return madeAgo, nil
 	}
-	out.taken = fmt.Sprintf("Job %s exists already, and is not this MyCronJob's", job.Name)
-	return nil
+	out.reason = reasonSlotTaken
+	out.message = fmt.Sprintf("Job %s exists already, and is not this MyCronJob's", job.Name)
+	return madeNever, nil
 }
 
 // delete deletes exactly this job, and its Pods after it. That it is gone already
@@ -166,6 +207,7 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 		return fmt.Errorf("delete Job %s of MyCronJob %s: %w", job.Name, mcj.Name, err)
 	}
 	c.written.RecordDelete(cache.MetaObjectToName(mcj), c.jobs, job)
+	c.traceWrite("delete", "jobs.batch", job)
 	klog.FromContext(ctx).V(2).Info(what, "job", klog.KObj(job))
 	return nil
 }
@@ -185,8 +227,20 @@ func (c *Controller) tell(mcj *v1.MyCronJob, now v1.MyCronJobStatus) {
 		c.recorder.Event(mcj, severity, is.Reason, is.Message)
 		told = is.Reason
 	}
-	if missed := now.MissedTotal - mcj.Status.MissedTotal; missed > 0 && !meta.IsStatusConditionTrue(now.Conditions, v1.ConditionProgressing) {
-		c.recorder.Eventf(mcj, corev1.EventTypeWarning, "SlotsMissed", "%d slots up to %s passed without a Job",
-			missed, now.AccountedTime.UTC().Format("2006-01-02T15:04:05Z"))
+	// Slots that are missed one by one for a reason that stays, a Job that is refused
+	// or one that runs on under Forbid, are told of by that reason alone.
+	missed := now.MissedTotal - mcj.Status.MissedTotal
+	stays := meta.IsStatusConditionFalse(now.Conditions, v1.ConditionReady) || meta.IsStatusConditionTrue(now.Conditions, v1.ConditionProgressing)
+	if missed > 0 && !stays && told != reasonSlotTaken {
+		c.recorder.Eventf(mcj, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",
+			now.AccountedTime.UTC().Format(time.RFC3339), missed)
 	}
+}
+
+// traceWrite reports a write to the trace.
+func (c *Controller) traceWrite(verb, resource string, obj metav1.Object) {
+	c.trace.Report(trace.Event{
+		Stage: trace.Write, Source: Name, Verb: verb + " " + resource,
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), ResourceVersion: obj.GetResourceVersion(),
+	})
 }

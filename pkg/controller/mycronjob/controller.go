@@ -62,6 +62,7 @@ type Controller struct {
 	recorder   record.EventRecorder
 	clock      clock.PassiveClock
 	written    *loop.Written
+	trace      *trace.Recorder
 	loop       *loop.Loop
 }
 
@@ -77,6 +78,7 @@ func New(config Config) (*Controller, error) {
 		recorder:   config.Recorder,
 		clock:      config.Clock,
 		written:    loop.NewWritten(config.Clock),
+		trace:      config.Trace,
 	}
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
@@ -116,15 +118,15 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	now := c.clock.Now()
 	if errs := mcj.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, mcj, seen, invalidStatus(mcj, seen, errs, now))
+		return 0, c.report(ctx, mcj, seen, statusOfInvalid(mcj, seen, errs, now))
 	}
-	table, err := timetableOf(mcj)
+	table, err := newTimetable(mcj, words(&mcj.Spec))
 	if err != nil {
 		return 0, err
 	}
 	p := decide(mcj, table, seen, now)
-	out, actErr := c.act(ctx, mcj, table, p)
-	reportErr := c.report(ctx, mcj, seen, status(mcj, table, seen, p, out, now))
+	out, actErr := c.act(ctx, mcj, table, seen, p)
+	reportErr := c.report(ctx, mcj, seen, statusAfter(mcj, table, seen, p, out, now))
 	return p.wait, errors.Join(actErr, reportErr)
 }
 
@@ -152,7 +154,7 @@ func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observe
 		return nil
 	}
 	if status.MissedTotal > mcj.Status.MissedTotal {
-		if err := c.confirmMissed(ctx, mcj, seen); err != nil {
+		if err := c.confirmJobs(ctx, mcj, seen); err != nil {
 			return err
 		}
 	}
@@ -165,7 +167,8 @@ func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observe
 	if err != nil {
 		return fmt.Errorf("update status of MyCronJob %s: %w", mcj.Name, err)
 	}
-	c.written.Record(cache.MetaObjectToName(mcj), c.crons, updated.ResourceVersion)
+	c.written.Record(cache.MetaObjectToName(mcj), c.crons, updated)
+	c.traceWrite("update", "mycronjobs/status", updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 	c.tell(mcj, status)
 	return nil

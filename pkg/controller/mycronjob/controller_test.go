@@ -85,7 +85,7 @@ func TestSync(t *testing.T) {
 			mcj: settled(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](300), "every 300s" }),
 			now: 320 * time.Second,
 			want: want{
-				requests: []string{"get mycronjobs sample", "create jobs sample-1641736500"}, after: 280 * time.Second,
+				requests: []string{"list jobs", "get mycronjobs sample", "create jobs sample-1641736500"}, after: time.Minute,
 				ready: reasonScheduled, degraded: reasonAsExpected,
 			},
 		},
@@ -93,7 +93,7 @@ func TestSync(t *testing.T) {
 			mcj: settled(), now: 5 * time.Second,
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, func(job *batchv1.Job) { delete(job.Labels, v1.LabelMyCronJob) })},
 			want: want{
-				requests: []string{create, "get jobs sample-1641736205"}, after: 5 * time.Second,
+				requests: []string{create, "get jobs sample-1641736205", report}, after: 5 * time.Second,
 				ready: reasonScheduled, degraded: reasonAsExpected,
 			},
 		},
@@ -103,7 +103,6 @@ func TestSync(t *testing.T) {
 				requests: []string{create, "get jobs sample-1641736205", "list jobs", report}, after: 5 * time.Second,
 				events: []string{
 					"Warning SlotTaken Job sample-1641736205 exists already, and is not this MyCronJob's",
-					"Warning SlotsMissed 1 slots up to 2022-01-09T13:50:05Z passed without a Job",
 				},
 				ready: reasonScheduled, degraded: reasonSlotTaken, missed: 1,
 			},
@@ -114,7 +113,6 @@ func TestSync(t *testing.T) {
 				requests: []string{create, "list jobs", report}, after: 5 * time.Second,
 				events: []string{
 					`Warning JobRejected Job.batch "sample-1641736205" is invalid`,
-					"Warning SlotsMissed 1 slots up to 2022-01-09T13:50:05Z passed without a Job",
 				},
 				ready: reasonJobRejected, degraded: reasonJobRejected, missed: 1,
 			},
@@ -132,8 +130,43 @@ func TestSync(t *testing.T) {
 				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: reasonAsExpected,
 			},
 		},
+		"a Job that is forbidden is tried again, and the status says so": {
+			mcj: settled(), now: 5 * time.Second,
+			before: func(action string) error {
+				if !strings.HasPrefix(action, "create") {
+					return nil
+				}
+				return apierrors.NewForbidden(batchv1.Resource("jobs"), "sample-1641736205", errors.New("exceeded quota"))
+			},
+			want: want{
+				requests: []string{create, report}, after: 5 * time.Second,
+				err: `create Job sample-1641736205: jobs.batch "sample-1641736205" is forbidden: exceeded quota`,
+				events: []string{"Warning JobNotMade The API server does not take the Jobs now, which is tried again: " +
+					`jobs.batch "sample-1641736205" is forbidden: exceeded quota`},
+				ready: reasonJobNotMade, degraded: reasonJobNotMade,
+			},
+		},
+		"what is expired is deleted even if a Job cannot be made": {
+			mcj: settled(func(m *v1.MyCronJob) {
+				m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+				m.Status.AccountedTime = ptr.To((t0 + 5).metaTime())
+			}),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 15 * time.Second,
+			before: func(action string) error {
+				if !strings.HasPrefix(action, "create") {
+					return nil
+				}
+				return errors.New("connection refused")
+			},
+			want: want{
+				requests: []string{"create jobs sample-1641736215", "delete jobs sample-1641736205", "list jobs", report}, after: 5 * time.Second,
+				err:   "create Job sample-1641736215: connection refused",
+				ready: reasonScheduled, degraded: reasonAsExpected, missed: 1,
+				events: []string{"Warning SlotsMissed Slots up to 2022-01-09T13:50:10Z without a Job: 1"},
+			},
+		},
 		"an invalid spec makes no Job, and is not tried again": {
-			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }), now: 5 * time.Second,
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }), now: 3 * time.Second,
 			want: want{
 				requests: []string{report}, events: []string{"Warning InvalidSpec spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
 				ready: reasonInvalidSpec, degraded: reasonInvalidSpec,
@@ -249,11 +282,41 @@ func TestLateJobIsNotMadeFromAStaleCache(t *testing.T) {
 	})
 	s.clock.SetTime((t0 + 600).time().Add(lateAfter + time.Millisecond))
 	requests, _, err := behind.sync(t)
-	if !slices.Equal(requests, []string{"get mycronjobs sample"}) && !slices.Equal(requests, []string{"get mycronjobs sample", "update mycronjobs/status sample"}) {
+	if len(s.created) > 0 || !slices.Contains(requests, "get mycronjobs sample") {
 		t.Errorf("requests %q, want a look at the live object and no Job", requests)
 	}
 	if !apierrors.IsConflict(err) {
 		t.Errorf("error %v, want a conflict", err)
+	}
+}
+
+func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
+	s := newServer(cronjob(func(m *v1.MyCronJob) {
+		m.Spec.FailedJobsHistoryLimit = ptr.To[int32](0)
+		m.Status.AccountedTime = ptr.To((t0 + 10).metaTime())
+	}), jobAt(cronjob(), 5, complete), jobAt(cronjob(), 10, failed))
+	degraded := func(seconds slot) string {
+		t.Helper()
+		s.clock.SetTime((t0 + seconds).time().Add(time.Millisecond))
+		for range 3 {
+			if _, _, err := s.connect().sync(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return meta.FindStatusCondition(s.cron.Status.Conditions, v1.ConditionDegraded).Reason
+	}
+	if got := degraded(11); got != reasonLastJobFailed {
+		t.Errorf("Degraded because of %s, want the failure", got)
+	}
+	s.change(func(now *state) { delete(now.jobs, "sample-1641736210") })
+	if got := degraded(12); got != reasonLastJobFailed {
+		t.Errorf("Degraded because of %s once the failed Job is gone, want the failure still", got)
+	}
+	s.change(func(now *state) {
+		now.jobs["sample-1641736215"] = jobAt(cronjob(), 15, complete)
+	})
+	if got := degraded(17); got != reasonAsExpected {
+		t.Errorf("Degraded because of %s after a success, want it to be over", got)
 	}
 }
 

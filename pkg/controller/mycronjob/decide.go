@@ -20,13 +20,24 @@ const (
 	skipAfter = 2 * time.Second
 	// maxCaughtUp bounds how many missed slots missedRunPolicy All runs at once.
 	maxCaughtUp = 100
-	// keepFor is how long a Job stays at least after it was made, and lateAfter how
-	// late a Job may be before the controller looks at the live MyCronJob first. An
-	// operator whose cache is stale makes a slot's Job either in time, when the
-	// Job of another operator is still there to be in its way, or after a look. What
-	// lies between is how long a request may be under way.
-	keepFor   = 10 * time.Second
-	lateAfter = 5 * time.Second
+	// maxWait bounds how long a wake-up is ahead: it counts time as it passes, and a
+	// slot follows the clock, which somebody may set.
+	maxWait = time.Minute
+	// clockAhead is how far a clock must have been ahead for somebody to be told.
+	clockAhead = time.Minute
+)
+
+// An operator whose caches are stale must not run a slot that another one has run,
+// recorded and cleaned up. It cannot: a Job stays for keepFor (less the fraction
+// of a second that its creation time leaves out); one is made later than
+// lateAfter after its slot only when a look at the live objects shows that the
+// slot has not run; and what was decided is begun within actFor, and given up
+// after requestFor. That adds up to less than keepFor.
+const (
+	keepFor    = 10 * time.Second
+	lateAfter  = 2 * time.Second
+	actFor     = 2 * time.Second
+	requestFor = 3 * time.Second
 )
 
 // plan is what one sync is going to do.
@@ -41,12 +52,10 @@ type plan struct {
 	replace []*batchv1.Job
 	// manual is the value of the run-now annotation to make a Job for; "" for none.
 	manual string
-	// run are the slots to make Jobs for, in this order. The skipped slots before
-	// them are counted when the first of them is recorded.
-	run     []slot
-	skipped int64
-	// held is how many slots are due, and wait for a Job to finish.
-	held int
+	// run are the slots to make Jobs for, in this order.
+	run []slot
+	// held is whether something is due that waits for a Job to finish.
+	held bool
 	// expired are finished Jobs beyond the history limits.
 	expired []*batchv1.Job
 	// next is the first slot after accounted; 0 if there is none, or suspended.
@@ -55,56 +64,79 @@ type plan struct {
 	wait time.Duration
 }
 
-// decide chooses between the two things that a sync does (see doc.go).
+// decide plans one sync: it begins to count anew, or records, or runs (see doc.go).
 func decide(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) plan {
 	suspend := ptr.Deref(mcj.Spec.Suspend, false)
-	p := plan{accounted: watermark(mcj, table, now), suspended: suspend && mcj.Status.Suspended}
-	var due []slot
-	var more bool
-	if !p.suspended {
-		due, more = table.due(p.accounted, now)
+	p := plan{accounted: watermark(mcj), suspended: suspend && mcj.Status.Suspended}
+	if startsAnew(mcj, table) {
+		p.closeBooks(mcj, seen, now)
+		p.suspended = suspend
+	} else if !p.suspended {
+		p.account(mcj, table, seen, now)
+	} else {
+		p.runManual(mcj, seen)
 	}
+	if !suspend {
+		p.next = table.after(p.accounted)
+		p.wakeIn(min(table.untilNext(p.accounted, now), maxWait))
+	}
+	p.cleanUp(mcj, seen, now)
+	return p
+}
+
+// account records, or else runs, the slots that are due.
+func (p *plan) account(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) {
+	due, more := table.due(p.accounted, now)
 	switch {
 	case seen.newest > p.accounted || !allManualRecorded(mcj, seen):
 		p.record(upTo(due, seen.newest), seen)
-		if !more {
+		if !more || seen.newest <= due[len(due)-1] {
 			p.accounted = max(p.accounted, seen.newest)
 		}
 	case more: // So many are due that the first of them are missed by any policy.
 		p.record(due, seen)
-	case suspend:
-		if !p.suspended {
-			p.record(due, seen)
-			p.accounted, p.suspended = max(p.accounted, slotAt(now)), true
-		}
+	case ptr.Deref(mcj.Spec.Suspend, false):
+		p.record(due, seen)
+		p.accounted, p.suspended = max(p.accounted, slotAt(now)), true
 		p.runManual(mcj, seen)
 	default:
 		p.runDue(mcj, table, seen, due, now)
 	}
-	if !suspend {
-		p.next = table.after(p.accounted)
-		p.wakeIn(table.untilNext(p.accounted, now))
-	}
-	if len(p.run) == 0 && p.manual == "" {
-		p.cleanUp(mcj, seen, now)
-	}
-	return p
 }
 
-// watermark returns the slot up to which everything is accounted for. Counting
-// starts when the object is made, and anew when its timetable changes or its
-// suspension ends: slots that it would have had before do not count.
-func watermark(mcj *v1.MyCronJob, table timetable, now time.Time) slot {
-	status := &mcj.Status
-	resumed := status.Suspended && !ptr.Deref(mcj.Spec.Suspend, false)
-	switch {
-	case status.AccountedTime == nil:
-		return slotAt(mcj.CreationTimestamp.Time)
-	case resumed, status.Schedule != table.words:
-		return max(slotAt(status.AccountedTime.Time), slotAt(now))
-	default:
-		return slotAt(status.AccountedTime.Time)
+// watermark returns the slot up to which everything is accounted for: all that
+// came before the object was made is.
+func watermark(mcj *v1.MyCronJob) slot {
+	if at := mcj.Status.AccountedTime; at != nil {
+		return slotAt(at.Time)
 	}
+	return slotAt(mcj.CreationTimestamp.Time)
+}
+
+// startsAnew returns whether counting starts anew at this moment: because the
+// timetable is another than that of the status, or a suspension has ended, or
+// the object was made suspended.
+func startsAnew(mcj *v1.MyCronJob, table timetable) bool {
+	suspend := ptr.Deref(mcj.Spec.Suspend, false)
+	if mcj.Status.AccountedTime == nil {
+		return suspend && mcj.Generation == 1
+	}
+	return mcj.Status.Schedule != table.words || (mcj.Status.Suspended && !suspend)
+}
+
+// closeBooks ends the timetable that the object has had until now: the slots of it
+// that are due and have no Job are missed.
+func (p *plan) closeBooks(mcj *v1.MyCronJob, seen observed, now time.Time) {
+	if old, err := newTimetable(mcj, mcj.Status.Schedule); err == nil && !mcj.Status.Suspended {
+		for more := true; more; {
+			var due []slot
+			due, more = old.due(p.accounted, now)
+			p.record(due, seen)
+		}
+	}
+	// At this very moment, even if a clock that was ahead has put the watermark into
+	// the future; but not before a Job that is there.
+	p.accounted = max(slotAt(now), seen.newest)
 }
 
 // record accounts for slots: those without a Job are missed.
@@ -113,7 +145,7 @@ func (p *plan) record(slots []slot, seen observed) {
 		return
 	}
 	p.accounted = slots[len(slots)-1]
-	p.missed = withoutJob(slots, seen)
+	p.missed += withoutJob(slots, seen)
 }
 
 func withoutJob(slots []slot, seen observed) int64 {
@@ -141,23 +173,24 @@ func upTo(slots []slot, last slot) []slot {
 // runDue plans the Jobs of the slots that are due, none of which has one.
 func (p *plan) runDue(mcj *v1.MyCronJob, table timetable, seen observed, due []slot, now time.Time) {
 	missed, run := split(mcj, table, due, now)
-	active := seen.active()
+	p.record(missed, seen)
 	p.runManual(mcj, seen)
-	switch {
-	case len(run) == 0:
-		p.record(missed, seen)
+	if len(run) == 0 {
 		return
-	case mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent && (len(active) > 0 || p.manual != ""):
-		p.record(missed, seen)
-		p.held = len(run)
-		return
-	case mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent:
-		p.held = len(run) - 1
+	}
+	active := seen.active()
+	switch mcj.Spec.ConcurrencyPolicy {
+	case v1.ForbidConcurrent:
+		if len(active) > 0 || p.manual != "" {
+			p.held = true
+			return
+		}
+		p.held = len(run) > 1
 		run = run[:1]
-	case mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent:
+	case v1.ReplaceConcurrent:
 		p.replace = notDeleted(active)
 	}
-	p.run, p.skipped = run, int64(len(missed))
+	p.run = run
 }
 
 // split divides the slots that are due into those that are too late, and those
@@ -194,7 +227,7 @@ func (p *plan) runManual(mcj *v1.MyCronJob, seen observed) {
 	active := seen.active()
 	switch {
 	case mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent && len(active) > 0:
-		p.held++
+		p.held = true
 		return
 	case mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent:
 		p.replace = notDeleted(active)
@@ -250,7 +283,7 @@ func recorded(mcj *v1.MyCronJob, job *batchv1.Job) bool {
 		return mcj.Status.AccountedTime != nil && s <= slotAt(mcj.Status.AccountedTime.Time)
 	}
 	value := job.Annotations[v1.AnnotationRunNow]
-	return value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
+	return value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
 }
 
 // wakeIn asks for a sync after d, unless one comes earlier.

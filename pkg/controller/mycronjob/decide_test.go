@@ -101,7 +101,7 @@ func TestDecide(t *testing.T) {
 		run       []slot // after t0
 		manual    string
 		replaced  int
-		held      int
+		held      bool
 		expired   int
 		next      slot // after t0; -1 for none
 		wait      time.Duration
@@ -130,9 +130,9 @@ func TestDecide(t *testing.T) {
 		},
 		"of missed slots the latest runs": {
 			mcj: cronjob(), now: 17 * time.Second,
-			want: want{run: []slot{15}, next: 5, wait: 3 * time.Second},
+			want: want{accounted: 10, missed: 2, run: []slot{15}, next: 15, wait: 3 * time.Second},
 		},
-		"the slots that were passed over are counted when the one that ran is recorded": {
+		"slots that were passed over are counted, if that was interrupted, with the one that ran": {
 			mcj: cronjob(), jobs: []*batchv1.Job{jobAt(cronjob(), 15)}, now: 17 * time.Second,
 			want: want{accounted: 15, missed: 2, next: 20, wait: 3 * time.Second},
 		},
@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 		},
 		"All runs the latest hundred at most": {
 			mcj: cronjob(all), now: 600 * time.Second,
-			want: want{run: sequence(105, 600, 5), next: 5, wait: 5 * time.Second},
+			want: want{accounted: 100, missed: 20, run: sequence(105, 600, 5), next: 105, wait: 5 * time.Second},
 		},
 		"Skip gives up what is late": {
 			mcj: cronjob(skip), now: 17*time.Second + 500*time.Millisecond,
@@ -154,7 +154,7 @@ func TestDecide(t *testing.T) {
 		},
 		"Skip runs what is less than two seconds late": {
 			mcj: cronjob(skip), now: 16 * time.Second,
-			want: want{run: []slot{15}, next: 5, wait: 4 * time.Second},
+			want: want{accounted: 10, missed: 2, run: []slot{15}, next: 15, wait: 4 * time.Second},
 		},
 		"a slot past the deadline is missed": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.StartingDeadlineSeconds = ptr.To[int64](1) }), now: 7 * time.Second,
@@ -162,15 +162,20 @@ func TestDecide(t *testing.T) {
 		},
 		"Forbid holds a slot while a Job runs": {
 			mcj: cronjob(forbid, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 10 * time.Second,
-			want: want{accounted: 5, held: 1, next: 10, wait: 5 * time.Second},
+			want: want{accounted: 5, held: true, next: 10, wait: 5 * time.Second},
 		},
 		"Forbid gives up the slot before the one it holds": {
 			mcj: cronjob(forbid, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 15 * time.Second,
-			want: want{accounted: 10, missed: 1, held: 1, next: 15, wait: 5 * time.Second},
+			want: want{accounted: 10, missed: 1, held: true, next: 15, wait: 5 * time.Second},
 		},
 		"Forbid and All run one at a time": {
 			mcj: cronjob(forbid, all), now: 15 * time.Second,
-			want: want{run: []slot{5}, held: 2, next: 5, wait: 5 * time.Second},
+			want: want{run: []slot{5}, held: true, next: 5, wait: 5 * time.Second},
+		},
+		"a full history is cleaned up even when a slot is due": {
+			mcj:  cronjob(accounted(5), func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 15 * time.Second,
+			want: want{accounted: 10, missed: 1, run: []slot{15}, expired: 1, next: 15, wait: 5 * time.Second},
 		},
 		"Forbid runs the held slot once the Job has finished": {
 			mcj: cronjob(forbid, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 12 * time.Second,
@@ -196,9 +201,30 @@ func TestDecide(t *testing.T) {
 			mcj: cronjob(suspended), now: 3601 * time.Second,
 			want: want{accounted: 3601, next: 3605, wait: 4 * time.Second},
 		},
-		"a new schedule starts when it is seen": {
-			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](60) }), now: 601 * time.Second,
-			want: want{accounted: 601, next: 660, wait: 59 * time.Second},
+		"a new schedule starts when it is seen, and what was due by the old one is missed": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](60) }), now: 13 * time.Second,
+			want: want{accounted: 13, missed: 2, next: 60, wait: 47 * time.Second},
+		},
+		"a slot that was held is missed when the schedule is edited": {
+			mcj:  cronjob(forbid, accounted(5), func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](60) }),
+			jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 13 * time.Second,
+			want: want{accounted: 13, missed: 1, next: 60, wait: 47 * time.Second},
+		},
+		"a spec that was mended starts now": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: time.Hour,
+			want: want{accounted: 3600, next: 3605, wait: 5 * time.Second},
+		},
+		"an object that is made suspended has had no slots": {
+			mcj: cronjob(suspend, func(m *v1.MyCronJob) { m.Status = v1.MyCronJobStatus{} }), now: time.Hour,
+			want: want{accounted: 3600, next: -1},
+		},
+		"a watermark in the future is given up when the schedule is edited": {
+			mcj: cronjob(accounted(99999), func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](60) }), now: 13 * time.Second,
+			want: want{accounted: 13, next: 60, wait: 47 * time.Second},
+		},
+		"a wake-up is never more than a minute ahead": {
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](3600), "every 3600s" }), now: time.Second,
+			want: want{next: 600, wait: time.Minute},
 		},
 		"a new object starts when it was made": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Status = v1.MyCronJobStatus{} }), now: 7 * time.Second,
@@ -210,7 +236,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a clock that went back makes nothing": {
 			mcj: cronjob(), now: -time.Hour,
-			want: want{next: 5, wait: time.Hour + 5*time.Second},
+			want: want{next: 5, wait: time.Minute},
 		},
 		"run-now makes a Job between slots": {
 			mcj: cronjob(runNow("x")), now: 2 * time.Second,
@@ -230,11 +256,11 @@ func TestDecide(t *testing.T) {
 		},
 		"run-now waits under Forbid": {
 			mcj: cronjob(runNow("x"), forbid, accounted(5)), jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 7 * time.Second,
-			want: want{accounted: 5, held: 1, next: 10, wait: 3 * time.Second},
+			want: want{accounted: 5, held: true, next: 10, wait: 3 * time.Second},
 		},
 		"run-now goes before a slot under Forbid": {
 			mcj: cronjob(runNow("x"), forbid), now: 5 * time.Second,
-			want: want{manual: "x", held: 1, next: 5, wait: 5 * time.Second},
+			want: want{manual: "x", held: true, next: 5, wait: 5 * time.Second},
 		},
 		"old Jobs beyond the limits go": {
 			mcj: cronjob(accounted(30)), now: 32 * time.Second,
@@ -268,10 +294,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, err := timetableOf(test.mcj)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := timetableFor(t, test.mcj)
 			before := test.mcj.DeepCopy()
 			p := decide(test.mcj, table, observedJobs(test.jobs...), t0.time().Add(test.now))
 			got := want{
@@ -292,6 +315,15 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+func timetableFor(t *testing.T, m *v1.MyCronJob) timetable {
+	t.Helper()
+	table, err := newTimetable(m, words(&m.Spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 func sequence(first, last, step slot) []slot {
@@ -342,10 +374,7 @@ func TestTimetable(t *testing.T) {
 			if test.zone != "" {
 				m.Spec.TimeZone = &test.zone
 			}
-			table, err := timetableOf(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := timetableFor(t, m)
 			var got []string
 			for s := at(test.from); len(got) < len(test.want); {
 				s = table.after(s)

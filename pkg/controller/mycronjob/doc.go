@@ -6,19 +6,20 @@ SPDX-License-Identifier: Apache-2.0
 // Package mycronjob makes the Jobs of a MyCronJob.
 //
 //	owns    Job <name>-<unix second of the slot>, Job <name>-r<hash> (run now)
-//	reads   MyCronJob, Job, from the caches; a live MyCronJob before a late Job
+//	reads   MyCronJob, Job, from the caches; live, where no cache can tell (see confirm)
 //	writes  Job create and delete, MyCronJob status, Event
 //
 // A slot is a second at which a Job is due. The watermark is
 // status.accountedTime: every slot up to it has run, or is in
-// status.missedTotal. A sync does one of two things:
+// status.missedTotal. What a sync does follows from where it stands:
 //
-//	┌─ a Job is ahead of the watermark ─▶ record: move the watermark up to it,
-//	│                                     and count the slots without a Job
 //	Sync
-//	│
-//	└─ no Job is ahead ─────────────────▶ run: make the Jobs of the slots that
-//	                                      are due, or else clean up
+//	├─ another timetable than before ──▶ close the books: what is due by the old one
+//	│                                    is missed, and counting starts anew now
+//	├─ a Job is ahead of the watermark ▶ record: move the watermark up to it, and
+//	│                                    count the slots without a Job
+//	└─ no Job is ahead ────────────────▶ run: make the Jobs of the slots that are due,
+//	                                     and count those that are given up
 //
 // So Jobs are made first and recorded afterwards, and never the other way round.
 // When many objects come due in the same second, the queue hands out all of
@@ -29,15 +30,14 @@ SPDX-License-Identifier: Apache-2.0
 //   - At most one Job a slot. The name of a Job is that of its slot, so there
 //     cannot be two at once. There cannot be two after each other, because a slot
 //     is run only while it is ahead of the watermark and of every Job, and a Job is
-//     deleted only once the watermark has passed its slot. For the same reason a
+//     cleaned up only once the watermark has passed its slot. For the same reason a
 //     Job does not carry the template's ttlSecondsAfterFinished: the controller
 //     sees to that itself.
 //   - Every slot has run or is counted. The watermark and the count change in one
-//     write, which fails if anybody else wrote since.
-//   - Two operators at the same time keep both. One that is so far behind that the
-//     other may have run a slot, recorded it and deleted its Job would be late with
-//     it: before a late Job the controller reads the live MyCronJob. A Job in
-//     return stays for some time after it was made.
+//     write, which fails if anybody else wrote since; and slots are counted as
+//     missed only after a look at the live Jobs.
+//   - Two operators at the same time keep both, however far behind the caches of one
+//     of them are: see keepFor.
 //
 // A Job of somebody else with a slot's name is left alone: that slot is missed.
 package mycronjob

@@ -83,9 +83,9 @@ func orderOf(job *batchv1.Job) slot {
 	return slotAt(job.CreationTimestamp.Time)
 }
 
-// hasJob returns whether the Job of slot s is there.
-func (o observed) hasJob(s slot) bool {
-	return slices.ContainsFunc(o.jobs, func(job *batchv1.Job) bool { return slotOf(job) == s })
+// has returns whether the cache shows job.
+func (o observed) has(job *batchv1.Job) bool {
+	return slices.ContainsFunc(o.jobs, func(cached *batchv1.Job) bool { return cached.UID == job.UID })
 }
 
 // ranNow returns whether a Job was made for this value of the run-now annotation.

@@ -8,6 +8,7 @@ package mycronjob
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -32,7 +33,9 @@ const maxDue = 100_000
 
 // timetable says when the slots of one MyCronJob come.
 type timetable struct {
-	// words are the schedule as status.schedule tells it.
+	// words are the schedule as status.schedule tells it, "every 5s" or a cron
+	// expression and its time zone. They say all of it, so that the timetable that
+	// an object had before an edit can be made from its status.
 	words string
 	// after returns the first slot after s, 0 if there is none.
 	after func(s slot) slot
@@ -40,25 +43,31 @@ type timetable struct {
 	offset time.Duration
 }
 
-// timetableOf returns the timetable of a MyCronJob that is valid.
-func timetableOf(mcj *v1.MyCronJob) (timetable, error) {
-	spec := &mcj.Spec
-	t := timetable{offset: jitter(mcj)}
+// words returns the schedule of a spec in words.
+func words(spec *v1.MyCronJobSpec) string {
 	if spec.Schedule == nil {
-		interval := slot(spec.Interval())
-		t.words = fmt.Sprintf("every %ds", interval)
+		return fmt.Sprintf("every %ds", spec.Interval())
+	}
+	return *spec.Schedule + " " + ptr.Deref(spec.TimeZone, "UTC")
+}
+
+// newTimetable returns the timetable that words tell, for the Jobs of mcj.
+func newTimetable(mcj *v1.MyCronJob, words string) (timetable, error) {
+	t := timetable{words: words, offset: jitter(mcj)}
+	var interval slot
+	if _, err := fmt.Sscanf(words, "every %ds", &interval); err == nil && interval > 0 {
 		t.after = func(s slot) slot { return (s/interval + 1) * interval }
 		return t, nil
 	}
-	location, err := spec.Location()
+	end := max(strings.LastIndexByte(words, ' '), 0)
+	schedule, err := v1.ParseSchedule(words[:end])
 	if err != nil {
-		return t, fmt.Errorf("read spec.timeZone: %w", err)
+		return t, fmt.Errorf("read schedule %q: %w", words, err)
 	}
-	schedule, err := v1.ParseSchedule(*spec.Schedule)
+	location, err := time.LoadLocation(words[end+1:])
 	if err != nil {
-		return t, fmt.Errorf("read spec.schedule: %w", err)
+		return t, fmt.Errorf("read schedule %q: %w", words, err)
 	}
-	t.words = *spec.Schedule + " " + location.String()
 	t.after = func(s slot) slot { return nextIn(schedule, location, s) }
 	return t, nil
 }

@@ -7,7 +7,6 @@ package mycronjob
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,7 +24,9 @@ const (
 	reasonScheduled   = "Scheduled"
 	reasonSuspended   = "Suspended"
 	reasonInvalidSpec = "InvalidSpec"
-	reasonJobRejected = "JobRejected"
+	reasonJobRejected = "JobRejected" // also of Degraded
+	reasonJobNotMade  = "JobNotMade"  // also of Degraded
+	reasonClockBehind = "ClockBehind"
 
 	reasonSettled = "Settled"
 	reasonHeld    = "SlotsHeld"
@@ -35,14 +36,19 @@ const (
 	reasonLastJobFailed = "LastJobFailed"
 )
 
-// invalidStatus is the status of an object whose spec has errs. It has no
+// statusOfInvalid is the status of an object whose spec has errs. It has no
 // timetable: when the spec is mended, counting starts anew.
-func invalidStatus(mcj *v1.MyCronJob, seen observed, errs field.ErrorList, now time.Time) v1.MyCronJobStatus {
+func statusOfInvalid(mcj *v1.MyCronJob, seen observed, errs field.ErrorList, now time.Time) v1.MyCronJobStatus {
 	status := *mcj.Status.DeepCopy()
 	status.ObservedGeneration = mcj.Generation
-	status.Schedule = ""
-	status.NextScheduleTime = nil
 	status.Active = int32(len(seen.active()))
+	if status.Schedule != "" || status.AccountedTime == nil { // It was valid until now, or is new.
+		p := plan{accounted: watermark(mcj)}
+		p.closeBooks(mcj, seen, now)
+		status.MissedTotal += p.missed
+		status.AccountedTime = ptr.To(p.accounted.metaTime())
+		status.Schedule, status.NextScheduleTime = "", nil
+	}
 	c := conditions{&status, mcj.Generation, now}
 	message := errs.ToAggregate().Error()
 	c.set(v1.ConditionReady, false, reasonInvalidSpec, message)
@@ -51,28 +57,27 @@ func invalidStatus(mcj *v1.MyCronJob, seen observed, errs field.ErrorList, now t
 	return status
 }
 
-// status is the status after a sync that saw this, planned p and came to out.
-func status(mcj *v1.MyCronJob, table timetable, seen observed, p plan, out outcome, now time.Time) v1.MyCronJobStatus {
+// statusAfter is the status after a sync that saw this, planned p and came to out.
+func statusAfter(mcj *v1.MyCronJob, table timetable, seen observed, p plan, out outcome, now time.Time) v1.MyCronJobStatus {
 	status := *mcj.Status.DeepCopy()
 	status.ObservedGeneration = mcj.Generation
 	status.Schedule = table.words
 	status.Suspended = p.suspended
 	status.Active = int32(len(seen.active()))
 	status.MissedTotal += p.missed
-	accounted := p.accounted
-	if out.givenUp != 0 {
-		accounted = out.givenUp
-		status.MissedTotal += p.skipped + 1
+	accounted, next := p.accounted, p.next
+	if out.settled != 0 {
+		accounted, next = out.settled, table.after(out.settled)
+		if out.missed {
+			status.MissedTotal++
+		}
 	}
 	status.AccountedTime = ptr.To(accounted.metaTime())
 	status.NextScheduleTime = nil
-	if next := p.next; next != 0 {
-		if out.givenUp != 0 {
-			next = table.after(accounted)
-		}
+	if next != 0 {
 		status.NextScheduleTime = ptr.To(next.metaTime())
 	}
-	if value := mcj.Annotations[v1.AnnotationRunNow]; value != "" && (seen.ranNow(value) || out.manualGivenUp) {
+	if value := mcj.Annotations[v1.AnnotationRunNow]; value != "" && (seen.ranNow(value) || out.settledManual) {
 		status.LastRunNow = value
 	}
 	statusOfJobs(&status, seen)
@@ -125,24 +130,27 @@ func (c conditions) set(kind string, is bool, reason, message string) {
 // until a Job is made for a later one, or the spec changes.
 func (c conditions) stays(kind, reason string, mcj *v1.MyCronJob, seen observed) bool {
 	was := meta.FindStatusCondition(mcj.Status.Conditions, kind)
-	return was != nil && was.Reason == reason && was.ObservedGeneration == mcj.Generation &&
-		(mcj.Status.AccountedTime == nil || seen.newest <= slotAt(mcj.Status.AccountedTime.Time))
+	return was != nil && was.Reason == reason && was.ObservedGeneration == mcj.Generation && seen.newest <= watermark(mcj)
 }
 
 func (c conditions) ready(mcj *v1.MyCronJob, seen observed, p plan, out outcome) {
+	ahead := p.accounted.time().Sub(c.now)
 	switch {
 	case p.suspended:
 		c.set(v1.ConditionReady, false, reasonSuspended, "No Job is made while spec.suspend is true")
-	case out.rejected != "":
-		c.set(v1.ConditionReady, false, reasonJobRejected, out.rejected)
-	case c.stays(v1.ConditionReady, reasonJobRejected, mcj, seen):
+	case ahead > clockAhead:
+		c.set(v1.ConditionReady, false, reasonClockBehind, fmt.Sprintf("Slots are accounted for up to %s, which is to come: "+
+			"a clock is or was wrong. No Job is made until then; suspend and resume to start anew now", p.accounted.time().UTC().Format(time.RFC3339)))
+	case out.reason == reasonJobRejected || out.reason == reasonJobNotMade:
+		c.set(v1.ConditionReady, false, out.reason, out.message)
+	case c.stays(v1.ConditionReady, reasonJobRejected, mcj, seen), c.stays(v1.ConditionReady, reasonJobNotMade, mcj, seen):
 	default:
 		c.set(v1.ConditionReady, true, reasonScheduled, "Jobs are made by schedule: "+c.status.Schedule)
 	}
 }
 
 func (c conditions) progressing(p plan) {
-	if p.held > 0 {
+	if p.held {
 		c.set(v1.ConditionProgressing, true, reasonHeld, "Slots that are due wait for a running Job to finish")
 		return
 	}
@@ -150,23 +158,32 @@ func (c conditions) progressing(p plan) {
 }
 
 func (c conditions) degraded(mcj *v1.MyCronJob, seen observed, out outcome) {
-	var last *batchv1.Job // the last one that finished
-	for _, job := range slices.Backward(seen.jobs) {
-		if finished(job) != "" {
-			last = job
-			break
-		}
-	}
+	last := lastFinished(seen)
+	was := meta.FindStatusCondition(mcj.Status.Conditions, v1.ConditionDegraded)
+	// A failure is told of until a Job has ended well after it, even if the history
+	// keeps no failed Jobs.
+	failedBefore := was != nil && was.Reason == reasonLastJobFailed
 	switch {
-	case out.rejected != "":
-		c.set(v1.ConditionDegraded, true, reasonJobRejected, out.rejected)
-	case out.taken != "":
-		c.set(v1.ConditionDegraded, true, reasonSlotTaken, out.taken)
-	case c.stays(v1.ConditionDegraded, reasonJobRejected, mcj, seen), c.stays(v1.ConditionDegraded, reasonSlotTaken, mcj, seen):
+	case out.reason != "":
+		c.set(v1.ConditionDegraded, true, out.reason, out.message)
+	case c.stays(v1.ConditionDegraded, reasonJobRejected, mcj, seen), c.stays(v1.ConditionDegraded, reasonJobNotMade, mcj, seen),
+		c.stays(v1.ConditionDegraded, reasonSlotTaken, mcj, seen):
 	case last != nil && finished(last) == batchv1.JobFailed:
 		c.set(v1.ConditionDegraded, true, reasonLastJobFailed, fmt.Sprintf("Job %s failed", last.Name))
-	case last == nil && c.stays(v1.ConditionDegraded, reasonLastJobFailed, mcj, seen):
+	case failedBefore && (last == nil || !finishedAt(last).After(was.LastTransitionTime.Time)):
+		c.set(v1.ConditionDegraded, true, reasonLastJobFailed, was.Message)
 	default:
 		c.set(v1.ConditionDegraded, false, reasonAsExpected, "Jobs are made, and the last one that finished was successful")
 	}
+}
+
+// lastFinished returns the Job that finished last, nil if none has.
+func lastFinished(seen observed) *batchv1.Job {
+	var last *batchv1.Job
+	for _, job := range seen.jobs {
+		if finished(job) != "" && (last == nil || !finishedAt(job).Time.Before(finishedAt(last).Time)) {
+			last = job
+		}
+	}
+	return last
 }

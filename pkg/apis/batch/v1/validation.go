@@ -8,6 +8,9 @@ package v1
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -32,8 +36,8 @@ const (
 // Validate returns what is wrong with m, or nil. old is the object that m
 // replaces, nil when m is new; no field of a MyCronJob is immutable.
 //
-// It states the same rules as the schema, and two that the schema does not: a
-// range of names must not end before it begins, and a schedule must come once.
+// It states the same rules as the schema, and one that the schema does not: a
+// schedule must come sometime.
 func (m *MyCronJob) Validate(_ *MyCronJob) field.ErrorList {
 	var errs field.ErrorList
 	if len(m.Name) > maxNameLength {
@@ -45,14 +49,7 @@ func (m *MyCronJob) Validate(_ *MyCronJob) field.ErrorList {
 
 func (s *MyCronJobSpec) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	pod, podPath := s.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
-	if len(pod.Containers) == 0 {
-		errs = append(errs, field.Required(podPath.Child("containers"), "a Job needs at least one container"))
-	}
-	restart := []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
-	if !slices.Contains(restart, pod.RestartPolicy) {
-		errs = append(errs, field.NotSupported(podPath.Child("restartPolicy"), pod.RestartPolicy, restart))
-	}
+	errs = append(errs, validateTemplate(path.Child("jobTemplate"), &s.JobTemplate)...)
 	errs = append(errs, s.validateTimes(path)...)
 	errs = append(errs, s.validatePolicies(path)...)
 	inRange := func(name string, value *int32, low, high int32) {
@@ -66,6 +63,24 @@ func (s *MyCronJobSpec) validate(path *field.Path) field.ErrorList {
 	inRange("jitterSeconds", s.JitterSeconds, 0, 24*60*60)
 	if d := s.StartingDeadlineSeconds; d != nil && (*d < 1 || *d > maxSeconds) {
 		errs = append(errs, field.Invalid(path.Child("startingDeadlineSeconds"), *d, fmt.Sprintf("must be from 1 to %d", maxSeconds)))
+	}
+	return errs
+}
+
+// validateTemplate checks what would refuse every Job. The rest is left to the API
+// server, when the first Job is made.
+func validateTemplate(path *field.Path, template *batchv1.JobTemplateSpec) field.ErrorList {
+	if reflect.ValueOf(template).Elem().IsZero() {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	pod, podPath := &template.Spec.Template.Spec, path.Child("spec", "template", "spec")
+	if len(pod.Containers) == 0 {
+		errs = append(errs, field.Required(podPath.Child("containers"), "a Job needs at least one container"))
+	}
+	restart := []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
+	if !slices.Contains(restart, pod.RestartPolicy) {
+		errs = append(errs, field.NotSupported(podPath.Child("restartPolicy"), pod.RestartPolicy, restart))
 	}
 	return errs
 }
@@ -96,7 +111,7 @@ func (s *MyCronJobSpec) validateTimes(path *field.Path) field.ErrorList {
 	if err != nil {
 		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, err.Error()))
 	} else if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, location)).IsZero() {
-		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, "never comes"))
+		errs = append(errs, field.Invalid(path.Child("schedule"), *s.Schedule, "never comes: none of its months has such a day"))
 	}
 	return errs
 }
@@ -210,31 +225,52 @@ func (s wallClock) Next(t time.Time) time.Time {
 		hour, minute, second := clock.Clock()
 		switch {
 		case s.Month&(1<<month) == 0:
-			month, day, hour, minute, second = month+1, 1, 0, 0, 0
+			month, day, hour, minute, second = time.Month(after(int(month), s.Month, 13)), 1, 0, 0, 0
 		case !s.matchesDay(clock):
 			day, hour, minute, second = day+1, 0, 0, 0
 		case s.Hour&(1<<hour) == 0:
-			hour, minute, second = hour+1, 0, 0
+			hour, minute, second = after(hour, s.Hour, 24), 0, 0
 		case s.Minute&(1<<minute) == 0:
-			minute, second = minute+1, 0
+			minute, second = after(minute, s.Minute, 60), 0
 		case s.Second&(1<<second) == 0:
-			second++
+			second = after(second, s.Second, 60)
 		default:
 			return next
 		}
-		skipped := next.Add(time.Date(year, month, day, hour, minute, second, 0, time.UTC).Sub(clock))
-		// The clock must not be set on the way.
-		if _, set := next.ZoneBounds(); !set.IsZero() && set.Before(skipped) {
-			skipped = set
-		}
-		next = skipped
+		jump := time.Date(year, month, day, hour, minute, second, 0, time.UTC).Sub(clock)
+		next = next.Add(min(jump, untilSet(next)))
 	}
 	return time.Time{}
 }
 
+// untilSet returns how long the clock in t's location goes on unchanged, or less.
+func untilSet(t time.Time) time.Duration {
+	_, set := t.ZoneBounds()
+	switch {
+	case set.IsZero():
+		return math.MaxInt64
+	case !set.After(t):
+		// Go 1.26 takes every year to have 365 days: on the last of a leap year, the
+		// bound has passed.
+		return time.Hour
+	default:
+		return set.Sub(t)
+	}
+}
+
+// after returns the least number above value that is in the set, or end.
+func after(value int, set uint64, end int) int {
+	if above := (set &^ star) >> (value + 1); above != 0 {
+		return value + 1 + bits.TrailingZeros64(above)
+	}
+	return end
+}
+
+// star is the bit that the parser sets for * and ?.
+const star = 1 << 63
+
 // matchesDay follows cron: if both days are restricted, one of them is enough.
 func (s wallClock) matchesDay(clock time.Time) bool {
-	const star = 1 << 63 // set by the parser for * and ?
 	inMonth := s.Dom&(1<<clock.Day()) != 0
 	inWeek := s.Dow&(1<<clock.Weekday()) != 0
 	if s.Dom&star != 0 || s.Dow&star != 0 {

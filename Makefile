@@ -1,0 +1,173 @@
+# Glassback needs Go, make and git, and nothing else: all other tools are built from
+# source, as pinned in hack/tools/go.mod.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+# What the environment says of modules must not change what is built, or go.mod. The
+# version is stamped below, and not by go build, which fails where git does.
+export GOWORK := off
+export GOFLAGS := $(strip $(filter-out -mod=% -buildvcs=%,$(GOFLAGS)) -buildvcs=false)
+
+MODULES := . $(patsubst %/go.mod,%,$(wildcard hack/*/go.mod))
+SHELL_SCRIPTS := .ci/run $(wildcard hack/*.sh hack/*/*.sh)
+
+# The date is that of the commit, so that two builds of a commit are the same.
+GIT := GIT_OPTIONAL_LOCKS=0 TZ=UTC git
+VERSION = $(shell $(GIT) describe --tags --match 'v*' --dirty 2>/dev/null || echo dev)
+COMMIT = $(shell $(GIT) describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
+DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
+APP := github.com/glassback/glassback/pkg/app
+LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
+
+# The race detector needs a C compiler. Without one tests run without it, and "make test" says so.
+RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+# The tests that were skipped, one a line.
+SKIPPED := $(CURDIR)/bin/skipped.txt
+
+# kubectl, or the one in devcluster where there is none.
+KUBECTL := $(shell command -v kubectl 2>/dev/null)
+ifeq ($(KUBECTL),)
+KUBECTL := bin/tools/kubectl
+KUBECTL_BUILD := bin/tools/kubectl
+endif
+
+define need_kubeconfig
+@if [ -z "$${KUBECONFIG:-}" ]; then \
+	echo "make $@: KUBECONFIG is not set: say which cluster, such as: make $@ KUBECONFIG=\$$HOME/.kube/config" >&2; exit 1; \
+elif ! (IFS=:; for file in $$KUBECONFIG; do [ ! -e "$$file" ] || exit 0; done; exit 1); then \
+	echo "make $@: there is no file $$KUBECONFIG, which KUBECONFIG names" >&2; exit 1; \
+fi
+endef
+
+##@ See it
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+
+.PHONY: demo
+demo: build devcluster bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
+	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once)
+
+.PHONY: bin/demo
+bin/demo:
+	@cd hack/devcluster && go build -o ../../$@ ./demo
+
+##@ Build
+
+.PHONY: build
+build: ## Build bin/glassback, the operator
+	@go build -ldflags "$(LDFLAGS)" -o bin/glassback .
+
+.PHONY: devcluster
+devcluster: ## Build bin/devcluster, a Kubernetes control plane for the demo and tests (minutes at first, then seconds)
+	@hack/devcluster/build.sh bin/devcluster
+
+.PHONY: generate
+generate: ## Make generated code and CRDs anew from pkg/apis
+	hack/update-codegen.sh
+
+.PHONY: fmt
+fmt: ## Format the code
+	gofmt -s -w .
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin
+
+##@ Use it on the cluster of KUBECONFIG
+
+.PHONY: install
+install: $(KUBECTL_BUILD) ## Apply the CustomResourceDefinitions
+	$(need_kubeconfig)
+	$(KUBECTL) apply --server-side --field-manager=glassback --force-conflicts -f artifacts/crd
+
+.PHONY: uninstall
+uninstall: $(KUBECTL_BUILD) ## Delete the CustomResourceDefinitions, and with them every object of theirs
+	$(need_kubeconfig)
+	@echo "Deleting Glassback's CustomResourceDefinitions. This deletes all of their objects too, in every namespace, and what those own."
+	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
+
+.PHONY: run
+run: ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)
+	$(need_kubeconfig)
+	@go run -ldflags "$(LDFLAGS)" . --kubeconfig "$$KUBECONFIG" $(ARGS)
+
+bin/tools/kubectl: devcluster
+	@mkdir -p $(@D) && ln -sf ../devcluster $@
+
+##@ Test
+
+.PHONY: test
+test: ## Verify, then run every test; the last line says what was skipped
+	@mkdir -p bin && rm -f $(SKIPPED)
+	@hack/steps.sh test verify unit build devcluster integration
+	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
+
+.PHONY: verify
+verify: ## Check all that can be checked without running it: verify-*, vet and lint
+	@hack/steps.sh verify verify-format verify-shell verify-modules verify-codegen vet lint
+
+.PHONY: verify-format
+verify-format: ## Check that the code is formatted
+	@unformatted=$$(gofmt -s -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
+
+.PHONY: verify-shell
+verify-shell: ## Check that shell scripts parse
+	@for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
+
+.PHONY: verify-modules
+verify-modules: ## Check that every go.mod and go.sum is tidy
+	@for module in $(MODULES); do \
+		(cd $$module && go mod tidy -diff) || { echo "$$module/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }; \
+	done
+
+.PHONY: verify-codegen
+verify-codegen: ## Check that generated code and CRDs are up to date
+	hack/verify-codegen.sh
+
+.PHONY: vet
+vet: devcluster ## Run go vet on every module
+	@for module in $(MODULES); do echo "go vet: $$module"; (cd $$module && go vet ./...); done
+
+# What links Kubernetes is left out: golangci-lint would hold all of it in memory.
+.PHONY: lint
+lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml)
+	@failed=; for module in $(MODULES); do \
+		echo "golangci-lint: $$module"; \
+		(cd $$module && go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/devcluster/components$$ | \
+			xargs $(CURDIR)/bin/tools/golangci-lint run --config $(CURDIR)/.golangci.yml) || failed=yes; \
+	done; [ -z "$$failed" ]
+
+.PHONY: unit
+unit: bin/tools/gotest ## Run the tests that need nothing but Go
+	$(no_race)
+	@for module in . hack/tools; do (cd $$module && $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) ./...); done
+
+# One package at a time: they measure, and start clusters.
+.PHONY: integration
+integration: build devcluster bin/tools/gotest ## Run the tests on a real API server
+	cd hack/devcluster && DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster GLASSBACK_BIN=$(CURDIR)/bin/glassback \
+		$(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) -p 1 -count=1 -timeout 40m ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=REGEXP: only those)
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...
+
+define no_race
+@$(if $(RACE),:,echo "the race detector: it needs a C compiler, and CGO_ENABLED=1" >> $(SKIPPED))
+endef
+
+bin/tools/golangci-lint: hack/tools/go.mod hack/tools/go.sum
+	@echo "golangci-lint: the first build takes some minutes"
+	@cd hack/tools && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: bin/tools/gotest
+bin/tools/gotest:
+	@mkdir -p bin && cd hack/tools && go build -o ../../$@ ./gotest

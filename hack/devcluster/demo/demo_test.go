@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+// object returns a MyCronJob of generation 2 with a condition Ready, if it has a status.
+func object(name, ready, reason string, observed int64) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1.SchemeGroupVersion.String(), "kind": "MyCronJob",
+		"metadata": map[string]any{"name": name, "generation": int64(2)},
+	}}
+	if ready != "" {
+		o.Object["status"] = map[string]any{"schedule": "every 5s", "conditions": []any{
+			map[string]any{"type": "Ready", "status": ready, "reason": reason, "message": "m", "observedGeneration": observed},
+		}}
+	}
+	return o
+}
+
+func jobs(name string, completed ...bool) []batchv1.Job {
+	var all []batchv1.Job
+	for i, done := range completed {
+		slot := time.Unix(int64(1000+5*i), 0)
+		j := batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Name:        name + "-" + slot.Format("0405"),
+			Annotations: map[string]string{v1.AnnotationSlot: "100" + string(rune('0'+5*i)), v1.AnnotationSkew: "7"},
+		}}
+		if done {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(slot)}}
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+func TestPending(t *testing.T) {
+	paused := object("a", "", "", 0)
+	paused.SetAnnotations(map[string]string{v1.AnnotationPaused: "true"})
+	tests := map[string]struct {
+		object *unstructured.Unstructured
+		jobs   []batchv1.Job
+		want   string
+	}{
+		"nothing has seen it":                {object("a", "", "", 0), nil, "no condition Ready"},
+		"it is Ready":                        {object("a", "True", "Scheduled", 2), nil, ""},
+		"it was Ready before it was changed": {object("a", "True", "Scheduled", 1), nil, "Scheduled m"},
+		"it is suspended":                    {object("a", "False", "Suspended", 2), nil, ""},
+		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
+		"it is paused":                       {paused, nil, ""},
+		"the seed has no Job yet":            {object(seed, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
+		"the seed's second Job runs":         {object(seed, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
+		"the seed has two":                   {object(seed, "True", "Scheduled", 2), jobs("j", true, true), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := &example{object: test.object}
+			e.observe(test.object)
+			e.observeJobs(test.jobs)
+			if got := e.pending(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestJobsThatWereCleanedUpStay(t *testing.T) {
+	e := &example{object: object(seed, "True", "Scheduled", 2)}
+	e.observeJobs(jobs("j", true, false))
+	e.observeJobs(jobs("j", true, true)[1:])
+	if len(e.jobs) != 2 || e.completed() != 2 {
+		t.Errorf("got %d Jobs, %d of them completed: %+v", len(e.jobs), e.completed(), e.jobs)
+	}
+}
+
+func TestOnlyOwnKindsAreFollowed(t *testing.T) {
+	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
+	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
+	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, object("a", "", "", 0)})
+	if len(f.examples) != 1 {
+		t.Errorf("got %d", len(f.examples))
+	}
+}
+
+func TestLinesAppearOncePerChange(t *testing.T) {
+	e := &example{object: object(seed, "True", "Scheduled", 2)}
+	f := &follower{examples: []*example{e}}
+	var out bytes.Buffer
+	s := &screen{out: &out, last: map[string]string{}}
+	s.show(f)
+	e.observe(e.object)
+	s.show(f)
+	s.show(f)
+	e.observeJobs(jobs("j", false))
+	s.show(f)
+	e.observeJobs(jobs("j", true))
+	f.verdict = "Done."
+	s.show(f)
+	s.show(f)
+	want := []string{"mycronjob/" + seed + ": Ready=True", "made 7 ms later, running", "completed", "Done."}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("got\n%s", out.String())
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, want[i]) {
+			t.Errorf("line %d is %q, want %q", i, line, want[i])
+		}
+	}
+}
+
+func TestTheTableFitsTheTerminal(t *testing.T) {
+	e := &example{object: object(seed, "True", "Scheduled", 2)}
+	e.observe(e.object)
+	e.observeJobs(jobs("j", true, false))
+	var out bytes.Buffer
+	s := &screen{out: &out, width: func() int { return 40 }}
+	s.show(&follower{examples: []*example{e}})
+	s.show(&follower{examples: []*example{e}})
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\033[K")
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "\033[J"), "\033[6A\r")
+		if n := len([]rune(line)); n >= 40 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if !strings.Contains(out.String(), "\033[6A\r") {
+		t.Errorf("the second table is not drawn over the first:\n%q", out.String())
+	}
+}
+
+// TestTheOperatorEndsWithItsLifeline has this test as the keeper, and a shell as the operator.
+func TestTheOperatorEndsWithItsLifeline(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(keeperEnv, "yes")
+	op, err := startOperator(filepath.Join(dir, "log"), "/bin/sh", "-c", `trap 'echo drained; exit 0' TERM; echo started; while :; do sleep 0.1; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it has not started: %s", op.lastLines(5))
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := op.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it has ended: %v", err)
+	}
+	op.stop()
+	if log := op.lastLines(5); !strings.Contains(log, "drained") {
+		t.Errorf("its log:\n%s", log)
+	}
+}
+
+const keeperEnv = "GLASSBACK_DEMO_TEST_KEEPER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(keeperEnv) != "" && len(os.Args) > 1 && os.Args[1] == operateCommand {
+		os.Exit(operate(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+func TestReadObjects(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte("# only a comment\n---\nkind: A\n---\nkind: B\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := readObjects(file)
+	if err != nil || len(objects) != 2 || objects[1].GetKind() != "B" {
+		t.Errorf("got %v, %v", objects, err)
+	}
+}

@@ -1,0 +1,163 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Command gotest is go test that does not forget what was skipped:
+//
+//	gotest FILE ARGUMENTS...
+//
+// It runs go test with the arguments and prints what go test would, and it
+// appends one line to FILE for every test that was skipped, with the reason that
+// the test gave. Its exit code is go test's.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: gotest FILE ARGUMENTS...")
+		os.Exit(2)
+	}
+	code, err := run(os.Args[1], os.Args[2:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// run returns go test's exit code.
+func run(file string, args []string) (int, error) {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	skipped, err := report(out, os.Stdout)
+	if waitErr := cmd.Wait(); waitErr != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](waitErr); ok {
+			return max(exit.ExitCode(), 1), nil
+		}
+		return 0, waitErr
+	}
+	if err != nil {
+		return 0, err
+	}
+	return 0, appendLines(file, skipped)
+}
+
+func appendLines(file string, lines []string) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		fmt.Fprintln(f, line)
+	}
+	return f.Close()
+}
+
+// event is what go test -json prints: see go doc test2json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// test names one test, or with an empty name all of a package.
+type test struct{ pkg, name string }
+
+// report copies events from in to out as go test without -v would print them, and
+// returns the tests that were skipped.
+func report(in io.Reader, out io.Writer) ([]string, error) {
+	var skipped []string
+	outputs := map[test][]string{} // of what has not ended yet
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
+			fmt.Fprintln(out, lines.Text()) // not one of its events: tell as it is
+			continue
+		}
+		key := test{e.Package, e.Test}
+		switch e.Action {
+		case "output":
+			outputs[key] = append(outputs[key], e.Output)
+		case "build-output":
+			fmt.Fprint(out, e.Output)
+		case "skip":
+			if e.Test != "" {
+				skipped = append(skipped, fmt.Sprintf("%s in %s: %s", e.Test, e.Package, reason(outputs[key])))
+			} else {
+				printWithoutFraming(out, outputs[key]) // a package without tests
+			}
+			delete(outputs, key)
+		case "pass":
+			if e.Test == "" {
+				printWithoutFraming(out, outputs[key])
+			}
+			delete(outputs, key)
+		case "fail":
+			printWithoutFraming(out, outputs[key])
+			delete(outputs, key)
+		}
+	}
+	for _, left := range outputs { // go test was killed, or a test ended the process
+		printWithoutFraming(out, left)
+	}
+	return skipped, lines.Err()
+}
+
+var (
+	// framing is what -v adds around the output of tests.
+	framing = regexp.MustCompile(`^\s*=== |^PASS\n$`)
+	// verdict is how a test ended, and place is where it said something.
+	verdict = regexp.MustCompile(`^\s*--- (FAIL|SKIP): `)
+	place   = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
+)
+
+// printWithoutFraming prints what -v does not add, a test's verdict first.
+func printWithoutFraming(out io.Writer, output []string) {
+	slices.SortStableFunc(output, func(a, b string) int {
+		return cmp.Compare(len(verdict.FindString(b)), len(verdict.FindString(a)))
+	})
+	for _, line := range output {
+		if !framing.MatchString(line) {
+			fmt.Fprint(out, line)
+		}
+	}
+}
+
+// reason returns what a test said last before it was skipped.
+func reason(output []string) string {
+	said := ""
+	for _, line := range output {
+		if framing.MatchString(line) || verdict.MatchString(line) || strings.TrimSpace(line) == "" {
+			continue
+		}
+		said = strings.TrimSpace(place.ReplaceAllString(line, ""))
+	}
+	if said == "" {
+		return "no reason given"
+	}
+	return said
+}
