@@ -167,7 +167,8 @@ const (
 	// LatestMissed runs the latest of the missed slots, late, and gives up the
 	// others.
 	LatestMissed MissedRunPolicy = "Latest"
-	// SkipMissed gives up every slot that is more than 2 seconds late.
+	// SkipMissed gives up every slot but the latest, and that too if it is more than
+	// 2 seconds late.
 	SkipMissed MissedRunPolicy = "Skip"
 	// AllMissed runs all missed slots in their order, but at most the latest 100.
 	AllMissed MissedRunPolicy = "All"
@@ -223,8 +224,8 @@ type MyCronJobStatus struct {
 	// +optional
 	SkewMillis *int64 `json:"skewMillis,omitempty"`
 
-	// suspended tells that the suspension has been seen, and since when no slots
-	// are counted.
+	// suspended tells that the suspension has been seen: from accountedTime on, slots
+	// are not counted.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
 

@@ -42,8 +42,8 @@ type MyCronJobStatusApplyConfiguration struct {
 	// skewMillis is how late the latest Job was made, in milliseconds after its
 	// slot and jitter.
 	SkewMillis *int64 `json:"skewMillis,omitempty"`
-	// suspended tells that the suspension has been seen, and since when no slots
-	// are counted.
+	// suspended tells that the suspension has been seen: from accountedTime on, slots
+	// are not counted.
 	Suspended *bool `json:"suspended,omitempty"`
 	// lastRunNow is the latest value of the annotation glassback.dev/run-now that
 	// a Job was made for.
