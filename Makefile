@@ -25,6 +25,8 @@ LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # The tests that were skipped, one a line.
 SKIPPED := $(CURDIR)/bin/skipped.txt
+# What the tests on a real API server run.
+BINARIES := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster GLASSBACK_BIN=$(CURDIR)/bin/glassback
 
 # kubectl, or the one in devcluster where there is none.
 KUBECTL := $(shell command -v kubectl 2>/dev/null)
@@ -153,12 +155,12 @@ unit: bin/tools/gotest ## Run the tests that need nothing but Go
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
 integration: build devcluster bin/tools/gotest ## Run the tests on a real API server
-	cd hack/devcluster && DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster GLASSBACK_BIN=$(CURDIR)/bin/glassback \
-		$(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) -p 1 -count=1 -timeout 40m ./...
+	@cd hack/devcluster && $(BINARIES) $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) -p 1 -count=1 -timeout 40m ./...
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=REGEXP: only those)
+bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...
+	@cd hack/devcluster && $(BINARIES) go test -run '^$$' -bench '$(or $(BENCH),.)' -timeout 60m ./e2e
 
 define no_race
 @$(if $(RACE),:,echo "the race detector: it needs a C compiler, and CGO_ENABLED=1" >> $(SKIPPED))

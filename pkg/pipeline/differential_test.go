@@ -412,7 +412,7 @@ func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 	told, latest := "", 0
 	for n, c := range calls {
 		version, _ := strconv.Atoi(c.new)
-		legal := false
+		var legal bool
 		switch c.method {
 		case "add":
 			legal = told == ""

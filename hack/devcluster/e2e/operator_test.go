@@ -101,6 +101,7 @@ func binary(t testing.TB) string {
 // ends, if it still runs then, and its log is shown if the test has failed.
 func launch(t testing.TB, args ...string) *operator {
 	t.Helper()
+	artifacts := t.ArtifactDir() // made now: not in a cleanup
 	o := &operator{t: t, log: &logBuffer{}, exited: make(chan struct{})}
 	o.cmd = exec.Command(binary(t), args...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
@@ -114,7 +115,7 @@ func launch(t testing.TB, args ...string) *operator {
 	t.Cleanup(func() {
 		o.kill()
 		if t.Failed() {
-			file := filepath.Join(t.ArtifactDir(), fmt.Sprintf("glassback-%d.log", o.cmd.Process.Pid))
+			file := filepath.Join(artifacts, fmt.Sprintf("glassback-%d.log", o.cmd.Process.Pid))
 			if err := os.WriteFile(file, []byte(o.log.String()), 0o644); err != nil {
 				t.Error(err)
 			}

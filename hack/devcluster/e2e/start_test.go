@@ -171,7 +171,7 @@ func TestNamespaces(t *testing.T) {
 }
 
 // account makes a ServiceAccount, and returns a kubeconfig for it.
-func (w *world) account(t *testing.T, name string) string {
+func (w *world) account(t testing.TB, name string) string {
 	t.Helper()
 	account, err := w.kube.CoreV1().ServiceAccounts("default").Create(t.Context(), serviceAccount(name), metav1.CreateOptions{})
 	if err != nil {
@@ -186,9 +186,9 @@ func (w *world) account(t *testing.T, name string) string {
 }
 
 // forged returns a kubeconfig whose token nobody has issued.
-func (w *world) forged(t *testing.T) string { return w.kubeconfig(t, "forged") }
+func (w *world) forged(t testing.TB) string { return w.kubeconfig(t, "forged") }
 
-func (w *world) kubeconfig(t *testing.T, token string) string {
+func (w *world) kubeconfig(t testing.TB, token string) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{Server: w.config.Host, CertificateAuthorityData: w.config.CAData}
@@ -203,7 +203,7 @@ func (w *world) kubeconfig(t *testing.T, token string) string {
 }
 
 // shippedRole is the ClusterRole that is installed with the operator.
-func (w *world) shippedRole(t *testing.T) *rbacv1.ClusterRole {
+func (w *world) shippedRole(t testing.TB) *rbacv1.ClusterRole {
 	t.Helper()
 	data, err := os.ReadFile("../../../artifacts/rbac/role.yaml")
 	if err != nil {
@@ -217,7 +217,7 @@ func (w *world) shippedRole(t *testing.T) *rbacv1.ClusterRole {
 }
 
 // grantShippedRole gives it to the account manager.
-func (w *world) grantShippedRole(t *testing.T) {
+func (w *world) grantShippedRole(t testing.TB) {
 	t.Helper()
 	role := w.shippedRole(t)
 	if _, err := w.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {

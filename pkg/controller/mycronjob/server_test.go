@@ -65,9 +65,7 @@ func newServer(mcj *v1.MyCronJob, jobs ...*batchv1.Job) *server {
 // change makes a new state from the present one.
 func (s *server) change(f func(*state)) {
 	next := state{version: s.version + 1, cron: s.cron, jobs: make(map[string]*batchv1.Job, len(s.jobs)+1)}
-	for name, job := range s.jobs {
-		next.jobs[name] = job
-	}
+	maps.Copy(next.jobs, s.jobs)
 	f(&next)
 	if next.cron != nil && next.cron != s.cron {
 		next.cron = next.cron.DeepCopy()
@@ -105,13 +103,9 @@ func (s *server) handle(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	name := ""
 	switch a := action.(type) {
-	case clienttesting.CreateAction:
+	case clienttesting.CreateAction: // and an update: they have the same methods
 		name = a.GetObject().(metav1.Object).GetName()
-	case clienttesting.UpdateAction:
-		name = a.GetObject().(metav1.Object).GetName()
-	case clienttesting.GetAction:
-		name = a.GetName()
-	case clienttesting.DeleteAction:
+	case clienttesting.GetAction: // and a delete
 		name = a.GetName()
 	}
 	request := strings.TrimRight(fmt.Sprintf("%s %s %s", action.GetVerb(), resource, name), " ")

@@ -1,0 +1,118 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+// TestQuietBetweenSlots counts what the API server is asked for between two slots:
+// nothing of this project's but the watches that go on.
+func TestQuietBetweenSlots(t *testing.T) {
+	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
+	w.operate(t, "--install-crds")
+	const interval = 30
+	for i := range 20 {
+		w.create(t, "default", fmt.Sprintf("sample-%d", i), func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](interval) })
+	}
+	audit := w.audit(t, "default")
+	eventually(t, 2*interval*time.Second, func(context.Context) error {
+		if n := len(audit.slots()); n < 20 {
+			return fmt.Errorf("%d of 20 Jobs were made", n)
+		}
+		return nil
+	})
+	time.Sleep(5 * time.Second) // until the slot is recorded
+	before := w.requests(t)
+	untilNext := interval - time.Now().Unix()%interval
+	time.Sleep(time.Duration(untilNext-2) * time.Second) // what is between the slots
+	after := w.requests(t)
+	maps.DeleteFunc(after, func(request string, n string) bool { return before[request] == n })
+	if len(after) > 0 {
+		t.Errorf("requests in %d s between two slots: %v", untilNext-2, after)
+	}
+	if untilNext < 15 || len(before) == 0 {
+		t.Errorf("looked for %d s at %d kinds of requests: the test does not test", untilNext-2, len(before))
+	}
+}
+
+var requestTotal = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
+
+// requests returns how often the API server was asked for each thing that is this
+// project's business, watches aside, which are counted when they end.
+func (w *world) requests(t *testing.T) map[string]string {
+	t.Helper()
+	raw, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Do(t.Context()).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]string{}
+	for scanner := bufio.NewScanner(strings.NewReader(string(raw))); scanner.Scan(); {
+		m := requestTotal.FindStringSubmatch(scanner.Text())
+		if m == nil || strings.Contains(m[1], `verb="WATCH"`) {
+			continue
+		}
+		for _, resource := range []string{"mycronjobs", "jobs", "events", "customresourcedefinitions"} {
+			if strings.Contains(m[1], `resource="`+resource+`"`) {
+				counts[m[1]] = m[2]
+			}
+		}
+	}
+	return counts
+}
+
+// TestSecondSignalEndsAtOnce stops the operator while a sync hangs: it waits for it,
+// until a second signal.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
+	o := w.operate(t, "--install-crds")
+	w.create(t, "default", "sample", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })
+	o.waitFor("Created Job")
+	pid := w.pid(t, cluster.APIServer)
+	w.must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	defer func() { w.must(t, syscall.Kill(pid, syscall.SIGCONT)) }()
+	time.Sleep(1500 * time.Millisecond) // until a slot has come, whose create hangs
+	w.must(t, o.cmd.Process.Signal(syscall.SIGTERM))
+	o.waitFor("Stopping")
+	time.Sleep(500 * time.Millisecond) // it must still be there after that
+	if !o.running() {
+		t.Fatal("it did not wait for the sync that is under way")
+	}
+	begun := time.Now()
+	w.must(t, o.cmd.Process.Signal(syscall.SIGTERM))
+	if code := o.wait(5 * time.Second); code != 1 {
+		t.Errorf("exit code %d after the second signal, want 1", code)
+	}
+	t.Logf("ended %s after the second signal", time.Since(begun))
+}
+
+func (w *world) pid(t *testing.T, component string) int {
+	t.Helper()
+	components, err := w.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range components {
+		if c.Name == component {
+			return c.PID
+		}
+	}
+	t.Fatalf("no component %s", component)
+	return 0
+}
