@@ -71,6 +71,9 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	if rest := flags.Args(); len(rest) > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: there are only flags, see --help", rest[0])
 	}
+	if flags.Changed("namespace") && len(o.namespaces) == 0 {
+		return nil, errors.New("--namespace must not be empty: leave it out for all namespaces")
+	}
 	return o, o.validate()
 }
 

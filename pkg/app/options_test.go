@@ -1,0 +1,81 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		args       []string
+		namespaces []string
+		err        string
+	}{
+		"no flags: all namespaces":          {nil, []string{""}, ""},
+		"a namespace twice counts once":     {[]string{"--namespace=b", "-n", "a", "--namespace=b"}, []string{"a", "b"}, ""},
+		"several namespaces in one flag":    {[]string{"--namespace=a,b"}, []string{"a", "b"}, ""},
+		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, ""},
+		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, ""},
+		"all controllers but the only one":  {[]string{"--controllers=*,-mycronjob"}, nil, "leaves no controller to run"},
+		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, `there is no "x"; there are mycronjob`},
+		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, `--namespace "A" is not the name of a namespace`},
+		"too many workers":                  {[]string{"--workers=1001"}, nil, "--workers must be from 1 to 1000, not 1001"},
+		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, "--logging-format must be text or json"},
+		"an argument that is not a flag":    {[]string{"check"}, nil, `unexpected argument "check"`},
+		"a value that is not of its type":   {[]string{"--workers=many"}, nil, "invalid argument"},
+		"a flag that there is none":         {[]string{"--leader"}, nil, "unknown flag: --leader"},
+		"a verbosity that is not a number":  {[]string{"-v=high"}, nil, "invalid argument"},
+		"a namespace that is empty":         {[]string{"--namespace="}, nil, "--namespace must not be empty"},
+		"a controller's name that is empty": {[]string{"--controllers="}, nil, "leaves no controller to run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parseOptions(test.args, &bytes.Buffer{})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(o.namespaces, test.namespaces) || !slices.Equal(o.controllers, []string{"mycronjob"}) {
+				t.Errorf("namespaces %q and controllers %q, want %q and mycronjob", o.namespaces, o.controllers, test.namespaces)
+			}
+		})
+	}
+}
+
+func TestRunAnswersWithoutACluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"help":            {[]string{"--help"}, 0, "Usage:\n  glassback [flags]", ""},
+		"version":         {[]string{"--version"}, 0, "glassback dev (commit unknown", ""},
+		"a bad flag":      {[]string{"--nope"}, 2, "", "glassback: unknown flag: --nope\n"},
+		"no such kubecfg": {[]string{"--kubeconfig=/does/not/exist"}, 1, "", "glassback: cannot read the kubeconfig, give --kubeconfig a file that is there:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := Run(context.Background(), test.args, &stdout, &stderr); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			if !strings.HasPrefix(stderr.String(), test.stderr) || strings.Count(stderr.String(), "\n") > 1 {
+				t.Errorf("stderr %q, want one line that begins with %q", stderr.String(), test.stderr)
+			}
+			if !strings.Contains(stdout.String(), test.stdout) {
+				t.Errorf("stdout %q, want %q in it", stdout.String(), test.stdout)
+			}
+		})
+	}
+}
