@@ -60,18 +60,21 @@ type dispatcher struct {
 	running sync.WaitGroup // the listeners' goroutines
 }
 
-// tell hands note to the listeners, and reports whether there was one. It never
-// waits for a handler. The caller holds d.mu.
-func (d *dispatcher) tell(note *notification) bool {
-	told := false
+// tell hands note to the listeners that want it. It never waits for a handler.
+// The caller holds d.mu.
+func (d *dispatcher) tell(note *notification) {
 	resync := note.isResync()
 	for _, l := range d.listeners {
 		if !resync || l.resyncing {
 			l.add(note)
-			told = true
 		}
 	}
-	return told
+}
+
+// wants reports whether there is a listener that wants note. The caller holds d.mu.
+func (d *dispatcher) wants(note *notification) bool {
+	resync := note.isResync()
+	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
 // join adds a listener. One that comes late catches up first: it is told of

@@ -38,8 +38,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 // # Goroutines
 //
-// Each arrow that crosses from one goroutine to another has a buffer in it. Run
-// starts them all, and returns when all have ended:
+// Each arrow that crosses from one goroutine to another has a buffer in it. These
+// carry objects; Run returns when all have ended:
 //
 //   - the reflector's: blocked on the network, until it fills the queue. A second
 //     one, of its own, calls Resync from time to time.
@@ -105,7 +105,7 @@ SPDX-License-Identifier: Apache-2.0
 //	unknown one deleted  dropped                      told as a deletion
 //	metrics              none                         depth and latency
 //
-// To a handler it makes no difference: per object it is told the same.
+// To a handler that only takes a change as a reason to look, it makes no difference.
 //
 // # Where it differs from client-go's informer
 //
@@ -115,7 +115,8 @@ SPDX-License-Identifier: Apache-2.0
 //     notifications, nor keeps the handler from syncing.
 //   - A handler has one goroutine and a backlog behind a mutex, where client-go's
 //     has two and hands every notification through two channels. The backlog gives
-//     back the memory of a burst.
+//     back the memory of a burst; the notifications of one relist go together, once
+//     the slowest handler has seen the last of them.
 //   - An error of applying a delta is logged. client-go ignores it.
 //   - Every stage reports to package trace, and Stats shows what is under way.
 package pipeline

@@ -199,9 +199,12 @@ func (i *Informer) tell(verb cache.DeltaType, note *notification) {
 		i.mutations.AddObject(obj)
 	}
 	i.report(trace.Index, verb, obj)
-	if i.handlers.tell(note) {
+	// Before the notification is handed over: the handler, in its own goroutine, may
+	// report the next stage at once.
+	if i.recorder != nil && i.handlers.wants(note) {
 		i.report(trace.Dispatch, verb, obj)
 	}
+	i.handlers.tell(note)
 }
 
 // unqueue takes off the count what wire has put on it: one for each object that

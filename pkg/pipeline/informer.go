@@ -58,10 +58,8 @@ type Config struct {
 	// Trace is reported to by every stage; may be nil.
 	Trace *trace.Recorder
 	// Backoff paces the reflector while LIST or WATCH fails; DefaultBackoff if nil.
+	// Its Duration is positive.
 	Backoff *wait.Backoff
-	// Clock times resyncs and backoffs; the real one if nil. A test that replaces
-	// it gives one with tickers.
-	Clock clock.Clock
 	// Identifier and MetricsProvider publish client-go's informer metrics; none
 	// without a name. DeltaFIFO has none of its own: there it is the index's only.
 	Identifier      cache.InformerNameAndResource
@@ -105,7 +103,7 @@ func New(cfg Config) *Informer {
 	i := &Informer{
 		cfg:               cfg,
 		name:              cfg.Resource,
-		clock:             cfg.Clock,
+		clock:             clock.RealClock{},
 		mutations:         cache.NewCacheMutationDetector(fmt.Sprintf("%T", cfg.Object)),
 		tracer:            tracer{recorder: cfg.Trace, resource: cfg.Resource},
 		synced:            make(chan struct{}),
@@ -115,9 +113,6 @@ func New(cfg Config) *Informer {
 	}
 	if i.name == "" {
 		i.name = fmt.Sprintf("%T", cfg.Object)
-	}
-	if i.clock == nil {
-		i.clock = clock.RealClock{}
 	}
 	i.handlers.clock = i.clock
 	indexers := cache.Indexers{} // ours: AddIndexers adds to it
@@ -287,13 +282,16 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets who is told when a LIST or WATCH fails;
-// cache.DefaultWatchErrorHandler logs it. Not after the start.
+// SetWatchErrorHandlerWithContext sets who is told when a LIST or WATCH fails; nil
+// is cache.DefaultWatchErrorHandler, which logs it. Not after the start.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
 		return errStarted
+	}
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
 	}
 	i.watchErrorHandler = handler
 	return nil

@@ -20,10 +20,11 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// DefaultBackoff paces a reflector whose LIST or WATCH fails or ends: at most
-// 30 to 60 seconds apart, and from the start again after two quiet minutes. The
-// values are those of client-go's own Reflector.Run, so that a struggling API
-// server sees no more of us than of a stock informer.
+// DefaultBackoff paces a reflector whose LIST or WATCH fails or ends: 30 to 60
+// seconds apart at most, and from the start again every two minutes. The values
+// are those of client-go's own Reflector.Run. That one shares its delays with the
+// retries inside a ListAndWatch, of a WATCH that is refused; from outside client-go
+// the two can only be paced apart.
 var DefaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
 
 const backoffReset = 2 * time.Minute
@@ -87,7 +88,6 @@ var (
 	_ cache.ReflectorStore         = (*wire)(nil)
 	_ cache.TransformingStore      = (*wire)(nil)
 	_ cache.ReflectorBookmarkStore = (*wire)(nil)
-	_ cache.ResourceVersionUpdater = (*wire)(nil)
 )
 
 func (w *wire) Add(obj any) error {
@@ -128,7 +128,8 @@ func (w *wire) arrive(verb cache.DeltaType, obj any) {
 }
 
 // settle takes back what arrive counted if the queue refused it: a key or a
-// transform that failed. The Reflector logs the error.
+// transform that failed. The Reflector logs the error. A DeltaFIFO that refuses one
+// object of a Replace has queued those before it; the count is then too low.
 func (w *wire) settle(n int, err error) error {
 	if err != nil {
 		w.queued.Add(int64(-n))
@@ -136,7 +137,7 @@ func (w *wire) settle(n int, err error) error {
 	return err
 }
 
-// The Reflector asks its store for these three as optional interfaces. The tap
+// The Reflector asks its store for these two as optional interfaces. The tap
 // has them whatever the queue is, and does nothing where the queue has none.
 
 // Transformer lets the reflector trim the objects of a streamed initial list
@@ -154,13 +155,6 @@ func (w *wire) Bookmark(resourceVersion string) error {
 		return q.Bookmark(resourceVersion)
 	}
 	return nil
-}
-
-// UpdateResourceVersion follows every event.
-func (w *wire) UpdateResourceVersion(resourceVersion string) {
-	if q, ok := w.queue.(cache.ResourceVersionUpdater); ok {
-		q.UpdateResourceVersion(resourceVersion)
-	}
 }
 
 // tracer reports the objects of one informer to the trace.

@@ -180,15 +180,35 @@ func Remove(path string) error {
 	if err := life.Wait(ctx); err != nil {
 		return err
 	}
-	lock, err := dir.TryLock()
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, state.ErrLocked) {
-		return nil // it removed its directory itself, and perhaps somebody has started another cluster there
+	return removeDead(ctx, dir, record)
+}
+
+// removeDead removes what a dead cluster left, unless it did so itself, or somebody has started another cluster there.
+func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error {
+	for {
+		if now, err := dir.Load(); err != nil || now.Token != record.Token {
+			return nil
+		}
+		lock, err := dir.TryLock()
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil
+		case errors.Is(err, state.ErrLocked): // by one who only asks, or who is about to start
+		case err != nil:
+			return err
+		default:
+			defer lock.Close()
+			if now, err := dir.Load(); err != nil || now.Token != record.Token {
+				return nil
+			}
+			return dir.Remove(record.OwnsDir)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("lock %s: %w", dir, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	return dir.Remove(record.OwnsDir)
 }
 
 // launch starts the supervisor and returns when the cluster is ready.

@@ -192,6 +192,44 @@ func TestARemovedDirectoryEndsItsCluster(t *testing.T) {
 	checkGone(t, pids)
 }
 
+func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	first := start(t, ctx, Config{Dir: dir, Node: NodeNone})
+	life, err := state.Dir(dir).Life()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer life.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, ctx, Config{Dir: dir, Node: NodeNone})
+	if err := life.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Error(err)
+	}
+	createConfigMap(t, ctx, clientOf(t, second), "still-there")
+	stop(t, second)
+}
+
+func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Start(testContext(t), Config{Dir: dir, Node: NodeNone, Binary: binary(t)})
+	if err == nil {
+		stop(t, c)
+		t.Fatal("a directory that everybody may write to was accepted")
+	}
+	if !strings.Contains(err.Error(), "nobody else may write to") {
+		t.Errorf("error %q, want what to do", err)
+	}
+}
+
 func TestLongDirectory(t *testing.T) {
 	ctx := testContext(t)
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 8), strings.Repeat("x", 200), "with space and 'quote'")

@@ -71,7 +71,11 @@ func show(o options) int {
 	defer stop()
 	s := newScreen(os.Stdout)
 	ready, err := run(ctx, s, o)
+	var left *leftoverError
 	switch {
+	case errors.As(err, &left):
+		fmt.Fprintf(os.Stderr, "demo: %v\n", left)
+		return exitFailed
 	case ctx.Err() != nil && ready:
 		s.say("Ended: nothing runs any more, and its files are removed.")
 		return exitOK
@@ -85,6 +89,19 @@ func show(o options) int {
 	return exitOK
 }
 
+// leftoverError says that something could not be ended or removed.
+type leftoverError struct{ err error }
+
+func (e *leftoverError) Error() string { return "clean up: " + e.err.Error() }
+
+// leftover makes a leftoverError of an error.
+func leftover(err error) error {
+	if err != nil {
+		return &leftoverError{err}
+	}
+	return nil
+}
+
 // run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do not
 // become Ready, or if the operator or the cluster ends. Whatever it returns, all that it started has ended.
 func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
@@ -92,7 +109,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("make a directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, leftover(os.RemoveAll(dir))) }()
 
 	s.say("Node: simulated (kwok says that Pods run and complete; no container is started). The real node is still to come.")
 	c, err := cluster.Start(ctx, cluster.Config{
@@ -102,7 +119,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, c.Stop()) }()
+	defer func() { err = errors.Join(err, leftover(c.Stop())) }()
 
 	admin, err := newAPI(c.RESTConfig())
 	if err != nil {

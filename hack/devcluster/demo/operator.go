@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -28,17 +30,28 @@ func operate(args []string) int {
 		fmt.Fprintln(os.Stderr, "demo: operate is for the demo itself")
 		return exitUsage
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	runtime.LockOSThread() // for operatorAttributes
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = operatorAttributes()
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		return exitFailed
 	}
+	end := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
+	}
 	go func() {
 		if lifeline.ParentGone(parent) {
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
+			end()
 		}
+	}()
+	go func() {
+		<-signals
+		end()
 	}()
 	if err := cmd.Wait(); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %s has ended: %v\n", args[0], err)

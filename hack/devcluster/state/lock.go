@@ -13,6 +13,19 @@ import (
 // ErrLocked says that a process of a cluster is alive in the directory.
 var ErrLocked = errors.New("directory is locked")
 
+// CheckOwner refuses a directory that somebody else could write to: they could put another cluster's address, or another kubectl, in it.
+func (d Dir) CheckOwner() error {
+	info, err := os.Lstat(string(d))
+	if err != nil {
+		return fmt.Errorf("look at directory: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s must be a directory of yours that nobody else may write to: use another, or chmod go-w", d)
+	}
+	return nil
+}
+
 // lockPoll is how often a held lock is tried again.
 const lockPoll = 20 * time.Millisecond
 
@@ -97,6 +110,9 @@ func (l *Life) Wait(ctx context.Context) error {
 		}
 	}
 }
+
+// Holds reports whether lock is still the directory's: not once somebody has removed the directory, or made it anew.
+func (d Dir) Holds(lock *os.File) bool { return sameFile(lock, d.Path("lock")) }
 
 func sameFile(f *os.File, path string) bool {
 	held, err := f.Stat()

@@ -96,6 +96,9 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	if failed {
 		return err
 	}
+	if !s.dir.Holds(s.lock) {
+		return nil // what is there now, if anything, is another cluster's
+	}
 	return s.dir.Remove(s.record.OwnsDir)
 }
 
@@ -103,7 +106,7 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 func (s *Supervisor) keep(ctx context.Context) {
 	ticker := time.NewTicker(orphanCheck)
 	defer ticker.Stop()
-	for s.dir.Exists() {
+	for s.dir.Holds(s.lock) {
 		select {
 		case <-ctx.Done():
 			return
@@ -118,6 +121,9 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	s.record.OwnsDir = errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
+	}
+	if err := s.dir.CheckOwner(); err != nil {
+		return err
 	}
 	if err := s.takeLock(ctx); err != nil {
 		return err
