@@ -31,6 +31,7 @@ type Component = control.Component
 // Cluster is a running cluster. Its methods may be called from several goroutines at once.
 type Cluster struct {
 	dir    state.Dir
+	token  string // tells this cluster from a later one in the same directory
 	client *control.Client
 	config *rest.Config
 	owned  *child // nil if another process started the cluster
@@ -102,7 +103,7 @@ func Open(path string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load kubeconfig: %w", err)
 	}
-	return &Cluster{dir: dir, client: control.NewClient(record), config: config}, nil
+	return &Cluster{dir: dir, token: record.Token, client: control.NewClient(record), config: config}, nil
 }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
@@ -141,7 +142,11 @@ func (c *Cluster) Stop() error {
 		// What the supervisor's end was like says nothing about what it left: Remove looks.
 		_ = c.owned.end()
 	}
-	err := Remove(string(c.dir))
+	record, err := c.dir.Load()
+	if (err != nil && !c.dir.Exists()) || (err == nil && record.Token != c.token) {
+		return nil // it is gone, and perhaps another one is there now
+	}
+	err = Remove(string(c.dir))
 	if errors.Is(err, ErrNoCluster) {
 		return nil
 	}
