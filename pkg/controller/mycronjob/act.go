@@ -43,6 +43,8 @@ type outcome struct {
 	// reason and message say why a Job could not be made, for a person. reason is
 	// one of the conditions' reasons, or "".
 	reason, message string
+	// confirmed is whether the cache has been found to show all Jobs that there are.
+	confirmed bool
 }
 
 // act carries out the plan. What is expired is deleted even if no Job can be made:
@@ -60,7 +62,7 @@ func (c *Controller) act(ctx context.Context, mcj *v1.MyCronJob, table timetable
 // the next sync plans anew.
 func (c *Controller) makeJobs(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan) (outcome, error) {
 	var out outcome
-	if err := c.confirm(ctx, mcj, table, seen, p); err != nil {
+	if err := c.confirm(ctx, mcj, table, seen, p, &out); err != nil {
 		return out, err
 	}
 	begun := c.clock.Now()
@@ -98,19 +100,28 @@ func (c *Controller) makeJobs(ctx context.Context, mcj *v1.MyCronJob, table time
 // confirm looks at the live objects before a Job is made by what a stale cache
 // could be wrong about (see keepFor). That something is absent, a Job or a record
 // of it, no cache can tell.
-func (c *Controller) confirm(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan) error {
-	switch {
-	case p.manual != "": // A run by hand has no time of its own: it is always late.
-	case len(p.run) == 0:
+func (c *Controller) confirm(ctx context.Context, mcj *v1.MyCronJob, table timetable, seen observed, p plan, out *outcome) error {
+	// First the Jobs, then the MyCronJob: a Job that is gone by then was recorded before.
+	switch late := len(p.run) > 0 && c.clock.Since(table.start(p.run[0])) > lateAfter; {
+	case len(p.run) == 0 && p.manual == "":
 		return nil
-	case mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent: // These promise something about other Jobs.
-	case c.clock.Since(table.start(p.run[0])) > lateAfter:
+	case p.manual != "", len(p.run) > 1, mcj.Spec.ConcurrencyPolicy != v1.AllowConcurrent:
+		// A run by hand has no time of its own, and is always late; several slots are;
+		// and the other policies promise something about other Jobs.
+		if err := c.confirmJobs(ctx, mcj, seen); err != nil {
+			return err
+		}
+		out.confirmed = true
+	case late:
+		_, err := c.kube.BatchV1().Jobs(mcj.Namespace).Get(ctx, slotName(mcj, p.run[0]), metav1.GetOptions{})
+		if err == nil {
+			break // Whose it is, create finds out.
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get Job %s before it is made: %w", slotName(mcj, p.run[0]), err)
+		}
 	default:
 		return nil
-	}
-	// In this order: a Job that is gone from the list was recorded before.
-	if err := c.confirmJobs(ctx, mcj, seen); err != nil {
-		return err
 	}
 	live, err := c.client.BatchV1().MyCronJobs(mcj.Namespace).Get(ctx, mcj.Name, metav1.GetOptions{})
 	if err != nil {

@@ -118,7 +118,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	now := c.clock.Now()
 	if errs := mcj.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, mcj, seen, statusOfInvalid(mcj, seen, errs, now))
+		return 0, c.report(ctx, mcj, seen, statusOfInvalid(mcj, seen, errs, now), false)
 	}
 	table, err := newTimetable(mcj, words(&mcj.Spec))
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(mcj, table, seen, now)
 	out, actErr := c.act(ctx, mcj, table, seen, p)
-	reportErr := c.report(ctx, mcj, seen, statusAfter(mcj, table, seen, p, out, now))
+	reportErr := c.report(ctx, mcj, seen, statusAfter(mcj, table, seen, p, out, now), out.confirmed)
 	return p.wait, errors.Join(actErr, reportErr)
 }
 
@@ -148,12 +148,13 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	return mcj, nil
 }
 
-// report writes the status, if it has changed, and tells of transitions.
-func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observed, status v1.MyCronJobStatus) error {
+// report writes the status, if it has changed, and tells of transitions. confirmed
+// is whether this sync has found the cached Jobs to be all that there are.
+func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observed, status v1.MyCronJobStatus, confirmed bool) error {
 	if equality.Semantic.DeepEqual(mcj.Status, status) {
 		return nil
 	}
-	if status.MissedTotal > mcj.Status.MissedTotal {
+	if status.MissedTotal > mcj.Status.MissedTotal && !confirmed {
 		if err := c.confirmJobs(ctx, mcj, seen); err != nil {
 			return err
 		}

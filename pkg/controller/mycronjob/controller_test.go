@@ -85,7 +85,7 @@ func TestSync(t *testing.T) {
 			mcj: settled(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](300), "every 300s" }),
 			now: 320 * time.Second,
 			want: want{
-				requests: []string{"list jobs", "get mycronjobs sample", "create jobs sample-1641736500"}, after: time.Minute,
+				requests: []string{"get jobs sample-1641736500", "get mycronjobs sample", "create jobs sample-1641736500"}, after: time.Minute,
 				ready: reasonScheduled, degraded: reasonAsExpected,
 			},
 		},

@@ -20,11 +20,13 @@ import (
 
 // slotJob returns the Job of slot s, which is made so much after its time.
 func slotJob(mcj *v1.MyCronJob, s slot, late time.Duration) *batchv1.Job {
-	job := jobFrom(mcj, fmt.Sprintf("%s-%d", mcj.Name, s))
+	job := jobFrom(mcj, slotName(mcj, s))
 	job.Annotations[v1.AnnotationSlot] = strconv.FormatInt(int64(s), 10)
 	job.Annotations[v1.AnnotationSkew] = strconv.FormatInt(late.Milliseconds(), 10)
 	return job
 }
+
+func slotName(mcj *v1.MyCronJob, s slot) string { return fmt.Sprintf("%s-%d", mcj.Name, s) }
 
 // manualJob returns the Job that a value of the run-now annotation asks for. The
 // same value gives the same name, which has no more characters than a slot's.
