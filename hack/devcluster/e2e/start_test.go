@@ -130,6 +130,19 @@ func TestStart(t *testing.T) {
 	expectRefusal(t, launch(t, "--kubeconfig", bad), 1, "does not accept these credentials")
 }
 
+// TestStartWaitsForTheServer starts the operator while the API server is down.
+func TestStartWaitsForTheServer(t *testing.T) {
+	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
+	w.must(t, w.Kill(t.Context(), cluster.APIServer))
+	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds")
+	o.waitFor("Waiting for the API server")
+	w.must(t, w.Restart(t.Context(), cluster.APIServer))
+	o.waitFor("Started controller")
+	if code := o.stop(); code != 0 {
+		t.Errorf("SIGTERM: exit code %d, want 0", code)
+	}
+}
+
 // TestNamespaces runs the operator for two namespaces, with rights in these alone.
 func TestNamespaces(t *testing.T) {
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
