@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
@@ -38,7 +39,19 @@ func TestQuietBetweenSlots(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(5 * time.Second) // until the slot is recorded
+	eventually(t, 10*time.Second, func(ctx context.Context) error {
+		list, err := w.glassback.BatchV1().MyCronJobs("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Items {
+			if m.Status.LastScheduleTime == nil || m.Status.SkewMillis == nil {
+				return fmt.Errorf("the slot of %s is not recorded", m.Name)
+			}
+		}
+		return nil
+	})
+	time.Sleep(2 * time.Second) // events are sent in the background
 	before := w.requests(t)
 	untilNext := interval - time.Now().Unix()%interval
 	time.Sleep(time.Duration(untilNext-2) * time.Second) // what is between the slots

@@ -320,6 +320,19 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 	}
 }
 
+func TestALongBatchIsPlannedAnew(t *testing.T) {
+	s := newServer(cronjob(func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.AllMissed }))
+	s.clock.SetTime(t0.time().Add(17 * time.Second))
+	s.after = func(string) error { // an API server that is slow
+		s.clock.SetTime(s.clock.Now().Add(actFor + time.Millisecond))
+		return nil
+	}
+	_, _, err := s.connect().sync(t)
+	if len(s.created) != 1 || !apierrors.IsConflict(err) {
+		t.Errorf("%d Jobs were made by what was seen long ago, error %v; want the first alone, and a conflict", len(s.created), err)
+	}
+}
+
 func TestSlotJob(t *testing.T) {
 	m := cronjob(func(m *v1.MyCronJob) { m.Spec.JobTemplate.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) })
 	job := slotJob(m, t0+5, 1500*time.Millisecond)
