@@ -10,6 +10,8 @@ package crd
 import (
 	"embed"
 	"fmt"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -41,5 +43,7 @@ func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		}
 		crds = append(crds, crd)
 	}
+	// The files come in the order of their groups.
+	slices.SortFunc(crds, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })
 	return crds, nil
 }

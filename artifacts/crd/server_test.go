@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -36,7 +38,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 )
 
 // server takes the custom resources of one definition in as the API server does.
@@ -47,6 +51,7 @@ type server struct {
 	schema    *schema.Structural
 	validator validation.SchemaValidator
 	rules     *cel.Validator
+	scale     *apiextensionsv1.CustomResourceSubresourceScale // or nil
 }
 
 // serve returns the server of a definition. It fails if the API server would not
@@ -74,7 +79,8 @@ func serve(definition *apiextensionsv1.CustomResourceDefinition) (*server, error
 		return nil, err
 	}
 	validator, _, err := validation.NewSchemaValidator(props)
-	return &server{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, err
+	rules := cel.NewValidator(structural, true, celconfig.PerCallLimit)
+	return &server{structural, validator, rules, definition.Spec.Versions[0].Subresources.Scale}, err
 }
 
 // decode is how kubectl's manifest becomes an object.
@@ -146,7 +152,27 @@ func (s *server) common(obj map[string]any) field.ErrorList {
 	// false: the namespace comes with the request.
 	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, s.schema, false)...)
+	errs = append(errs, s.scaled(obj)...)
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, obj)...)
+}
+
+// scaled returns what the API server has against the number that the scale
+// subresource is about.
+func (s *server) scaled(obj map[string]any) field.ErrorList {
+	if s.scale == nil {
+		return nil
+	}
+	path := field.NewPath(s.scale.SpecReplicasPath)
+	replicas, _, err := unstructured.NestedInt64(obj, strings.Split(strings.TrimPrefix(s.scale.SpecReplicasPath, "."), ".")...)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, replicas, err.Error())}
+	case replicas < 0:
+		return field.ErrorList{field.Invalid(path, replicas, "should be a non-negative integer")}
+	case replicas > math.MaxInt32:
+		return field.ErrorList{field.Invalid(path, replicas, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32))}
+	}
+	return nil
 }
 
 // blocksRules tells the errors after which the API server does not run any rules;
@@ -190,7 +216,9 @@ type verdict struct {
 // verdicts give the Go code's verdict, by kind. They fail on an object that does
 // not fit into the Go type.
 var verdicts = map[string]func(obj map[string]any) (verdict, error){
-	"MyCronJob": verdictOf[batchv1.MyCronJob],
+	"ApiExampleA": verdictOf[groupav1.ApiExampleA],
+	"Application": verdictOf[appv1.Application],
+	"MyCronJob":   verdictOf[batchv1.MyCronJob],
 }
 
 func verdictOf[T any, P interface {

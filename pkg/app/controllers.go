@@ -13,7 +13,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/controller/apiexamplea"
+	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -38,10 +42,48 @@ type registration struct {
 	needs []permission
 }
 
-var eventPermission = permission{group: "", resource: "events", verbs: []string{"create", "patch"}}
-
 // registry holds every controller by its name.
 var registry = map[string]registration{
+	apiexamplea.Name: {
+		make: func(e environment) (controller, error) {
+			return apiexamplea.New(apiexamplea.Config{
+				Kube:         e.clients.kube,
+				Client:       e.clients.glassback,
+				ApiExampleAs: e.informers.apiExampleAs(),
+				ConfigMaps:   e.informers.configMaps(),
+				Recorder:     e.recorder,
+				Clock:        clock.RealClock{},
+				Trace:        e.trace,
+			})
+		},
+		needs: append(ownPermissions(groupav1.GroupName, "apiexampleas"),
+			permission{group: "", resource: "configmaps", verbs: []string{"create", "get", "list", "patch", "watch"}},
+		),
+	},
+	application.Name: {
+		make: func(e environment) (controller, error) {
+			return application.New(application.Config{
+				Kube:         e.clients.kube,
+				Client:       e.clients.glassback,
+				Applications: e.informers.applications(),
+				Deployments:  e.informers.deployments(),
+				Services:     e.informers.services(),
+				Ingresses:    e.informers.ingresses(),
+				Autoscalers:  e.informers.autoscalers(),
+				Budgets:      e.informers.budgets(),
+				Recorder:     e.recorder,
+				Clock:        clock.RealClock{},
+				Trace:        e.trace,
+			})
+		},
+		needs: append(ownPermissions(appv1.GroupName, "applications"),
+			permission{group: "apps", resource: "deployments", verbs: childVerbs},
+			permission{group: "", resource: "services", verbs: childVerbs},
+			permission{group: "networking.k8s.io", resource: "ingresses", verbs: childVerbs},
+			permission{group: "autoscaling", resource: "horizontalpodautoscalers", verbs: childVerbs},
+			permission{group: "policy", resource: "poddisruptionbudgets", verbs: childVerbs},
+		),
+	},
 	mycronjob.Name: {
 		make: func(e environment) (controller, error) {
 			return mycronjob.New(mycronjob.Config{
@@ -54,14 +96,24 @@ var registry = map[string]registration{
 				Trace:      e.trace,
 			})
 		},
-		needs: []permission{
-			{group: v1.GroupName, resource: "mycronjobs", verbs: []string{"get", "list", "watch"}},
-			{group: v1.GroupName, resource: "mycronjobs", subresource: "status", verbs: []string{"update"}},
-			{group: v1.GroupName, resource: "mycronjobs", subresource: "finalizers", verbs: []string{"update"}},
-			{group: "batch", resource: "jobs", verbs: []string{"create", "delete", "get", "list", "watch"}},
-			eventPermission,
-		},
+		needs: append(ownPermissions(mcjv1.GroupName, "mycronjobs"),
+			permission{group: "batch", resource: "jobs", verbs: []string{"create", "delete", "get", "list", "watch"}},
+		),
 	},
 }
+
+// ownPermissions are what a controller needs for the resource that it is there for.
+func ownPermissions(group, resource string) []permission {
+	return []permission{
+		{group: group, resource: resource, verbs: []string{"get", "list", "watch"}},
+		{group: group, resource: resource, subresource: "status", verbs: []string{"update"}},
+		{group: group, resource: resource, subresource: "finalizers", verbs: []string{"update"}},
+		{group: "", resource: "events", verbs: []string{"create", "patch"}},
+	}
+}
+
+// childVerbs are what package child needs: an apply is a patch, and also a create
+// where there is nothing yet.
+var childVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 
 func controllerNames() []string { return slices.Sorted(maps.Keys(registry)) }

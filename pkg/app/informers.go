@@ -8,19 +8,34 @@ package app
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
-	kubebatch "k8s.io/client-go/informers/batch/v1"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
+	batchinformers "k8s.io/client-go/informers/batch/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	networkinginformers "k8s.io/client-go/informers/networking/v1"
+	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
-	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
+	appinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/app/v1"
+	mcjinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
+	groupainformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa/v1"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -44,38 +59,92 @@ func newFactories(c *clients, namespace string, recorder *trace.Recorder) *facto
 	}
 }
 
-// myCronJobs watches all MyCronJobs.
-func (f *factories) myCronJobs() informers.MyCronJobInformer {
-	f.glassback.InformerFor(&v1.MyCronJob{}, func(client versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
+// own watches all objects of a resource of Glassback's.
+func (f *factories) own(object runtime.Object, group, resource string, getter func(versioned.Interface) cache.Getter) {
+	f.glassback.InformerFor(object, func(client versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
-			Resource:      "mycronjobs." + v1.GroupName,
-			Object:        &v1.MyCronJob{},
-			ListerWatcher: f.listWatch(client.BatchV1().RESTClient(), client, "mycronjobs", ""),
+			Resource:      resource + "." + group,
+			Object:        object,
+			ListerWatcher: f.listWatch(getter(client), client, resource, ""),
 			ResyncPeriod:  resync,
 			Transform:     withoutManagedFields,
 		})
 	})
+}
+
+func (f *factories) apiExampleAs() groupainformers.ApiExampleAInformer {
+	f.own(&groupav1.ApiExampleA{}, groupav1.GroupName, "apiexampleas", func(c versioned.Interface) cache.Getter { return c.GroupaV1().RESTClient() })
+	return f.glassback.Groupa().V1().ApiExampleAs()
+}
+
+func (f *factories) applications() appinformers.ApplicationInformer {
+	f.own(&appv1.Application{}, appv1.GroupName, "applications", func(c versioned.Interface) cache.Getter { return c.AppV1().RESTClient() })
+	return f.glassback.App().V1().Applications()
+}
+
+func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
+	f.own(&mcjv1.MyCronJob{}, mcjv1.GroupName, "mycronjobs", func(c versioned.Interface) cache.Getter { return c.BatchV1().RESTClient() })
 	return f.glassback.Batch().V1().MyCronJobs()
 }
 
-// jobs watches the Jobs of MyCronJobs only, and keeps of each what the
-// controller reads: its metadata and status.
-func (f *factories) jobs() kubebatch.JobInformer {
-	f.kube.InformerFor(&batchv1.Job{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+// children watches the objects of a built-in resource that have the label by which
+// a controller marks its children, as far as keep leaves them.
+func (f *factories) children(object runtime.Object, group, resource, label string, keep cache.TransformFunc, getter func(kubernetes.Interface) cache.Getter) {
+	name := resource
+	if group != "" {
+		name += "." + group
+	}
+	f.kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
-			Resource:      "jobs.batch",
-			Object:        &batchv1.Job{},
-			ListerWatcher: f.listWatch(client.BatchV1().RESTClient(), client, "jobs", v1.LabelMyCronJob),
+			Resource:      name,
+			Object:        object,
+			ListerWatcher: f.listWatch(getter(client), client, resource, label),
 			ResyncPeriod:  resync,
-			Transform: func(obj any) (any, error) {
-				if job, ok := obj.(*batchv1.Job); ok {
-					job.Spec.Template = corev1.PodTemplateSpec{}
-				}
-				return withoutManagedFields(obj)
-			},
+			Transform:     keep,
 		})
 	})
+}
+
+func (f *factories) jobs() batchinformers.JobInformer {
+	f.children(&batchv1.Job{}, batchv1.GroupName, "jobs", mcjv1.LabelMyCronJob, metadataAndStatus,
+		func(c kubernetes.Interface) cache.Getter { return c.BatchV1().RESTClient() })
 	return f.kube.Batch().V1().Jobs()
+}
+
+func (f *factories) configMaps() coreinformers.ConfigMapInformer {
+	f.children(&corev1.ConfigMap{}, corev1.GroupName, "configmaps", groupav1.LabelApiExampleA, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
+	return f.kube.Core().V1().ConfigMaps()
+}
+
+func (f *factories) deployments() appsinformers.DeploymentInformer {
+	f.children(&appsv1.Deployment{}, appsv1.GroupName, "deployments", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.AppsV1().RESTClient() })
+	return f.kube.Apps().V1().Deployments()
+}
+
+func (f *factories) services() coreinformers.ServiceInformer {
+	f.children(&corev1.Service{}, corev1.GroupName, "services", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
+	return f.kube.Core().V1().Services()
+}
+
+func (f *factories) ingresses() networkinginformers.IngressInformer {
+	f.children(&networkingv1.Ingress{}, networkingv1.GroupName, "ingresses", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.NetworkingV1().RESTClient() })
+	return f.kube.Networking().V1().Ingresses()
+}
+
+func (f *factories) autoscalers() autoscalinginformers.HorizontalPodAutoscalerInformer {
+	f.children(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.GroupName, "horizontalpodautoscalers", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.AutoscalingV2().RESTClient() })
+	return f.kube.Autoscaling().V2().HorizontalPodAutoscalers()
+}
+
+func (f *factories) budgets() policyinformers.PodDisruptionBudgetInformer {
+	f.children(&policyv1.PodDisruptionBudget{}, policyv1.GroupName, "poddisruptionbudgets", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.PolicyV1().RESTClient() })
+	return f.kube.Policy().V1().PodDisruptionBudgets()
 }
 
 // watchBackoff lets a watch come back soon after the API server does: Jobs that are
@@ -97,11 +166,35 @@ func (f *factories) listWatch(getter cache.Getter, client any, resource, selecto
 	return cache.ToListWatcherWithWatchListSemantics(lw, client)
 }
 
-// withoutManagedFields drops what takes most of the room in an object, and is
-// read by no controller.
+// withoutManagedFields drops what takes most of the room in an object, and is of
+// use only for children that are applied.
 func withoutManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
 	}
 	return obj, nil
+}
+
+// withOwnManagedFields keeps, of the managedFields, those that tell which fields
+// this operator has applied: package child reads them.
+func withOwnManagedFields(obj any) (any, error) {
+	if object, ok := obj.(metav1.Object); ok {
+		// A new list: deleting in place would keep the others in memory.
+		var own []metav1.ManagedFieldsEntry
+		for _, entry := range object.GetManagedFields() {
+			if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+				own = append(own, entry)
+			}
+		}
+		object.SetManagedFields(own)
+	}
+	return obj, nil
+}
+
+// metadataAndStatus keeps of a Job what its controller reads.
+func metadataAndStatus(obj any) (any, error) {
+	if job, ok := obj.(*batchv1.Job); ok {
+		job.Spec.Template = corev1.PodTemplateSpec{}
+	}
+	return withoutManagedFields(obj)
 }

@@ -14,27 +14,31 @@ import (
 )
 
 func TestParseOptions(t *testing.T) {
+	every := []string{"apiexamplea", "application", "mycronjob"}
 	for name, test := range map[string]struct {
-		args       []string
-		namespaces []string
-		err        string
+		args        []string
+		namespaces  []string
+		controllers []string
+		err         string
 	}{
-		"no flags: all namespaces":          {nil, []string{""}, ""},
-		"a namespace twice counts once":     {[]string{"--namespace=b", "-n", "a", "--namespace=b"}, []string{"a", "b"}, ""},
-		"several namespaces in one flag":    {[]string{"--namespace=a,b"}, []string{"a", "b"}, ""},
-		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, ""},
-		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, ""},
-		"all controllers but the only one":  {[]string{"--controllers=*,-mycronjob"}, nil, "leaves no controller to run"},
-		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, `there is no "x"; there are mycronjob`},
-		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, `--namespace "A" is not the name of a namespace`},
-		"too many workers":                  {[]string{"--workers=1001"}, nil, "--workers must be from 1 to 1000, not 1001"},
-		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, "--logging-format must be text or json"},
-		"an argument that is not a flag":    {[]string{"check"}, nil, `unexpected argument "check"`},
-		"a value that is not of its type":   {[]string{"--workers=many"}, nil, "invalid argument"},
-		"a flag that there is none":         {[]string{"--leader"}, nil, "unknown flag: --leader"},
-		"a verbosity that is not a number":  {[]string{"-v=high"}, nil, "invalid argument"},
-		"a namespace that is empty":         {[]string{"--namespace="}, nil, "--namespace must not be empty"},
-		"a controller's name that is empty": {[]string{"--controllers="}, nil, "leaves no controller to run"},
+		"no flags: all, everywhere":         {nil, []string{""}, every, ""},
+		"a namespace twice counts once":     {[]string{"--namespace=b", "-n", "a", "--namespace=b"}, []string{"a", "b"}, every, ""},
+		"several namespaces in one flag":    {[]string{"--namespace=a,b"}, []string{"a", "b"}, every, ""},
+		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, every, ""},
+		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, []string{"mycronjob"}, ""},
+		"two controllers":                   {[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, ""},
+		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application"}, ""},
+		"no controller but one":             {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
+		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, mycronjob`},
+		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
+		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
+		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},
+		"an argument that is not a flag":    {[]string{"check"}, nil, nil, `unexpected argument "check"`},
+		"a value that is not of its type":   {[]string{"--workers=many"}, nil, nil, "invalid argument"},
+		"a flag that there is none":         {[]string{"--leader"}, nil, nil, "unknown flag: --leader"},
+		"a verbosity that is not a number":  {[]string{"-v=high"}, nil, nil, "invalid argument"},
+		"a namespace that is empty":         {[]string{"--namespace="}, nil, nil, "--namespace must not be empty"},
+		"a controller's name that is empty": {[]string{"--controllers="}, nil, nil, "leaves no controller to run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parseOptions(test.args, &bytes.Buffer{})
@@ -47,8 +51,8 @@ func TestParseOptions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(o.namespaces, test.namespaces) || !slices.Equal(o.controllers, []string{"mycronjob"}) {
-				t.Errorf("namespaces %q and controllers %q, want %q and mycronjob", o.namespaces, o.controllers, test.namespaces)
+			if !slices.Equal(o.namespaces, test.namespaces) || !slices.Equal(o.controllers, test.controllers) {
+				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.namespaces, o.controllers, test.namespaces, test.controllers)
 			}
 		})
 	}

@@ -300,7 +300,7 @@ func TestChangedFields(t *testing.T) {
 func TestWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-		w := NewWritten(clock.RealClock{})
+		w := NewWritten("test", clock.RealClock{}, nil)
 		add := func(j *batchv1.Job) {
 			t.Helper()
 			if err := store.Add(j); err != nil {
@@ -315,7 +315,7 @@ func TestWritten(t *testing.T) {
 		}
 		add(job("j", "", "10"))
 		expect(0, "nothing written")
-		w.Record(key, store, job("k", "", "12"))
+		w.Record(key, "create jobs.batch", store, job("k", "", "12"))
 		expect(maxStale, "the cache does not have it")
 		add(job("k", "", "11"))
 		time.Sleep(time.Second)
@@ -325,12 +325,12 @@ func TestWritten(t *testing.T) {
 
 		old := job("k", "", "13", func(j *batchv1.Job) { j.UID = "1" })
 		add(old)
-		w.RecordDelete(key, store, old)
+		w.RecordDelete(key, "delete jobs.batch", store, old)
 		expect(maxStale, "the deleted object is still there")
 		add(job("k", "", "14", func(j *batchv1.Job) { j.UID = "2" }))
 		expect(0, "another object has its name")
 
-		w.Record(key, store, job("j", "", "99"))
+		w.Record(key, "create jobs.batch", store, job("j", "", "99"))
 		time.Sleep(maxStale)
 		expect(0, "a version that never comes")
 		if len(w.byKey) != 0 {

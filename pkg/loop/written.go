@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // maxStale is how long a sync waits at most for its cache to show what an earlier
@@ -20,10 +22,13 @@ import (
 // the object before the watch brought it, or etcd was restored from a backup.
 const maxStale = 5 * time.Second
 
-// Written remembers, for each key, what its syncs have written, so that the next
-// sync does not decide by a cache that is older than its own writes.
+// Written is told of every write of a controller's syncs. It remembers them for
+// each key, so that the next sync does not decide by a cache that is older than its
+// own writes, and reports them to the trace.
 type Written struct {
-	clock clock.PassiveClock
+	source string
+	clock  clock.PassiveClock
+	trace  *trace.Recorder
 
 	mu    sync.Mutex
 	byKey map[cache.ObjectName][]write
@@ -34,14 +39,16 @@ type write struct {
 	shown func() bool // whether the cache shows it
 }
 
-// NewWritten returns a Written that remembers nothing.
-func NewWritten(clock clock.PassiveClock) *Written {
-	return &Written{clock: clock, byKey: map[cache.ObjectName][]write{}}
+// NewWritten returns a Written for the controller source that remembers nothing.
+// recorder may be nil.
+func NewWritten(source string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
+	return &Written{source: source, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
 }
 
-// Record notes that a sync of key wrote obj, which store caches; obj is the API
-// server's answer.
-func (w *Written) Record(key cache.ObjectName, store cache.Store, obj metav1.Object) {
+// Record notes that a sync of key wrote obj, which store caches. What it did is
+// said like "create jobs.batch"; obj is the API server's answer.
+func (w *Written) Record(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
+	w.report(did, obj)
 	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -55,11 +62,19 @@ func (w *Written) Record(key cache.ObjectName, store cache.Store, obj metav1.Obj
 }
 
 // RecordDelete notes that a sync of key deleted obj, which store caches.
-func (w *Written) RecordDelete(key cache.ObjectName, store cache.Store, obj metav1.Object) {
+func (w *Written) RecordDelete(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
+	w.report(did, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
 		return cached == nil || cached.GetUID() != uid || cached.GetDeletionTimestamp() != nil
+	})
+}
+
+func (w *Written) report(did string, obj metav1.Object) {
+	w.trace.Report(trace.Event{
+		Stage: trace.Write, Source: w.source, Verb: did,
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), ResourceVersion: obj.GetResourceVersion(),
 	})
 }
 

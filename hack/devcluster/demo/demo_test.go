@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,20 +17,43 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // object returns a MyCronJob of generation 2 with a condition Ready, if it has a status.
 func object(name, ready, reason string, observed int64) *unstructured.Unstructured {
+	return objectOf(v1.SchemeGroupVersion.String(), "MyCronJob", name, ready, reason, observed, map[string]any{"schedule": "every 5s"})
+}
+
+func objectOf(apiVersion, kind, name, ready, reason string, observed int64, status map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1.SchemeGroupVersion.String(), "kind": "MyCronJob",
+		"apiVersion": apiVersion, "kind": kind,
 		"metadata": map[string]any{"name": name, "generation": int64(2)},
 	}}
 	if ready != "" {
-		o.Object["status"] = map[string]any{"schedule": "every 5s", "conditions": []any{
+		status["conditions"] = []any{
 			map[string]any{"type": "Ready", "status": ready, "reason": reason, "message": "m", "observedGeneration": observed},
-		}}
+		}
+		o.Object["status"] = status
 	}
 	return o
+}
+
+// exampleOf returns what is followed of an object.
+func exampleOf(object *unstructured.Unstructured) *example {
+	e := newFollower(nil, []*unstructured.Unstructured{object}).examples[0]
+	e.observe(object)
+	return e
+}
+
+func greeting() *example {
+	return exampleOf(objectOf("groupa.k8s.zhuang.com/v1", "ApiExampleA", "hello", "True", "Greeted", 2,
+		map[string]any{"status": "Running", "greeting": "Greetings to Jimmy Song"}))
+}
+
+func shop() *example {
+	return exampleOf(objectOf("app.aiops.org/v1", "Application", "shop", "False", "RolloutInProgress", 2,
+		map[string]any{"replicas": int64(3), "availableReplicas": int64(2), "url": "http://shop.test"}))
 }
 
 func jobs(name string, completed ...bool) []batchv1.Job {
@@ -50,7 +74,7 @@ func jobs(name string, completed ...bool) []batchv1.Job {
 
 func TestPending(t *testing.T) {
 	paused := object("a", "", "", 0)
-	paused.SetAnnotations(map[string]string{v1.AnnotationPaused: "true"})
+	paused.SetAnnotations(map[string]string{glassback.AnnotationPaused: "true"})
 	tests := map[string]struct {
 		object *unstructured.Unstructured
 		jobs   []batchv1.Job
@@ -63,13 +87,13 @@ func TestPending(t *testing.T) {
 		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
 		"it is paused":                       {paused, nil, ""},
 		"the seed has no Job yet":            {object(seed, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
+		"another kind of that name":          {objectOf("app.aiops.org/v1", "Application", seed, "True", "RolledOut", 2, map[string]any{}), nil, ""},
 		"the seed's second Job runs":         {object(seed, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
 		"the seed has two":                   {object(seed, "True", "Scheduled", 2), jobs("j", true, true), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := &example{object: test.object}
-			e.observe(test.object)
+			e := exampleOf(test.object)
 			e.observeJobs(test.jobs)
 			if got := e.pending(); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -79,7 +103,7 @@ func TestPending(t *testing.T) {
 }
 
 func TestJobsThatWereCleanedUpStay(t *testing.T) {
-	e := &example{object: object(seed, "True", "Scheduled", 2)}
+	e := exampleOf(object(seed, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
 	e.observeJobs(jobs("j", true, true)[1:])
 	if len(e.jobs) != 2 || e.completed() != 2 {
@@ -96,22 +120,34 @@ func TestOnlyOwnKindsAreFollowed(t *testing.T) {
 	}
 }
 
+func TestAnExampleThatWasDeletedIsNotSettled(t *testing.T) {
+	e := greeting()
+	e.deleted()
+	if got := e.pending(); got != "Deleted" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestLinesAppearOncePerChange(t *testing.T) {
-	e := &example{object: object(seed, "True", "Scheduled", 2)}
-	f := &follower{examples: []*example{e}}
+	e := exampleOf(object(seed, "", "", 0))
+	f := &follower{examples: []*example{greeting(), e}}
 	var out bytes.Buffer
 	s := &screen{out: &out, last: map[string]string{}}
 	s.show(f)
-	e.observe(e.object)
+	e.observe(object(seed, "True", "Scheduled", 2))
 	s.show(f)
 	s.show(f)
 	e.observeJobs(jobs("j", false))
 	s.show(f)
 	e.observeJobs(jobs("j", true))
-	f.verdict = "Done."
+	f.conclude(time.Second, false)
 	s.show(f)
 	s.show(f)
-	want := []string{"mycronjob/" + seed + ": Ready=True", "made 7 ms later, running", "completed", "Done."}
+	want := []string{
+		"apiexamplea/hello: Ready=True Greeted, status: Running, greeting: Greetings to Jimmy Song",
+		"mycronjob/" + seed + ": Ready=True Scheduled, schedule: every 5s",
+		"7 ms late, running", "completed", "All 2 examples are settled, and 1 Jobs have completed, after 1 s.",
+	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != len(want) {
 		t.Fatalf("got\n%s", out.String())
@@ -123,23 +159,74 @@ func TestLinesAppearOncePerChange(t *testing.T) {
 	}
 }
 
-func TestTheTableFitsTheTerminal(t *testing.T) {
-	e := &example{object: object(seed, "True", "Scheduled", 2)}
-	e.observe(e.object)
+func TestTheTableHasEveryKind(t *testing.T) {
+	e := exampleOf(object(seed, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
+	f := &follower{examples: []*example{greeting(), shop(), exampleOf(object("new", "", "", 0)), e}}
+	second := time.Unix(1005, 0).Format(time.TimeOnly)
+	want := `APIEXAMPLEA       READY  REASON             STATUS   GREETING
+hello             True   Greeted            Running  Greetings to Jimmy Song
+
+APPLICATION       READY  REASON             PODS  URL
+shop              False  RolloutInProgress  2/3   http://shop.test
+
+MYCRONJOB         READY  REASON             DONE  LAST JOB          SCHEDULE
+new               -      -                  0/0   -                 -
+mycronjob-sample  True   Scheduled          1/2   ` + second + ` running  every 5s
+`
+	if got := strings.Join(table(f), "\n"); !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestTheTableFitsTheTerminal(t *testing.T) {
+	e := exampleOf(object(seed, "True", "Scheduled", 2))
+	e.observeJobs(jobs("j", true, false))
+	f := &follower{examples: []*example{greeting(), shop(), e}}
+	f.conclude(time.Second, true)
 	var out bytes.Buffer
-	s := &screen{out: &out, width: func() int { return 40 }}
-	s.show(&follower{examples: []*example{e}})
-	s.show(&follower{examples: []*example{e}})
+	s := &screen{out: &out, size: func() (int, int) { return 40, 12 }}
+	s.show(f)
+	if lines := strings.Count(out.String(), "\n"); lines != 11 {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
 	for line := range strings.Lines(out.String()) {
-		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\033[K")
-		line = strings.TrimPrefix(strings.TrimPrefix(line, "\033[J"), "\033[6A\r")
+		line = strings.TrimPrefix(strings.TrimSuffix(line, "\033[K\n"), "\033[J")
 		if n := len([]rune(line)); n >= 40 {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	if !strings.Contains(out.String(), "\033[6A\r") {
+	for _, part := range []string{"hello", "lines more in a taller window", "All 3 examples are settled", kinds[len(kinds)-1].hint.command[:30]} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("%q is missing in\n%s", part, out.String())
+		}
+	}
+	s.show(f)
+	if !strings.Contains(out.String(), "\033[11A\r") {
 		t.Errorf("the second table is not drawn over the first:\n%q", out.String())
+	}
+}
+
+// TestHintsNameExamplesThatThereAre looks for a word of each hint's command in the names of the kind's examples.
+func TestHintsNameExamplesThatThereAre(t *testing.T) {
+	files, err := filepath.Glob("../../../artifacts/examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		in, err := readObjects(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, in...)
+	}
+	f := newFollower(nil, objects)
+	for i := range kinds {
+		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool { return strings.Contains(kinds[i].hint.command, e.object.GetName()) })
+		if !named {
+			t.Errorf("no example of %s has a name that is in %q", kinds[i].Kind, kinds[i].hint.command)
+		}
 	}
 }
 

@@ -1,26 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-)
-
-// seed is the example whose Jobs the demo waits for, and how many.
-const (
-	seed     = "mycronjob-sample"
-	seedJobs = 2
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // settledReasons are those for which an object is not Ready because its spec wants it so.
@@ -30,37 +22,26 @@ var settledReasons = []string{"Suspended"}
 type follower struct {
 	api      *api
 	examples []*example
-	verdict  string // what to say once all are settled
-	hint     string // what the user may do then
-	trouble  string // why the last look saw nothing
+	verdict  string   // what to say once all are settled
+	hints    []string // what the user may do then
+	trouble  string   // why the last look saw nothing
 }
 
 // example is one object, as of the last look.
 type example struct {
-	object   *unstructured.Unstructured
-	ready    metav1.Condition
-	settled  bool
-	schedule string
-	jobs     []job // every one that was ever seen, in the order of their slots
-}
-
-// job is a Job of a MyCronJob.
-type job struct {
-	name   string
-	slot   time.Time     // when it was due; zero for one that run-now made
-	late   time.Duration // how much later it was made
-	ended  time.Time     // zero while it runs
-	failed bool
+	kind    *kind
+	object  *unstructured.Unstructured
+	ready   metav1.Condition
+	settled bool
+	jobs    []job // of a MyCronJob: every one that was ever seen, in their order
 }
 
 func newFollower(a *api, objects []*unstructured.Unstructured) *follower {
 	f := &follower{api: a}
 	for _, object := range objects {
-		// What an example needs besides, such as a Secret, has no condition to follow.
-		if strings.HasSuffix(object.GroupVersionKind().Group, ".k8s.io") || !strings.Contains(object.GroupVersionKind().Group, ".") {
-			continue
+		if kind, ours := kindOf(object); ours {
+			f.examples = append(f.examples, &example{kind: kind, object: object})
 		}
-		f.examples = append(f.examples, &example{object: object})
 	}
 	return f
 }
@@ -80,90 +61,55 @@ func (e *example) look(ctx context.Context, a *api) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	object, err := a.get(ctx, e.object)
+	if apierrors.IsNotFound(err) {
+		e.deleted()
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("get %s: %w", e.name(), err)
 	}
 	e.observe(object)
-	if object.GetKind() != "MyCronJob" {
+	if e.kind.look == nil {
 		return nil
 	}
-	jobs, err := a.kube.BatchV1().Jobs(object.GetNamespace()).List(ctx,
-		metav1.ListOptions{LabelSelector: v1.LabelMyCronJob + "=" + object.GetName()})
-	if err != nil {
-		return fmt.Errorf("list the Jobs of %s: %w", e.name(), err)
-	}
-	e.observeJobs(jobs.Items)
-	return nil
+	return e.kind.look(ctx, a, e)
 }
 
-// observe takes over what the object's status says.
+// observe takes over what the object says.
 func (e *example) observe(object *unstructured.Unstructured) {
+	e.object = object
 	e.ready = conditionOf(object, "Ready")
 	current := e.ready.ObservedGeneration == object.GetGeneration()
-	paused := object.GetAnnotations()[v1.AnnotationPaused] == "true"
+	paused := object.GetAnnotations()[glassback.AnnotationPaused] == "true"
 	e.settled = paused || current && (e.ready.Status == metav1.ConditionTrue || slices.Contains(settledReasons, e.ready.Reason))
 	if paused && e.ready.Reason == "" {
 		e.ready.Reason = "Paused"
 	}
-	e.schedule, _, _ = unstructured.NestedString(object.Object, "status", "schedule")
 }
 
-// observeJobs takes over how Jobs are. Those that are no longer there stay as they were seen last.
-func (e *example) observeJobs(items []batchv1.Job) {
-	for i := range items {
-		seen := jobOf(&items[i])
-		at, known := slices.BinarySearchFunc(e.jobs, seen, compareJobs)
-		if known {
-			e.jobs[at] = seen
-		} else {
-			e.jobs = slices.Insert(e.jobs, at, seen)
-		}
-	}
-}
-
-func compareJobs(a, b job) int { return cmp.Or(a.slot.Compare(b.slot), cmp.Compare(a.name, b.name)) }
-
-func jobOf(object *batchv1.Job) job {
-	j := job{name: object.Name}
-	if second, err := strconv.ParseInt(object.Annotations[v1.AnnotationSlot], 10, 64); err == nil {
-		j.slot = time.Unix(second, 0)
-	}
-	if late, err := strconv.ParseInt(object.Annotations[v1.AnnotationSkew], 10, 64); err == nil {
-		j.late = time.Duration(late) * time.Millisecond
-	}
-	for _, c := range object.Status.Conditions {
-		if c.Status == "True" && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			j.ended, j.failed = c.LastTransitionTime.Time, c.Type == batchv1.JobFailed
-		}
-	}
-	return j
-}
+// deleted takes over that the object is no longer there.
+func (e *example) deleted() { e.ready, e.settled = metav1.Condition{Reason: "Deleted"}, false }
 
 func (e *example) name() string {
-	return strings.ToLower(e.object.GetKind()) + "/" + e.object.GetName()
-}
-
-func (e *example) completed() int {
-	n := 0
-	for _, j := range e.jobs {
-		if !j.ended.IsZero() && !j.failed {
-			n++
-		}
-	}
-	return n
+	return strings.ToLower(e.kind.Kind) + "/" + e.object.GetName()
 }
 
 // pending says what an example lacks, or nothing.
 func (e *example) pending() string {
 	switch {
-	case !e.settled && e.ready.Type == "":
+	case !e.settled && e.ready.Reason == "":
 		return "no condition Ready"
 	case !e.settled:
-		return strings.TrimSpace(fmt.Sprintf("%s %s", e.ready.Reason, e.ready.Message))
-	case e.object.GetName() == seed && e.completed() < seedJobs:
-		return fmt.Sprintf("%d of %d Jobs have completed", e.completed(), seedJobs)
+		return strings.TrimSpace(e.ready.Reason + " " + e.ready.Message)
+	case e.kind.lacks != nil:
+		return e.kind.lacks(e)
 	}
 	return ""
+}
+
+// of returns the examples of a kind.
+func (f *follower) of(k *kind) []*example {
+	return slices.DeleteFunc(slices.Clone(f.examples), func(e *example) bool { return e.kind != k })
 }
 
 // settled returns whether every example is as it should be.
@@ -185,14 +131,24 @@ func (f *follower) unsettled() string {
 	return strings.Join(all, ", ")
 }
 
-// completed returns how many Jobs of the named MyCronJob have completed.
-func (f *follower) completed(name string) int {
+// conclude says that all examples are settled; and if they stay, what the user may do with them.
+func (f *follower) conclude(after time.Duration, stay bool) {
+	jobs := 0
 	for _, e := range f.examples {
-		if e.object.GetName() == name {
-			return e.completed()
-		}
+		jobs += e.completed()
 	}
-	return 0
+	f.verdict = fmt.Sprintf("All %d examples are settled, and %d Jobs have completed, after %.0f s.", len(f.examples), jobs, after.Seconds())
+	if !stay {
+		return
+	}
+	f.hints = append(f.hints, "It goes on until Ctrl-C, which ends and removes all of it. Try meanwhile:")
+	widest := 0
+	for i := range kinds {
+		widest = max(widest, len(kinds[i].hint.command))
+	}
+	for i := range kinds {
+		f.hints = append(f.hints, fmt.Sprintf("  %-*s  # %s", widest, kinds[i].hint.command, kinds[i].hint.effect))
+	}
 }
 
 // conditionOf returns a condition of an object, or none.

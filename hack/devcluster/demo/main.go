@@ -4,7 +4,8 @@
 //	main        the steps, in their order
 //	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
 //	├─ operator the operator as a child that does not outlive the demo
-//	├─ follow   what became of the examples, asked of the API server again and again
+//	├─ kinds    the table of Glassback's kinds: what is shown of each, and how the user may try it
+//	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs
 //	└─ screen   shows it: a table redrawn in place on a terminal, a line for every change elsewhere
 //
 // Ctrl-C ends everything at any time and removes every file. So does the end of the demo in any other way, but for its directory.
@@ -111,7 +112,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer func() { err = errors.Join(err, leftover(os.RemoveAll(dir))) }()
 
-	s.say("Node: simulated (kwok says that Pods run and complete; no container is started). The real node is still to come.")
+	s.say("Node: simulated; Pods run and complete without a container. No real node yet.")
 	c, err := cluster.Start(ctx, cluster.Config{
 		Dir:      filepath.Join(dir, "cluster"),
 		Progress: func(line string) { s.say("  %s", line) },
@@ -142,7 +143,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 
 	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
 	if err == nil {
-		s.say("Applied %d examples of artifacts/examples", len(examples))
+		s.say("Applied %d objects of artifacts/examples", len(examples))
 		sayWhere(s, c, op)
 		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples))
 	}
@@ -174,7 +175,7 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 func sayWhere(s *screen, c *cluster.Cluster, op *operator) {
 	s.say("")
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
-	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get mcj,jobs", c.Dir())
+	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
 	s.say("  the operator's log    %s", op.logFile)
 	s.say("")
 }
@@ -195,11 +196,7 @@ func watch(ctx context.Context, s *screen, o options, c *cluster.Cluster, op *op
 		f.look(ctx)
 		if !ready && f.settled() {
 			ready = true
-			f.verdict = fmt.Sprintf("Every example is settled, and %s has completed %d Jobs: %.0f s after they were applied.",
-				seed, f.completed(seed), time.Since(began).Seconds())
-			if !o.once {
-				f.hint = "It goes on until Ctrl-C, which ends and removes all of it."
-			}
+			f.conclude(time.Since(began), !o.once)
 		}
 		if ctx.Err() == nil {
 			s.show(f)

@@ -20,8 +20,8 @@ const shownJobs = 5
 // it is a line for every change.
 type screen struct {
 	out   io.Writer
-	width func() int // of the terminal; nil if out is none
-	drawn int        // lines of the table on the terminal
+	size  func() (width, height int) // of the terminal; nil if out is none
+	drawn int                        // lines of the table on the terminal
 	last  map[string]string
 }
 
@@ -29,12 +29,12 @@ func newScreen(out *os.File) *screen {
 	s := &screen{out: out, last: map[string]string{}}
 	fd := int(out.Fd())
 	if term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
-		s.width = func() int {
-			width, _, err := term.GetSize(fd)
-			if err != nil || width < 20 {
-				return 80
+		s.size = func() (int, int) {
+			width, height, err := term.GetSize(fd)
+			if err != nil || width < 20 || height < 10 {
+				return 80, 24
 			}
-			return width
+			return width, height
 		}
 	}
 	return s
@@ -48,16 +48,16 @@ func (s *screen) say(format string, args ...any) {
 
 // show shows how the examples are.
 func (s *screen) show(f *follower) {
-	if s.width == nil {
+	if s.size == nil {
 		s.showChanges(f)
 		return
 	}
-	width := s.width()
+	width, height := s.size()
 	var frame bytes.Buffer
 	if s.drawn > 0 {
 		fmt.Fprintf(&frame, "\033[%dA\r", s.drawn)
 	}
-	lines := table(f)
+	lines := fit(table(f), remarks(f), height)
 	for _, line := range lines {
 		if runes := []rune(line); len(runes) >= width {
 			line = string(runes[:width-2]) + "…"
@@ -69,76 +69,86 @@ func (s *screen) show(f *follower) {
 	_, _ = s.out.Write(frame.Bytes())
 }
 
-// table renders all that is known of the examples.
+// fit returns the lines that a terminal has room for: of what is above as many as there is room, and all of what is below.
+func fit(above, below []string, height int) []string {
+	room := max(1, height-1-len(below)) // The cursor is in the line after the last.
+	if len(above) > room {
+		cut := len(above) - room + 1
+		above = append(above[:room-1:room-1], fmt.Sprintf("… %d lines more in a taller window", cut))
+	}
+	return append(above, below...)
+}
+
+// table renders the examples, those of each kind below a heading, and the seed's latest Jobs.
 func table(f *follower) []string {
 	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "EXAMPLE\tREADY\tREASON\tSCHEDULE\tJOBS\tDONE\tLAST JOB")
+	nameWidth, reasonWidth := 0, 0
 	for _, e := range f.examples {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", e.name(), cmp.Or(string(e.ready.Status), "-"), cmp.Or(e.ready.Reason, "-"),
-			cmp.Or(e.schedule, "-"), len(e.jobs), e.completed(), lastJob(e))
+		nameWidth = max(nameWidth, len(e.object.GetName()), len(e.kind.Kind))
+		reasonWidth = max(reasonWidth, len(e.ready.Reason), len("REASON"))
 	}
-	_ = w.Flush() // It writes to memory.
-	for _, e := range f.examples {
-		if e.object.GetName() != seed || len(e.jobs) == 0 {
+	row := func(w io.Writer, name, ready, reason string, more []string) {
+		fmt.Fprintf(w, "%-*s  %-5s  %-*s\t%s\n", nameWidth, name, orDash(ready), reasonWidth, orDash(reason), strings.Join(more, "\t"))
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		examples := f.of(k)
+		if len(examples) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\nThe latest Jobs of %s\n", seed)
-		w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-		for _, j := range e.jobs[max(0, len(e.jobs)-shownJobs):] {
-			fmt.Fprintf(w, "  %s\tdue %s\tmade %d ms later\t%s\n", j.name, clock(j.slot), j.late.Milliseconds(), ending(j))
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		row(w, strings.ToUpper(k.Kind), "READY", "REASON", k.cells(func(c column) string { return c.heading }))
+		for _, e := range examples {
+			row(w, e.object.GetName(), string(e.ready.Status), e.ready.Reason, k.cells(func(c column) string { return orDash(c.cell(e)) }))
 		}
-		_ = w.Flush()
+		_ = w.Flush() // It writes to memory.
+		fmt.Fprintln(&b)
 	}
-	if f.trouble != "" {
-		fmt.Fprintf(&b, "\nThe API server does not answer: %s\n", f.trouble)
-	}
-	if f.verdict != "" {
-		fmt.Fprintf(&b, "\n%s\n%s\n", f.verdict, f.hint)
+	for _, e := range f.examples {
+		if len(e.jobs) == 0 || e.object.GetName() != seed {
+			continue
+		}
+		fmt.Fprintf(&b, "The latest Jobs of %s\n", seed)
+		for _, j := range e.jobs[max(0, len(e.jobs)-shownJobs):] {
+			fmt.Fprintf(&b, "  %s: %s\n", j.name, j.story())
+		}
 	}
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
-func lastJob(e *example) string {
-	if len(e.jobs) == 0 {
-		return "-"
-	}
-	last := e.jobs[len(e.jobs)-1]
-	return "due " + clock(last.slot) + ", " + ending(last)
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
-func ending(j job) string {
-	switch {
-	case j.ended.IsZero():
-		return "running"
-	case j.failed:
-		return "failed " + clock(j.ended)
+// remarks are what is to be said below the table.
+func remarks(f *follower) []string {
+	var lines []string
+	if f.trouble != "" {
+		lines = append(lines, "", "The API server does not answer: "+f.trouble)
 	}
-	return "completed " + clock(j.ended)
-}
-
-func clock(t time.Time) string {
-	if t.IsZero() {
-		return "at once"
+	if f.verdict != "" {
+		lines = append(lines, "", f.verdict)
 	}
-	return t.Format(time.TimeOnly)
+	return append(lines, f.hints...)
 }
 
 // showChanges prints a line for all that has changed since it was called last.
 func (s *screen) showChanges(f *follower) {
 	for _, e := range f.examples {
-		if e.ready.Type != "" || e.settled {
-			s.changed(e.name(), fmt.Sprintf("Ready=%s %s, schedule: %s", cmp.Or(string(e.ready.Status), "-"), e.ready.Reason, cmp.Or(e.schedule, "-")))
+		if e.ready.Reason != "" {
+			parts := []string{fmt.Sprintf("Ready=%s %s", orDash(string(e.ready.Status)), e.ready.Reason)}
+			for _, c := range e.kind.columns {
+				parts = append(parts, strings.ToLower(c.heading)+": "+orDash(c.cell(e)))
+			}
+			s.changed(e.name(), strings.Join(parts, ", "))
 		}
 		for _, j := range e.jobs {
-			s.changed("job/"+j.name, fmt.Sprintf("due %s, made %d ms later, %s", clock(j.slot), j.late.Milliseconds(), ending(j)))
+			s.changed("job/"+j.name, j.story())
 		}
 	}
 	if f.trouble != "" || s.last["API server"] != "" {
 		s.changed("API server", cmp.Or(f.trouble, "answers again"))
 	}
 	if f.verdict != "" {
-		s.changed("", strings.TrimSpace(f.verdict+" "+f.hint))
+		s.changed("", strings.Join(append([]string{f.verdict}, f.hints...), "\n"))
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
 // TestMyCronJob runs on one cluster with a simulated node, and one namespace for
@@ -244,7 +245,7 @@ func testConcurrency(t *testing.T, w *world, ns string) {
 		if err != nil {
 			return err
 		}
-		if m.Status.MissedTotal < 2 || m.Status.Active != 1 || !meta.IsStatusConditionTrue(m.Status.Conditions, v1.ConditionProgressing) {
+		if m.Status.MissedTotal < 2 || m.Status.Active != 1 || !meta.IsStatusConditionTrue(m.Status.Conditions, glassback.ConditionProgressing) {
 			return fmt.Errorf("forbid: status %+v", m.Status)
 		}
 		r, err := w.get(ctx, ns, "replace")
@@ -274,7 +275,7 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 			if err != nil {
 				return err
 			}
-			if c := meta.FindStatusCondition(m.Status.Conditions, v1.ConditionReady); c == nil || c.Status != status || c.Reason != reason {
+			if c := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionReady); c == nil || c.Status != status || c.Reason != reason {
 				return fmt.Errorf("Ready is %+v, want %s %s", c, status, reason)
 			}
 			return nil
@@ -316,7 +317,7 @@ func testRejectedJob(t *testing.T, w *world, ns string) {
 		if err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(m.Status.Conditions, v1.ConditionReady)
+		c := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionReady)
 		if c == nil || c.Reason != "JobRejected" || !strings.Contains(c.Message, "image: Required value") || m.Status.MissedTotal < 2 {
 			return fmt.Errorf("status %+v", m.Status)
 		}
@@ -325,7 +326,7 @@ func testRejectedJob(t *testing.T, w *world, ns string) {
 	w.patch(t, ns, "sample", `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"hello","image":"busybox"}]}}}}}}`)
 	eventually(t, 30*time.Second, func(ctx context.Context) error {
 		m, err := w.get(ctx, ns, "sample")
-		if err != nil || !meta.IsStatusConditionTrue(m.Status.Conditions, v1.ConditionReady) || m.Status.LastScheduleTime == nil {
+		if err != nil || !meta.IsStatusConditionTrue(m.Status.Conditions, glassback.ConditionReady) || m.Status.LastScheduleTime == nil {
 			return errors.Join(err, fmt.Errorf("status %+v after the template was mended", m.Status))
 		}
 		return nil
@@ -356,7 +357,7 @@ func testGarbage(t *testing.T, w *world, ns string) {
 
 func testPaused(t *testing.T, w *world, ns string) {
 	w.create(t, ns, "sample", func(m *v1.MyCronJob) {
-		m.Annotations = map[string]string{v1.AnnotationPaused: "true"}
+		m.Annotations = map[string]string{glassback.AnnotationPaused: "true"}
 		m.Spec.IntervalSeconds = ptr.To[int32](1)
 	})
 	other := w.create(t, ns, "other", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })

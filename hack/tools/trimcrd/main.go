@@ -11,6 +11,10 @@ SPDX-License-Identifier: Apache-2.0
 // A Job template brings some 600 KB of descriptions of the built-in types along.
 // With them a CRD is too large for the annotation of a plain kubectl apply, and
 // the API server would publish them once more; kubectl explain job has them.
+//
+// It also bounds the exponents of quantities. controller-gen's pattern allows
+// "1e1.5", which no client can parse, and "1e-99999999", which takes minutes: one
+// such object would stop every informer.
 package main
 
 import (
@@ -82,6 +86,9 @@ func trimSchema(node any) {
 				delete(n, validations)
 			}
 		}
+		if pattern, text := n["pattern"].(string); text {
+			n["pattern"] = strings.Replace(pattern, anyExponent, shortExponent, 1)
+		}
 		for _, child := range n {
 			trimSchema(child)
 		}
@@ -91,6 +98,12 @@ func trimSchema(node any) {
 		}
 	}
 }
+
+// How controller-gen's pattern of a quantity ends, and how it should.
+const (
+	anyExponent   = `([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))`
+	shortExponent = `([eE](\+|-)?[0-9]{1,2})`
+)
 
 const validations = "x-kubernetes-validations"
 

@@ -22,14 +22,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	"github.com/glassback/glassback/pkg/trace"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/report"
 )
 
-const fieldManager = "glassback"
-
 var (
-	createOptions = metav1.CreateOptions{FieldManager: fieldManager}
-	updateOptions = metav1.UpdateOptions{FieldManager: fieldManager}
+	createOptions = metav1.CreateOptions{FieldManager: glassback.Name}
+	updateOptions = metav1.UpdateOptions{FieldManager: glassback.Name}
 )
 
 // outcome is what became of a plan, as far as the caches do not show it.
@@ -173,8 +172,7 @@ func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(2).Info("Created Job", "job", klog.KObj(created), "lateMillis", job.Annotations[v1.AnnotationSkew])
-		c.written.Record(cache.MetaObjectToName(mcj), c.jobs, created)
-		c.traceWrite("create", "jobs.batch", created)
+		c.written.Record(cache.MetaObjectToName(mcj), "create jobs.batch", c.jobs, created)
 		return madeNow, nil
 	case apierrors.IsAlreadyExists(err):
 		return c.claim(ctx, mcj, job, out)
@@ -217,41 +215,20 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Job %s of MyCronJob %s: %w", job.Name, mcj.Name, err)
 	}
-	c.written.RecordDelete(cache.MetaObjectToName(mcj), c.jobs, job)
-	c.traceWrite("delete", "jobs.batch", job)
+	c.written.RecordDelete(cache.MetaObjectToName(mcj), "delete jobs.batch", c.jobs, job)
 	klog.FromContext(ctx).V(2).Info(what, "job", klog.KObj(job))
 	return nil
 }
 
 // tell sends an event for each transition from the status that mcj has to now.
 func (c *Controller) tell(mcj *v1.MyCronJob, now v1.MyCronJobStatus) {
-	told := ""
-	for _, kind := range []string{v1.ConditionReady, v1.ConditionDegraded} {
-		was, is := meta.FindStatusCondition(mcj.Status.Conditions, kind), meta.FindStatusCondition(now.Conditions, kind)
-		if is == nil || is.Reason == told || (was != nil && was.Reason == is.Reason) || (was == nil && is.Reason == reasonAsExpected) {
-			continue
-		}
-		severity := corev1.EventTypeNormal
-		if bad := (kind == v1.ConditionDegraded) == (is.Status == metav1.ConditionTrue); bad && is.Reason != reasonSuspended {
-			severity = corev1.EventTypeWarning
-		}
-		c.recorder.Event(mcj, severity, is.Reason, is.Message)
-		told = is.Reason
-	}
+	told := report.Transitions(c.recorder, mcj, mcj.Status.Conditions, now.Conditions, reasonSuspended)
 	// Slots that are missed one by one for a reason that stays, a Job that is refused
 	// or one that runs on under Forbid, are told of by that reason alone.
 	missed := now.MissedTotal - mcj.Status.MissedTotal
-	stays := meta.IsStatusConditionFalse(now.Conditions, v1.ConditionReady) || meta.IsStatusConditionTrue(now.Conditions, v1.ConditionProgressing)
+	stays := meta.IsStatusConditionFalse(now.Conditions, glassback.ConditionReady) || meta.IsStatusConditionTrue(now.Conditions, glassback.ConditionProgressing)
 	if missed > 0 && !stays && told != reasonSlotTaken {
 		c.recorder.Eventf(mcj, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",
 			now.AccountedTime.UTC().Format(time.RFC3339), missed)
 	}
-}
-
-// traceWrite reports a write to the trace.
-func (c *Controller) traceWrite(verb, resource string, obj metav1.Object) {
-	c.trace.Report(trace.Event{
-		Stage: trace.Write, Source: Name, Verb: verb + " " + resource,
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), ResourceVersion: obj.GetResourceVersion(),
-	})
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/batch/v1"
@@ -62,7 +63,6 @@ type Controller struct {
 	recorder   record.EventRecorder
 	clock      clock.PassiveClock
 	written    *loop.Written
-	trace      *trace.Recorder
 	loop       *loop.Loop
 }
 
@@ -77,8 +77,7 @@ func New(config Config) (*Controller, error) {
 		crons:      config.MyCronJobs.Informer().GetIndexer(),
 		recorder:   config.Recorder,
 		clock:      config.Clock,
-		written:    loop.NewWritten(config.Clock),
-		trace:      config.Trace,
+		written:    loop.NewWritten(Name, config.Clock, config.Trace),
 	}
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
@@ -140,7 +139,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get MyCronJob %s: %w", key, err)
 	}
-	if cached.DeletionTimestamp != nil || cached.Annotations[v1.AnnotationPaused] == "true" {
+	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
 		return nil, nil
 	}
 	mcj := cached.DeepCopy()
@@ -168,8 +167,7 @@ func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observe
 	if err != nil {
 		return fmt.Errorf("update status of MyCronJob %s: %w", mcj.Name, err)
 	}
-	c.written.Record(cache.MetaObjectToName(mcj), c.crons, updated)
-	c.traceWrite("update", "mycronjobs/status", updated)
+	c.written.Record(cache.MetaObjectToName(mcj), "update mycronjobs/status", c.crons, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 	c.tell(mcj, status)
 	return nil

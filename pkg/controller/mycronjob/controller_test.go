@@ -19,6 +19,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 func TestSync(t *testing.T) {
@@ -37,7 +39,7 @@ func TestSync(t *testing.T) {
 		}
 		return s.cron
 	}
-	const create, report = "create jobs sample-1641736205", "update mycronjobs/status sample"
+	const create, status = "create jobs sample-1641736205", "update mycronjobs/status sample"
 	type want struct {
 		requests []string
 		after    time.Duration
@@ -57,13 +59,13 @@ func TestSync(t *testing.T) {
 		"a new object gets a status": {
 			mcj: cronjob(),
 			want: want{
-				requests: []string{report}, after: 5 * time.Second,
-				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: reasonAsExpected,
+				requests: []string{status}, after: 5 * time.Second,
+				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
 		"settled: nothing is written": {
 			mcj:  settled(),
-			want: want{after: 5 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+			want: want{after: 5 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
 		},
 		"settled with a finished Job: nothing is written": {
 			mcj: func() *v1.MyCronJob {
@@ -75,32 +77,32 @@ func TestSync(t *testing.T) {
 				return s.cron
 			}(),
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 7 * time.Second,
-			want: want{after: 3 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+			want: want{after: 3 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
 		},
 		"a slot that is due gets its Job, and no other write is made": {
 			mcj: settled(), now: 5 * time.Second,
-			want: want{requests: []string{create}, after: 5 * time.Second, ready: reasonScheduled, degraded: reasonAsExpected},
+			want: want{requests: []string{create}, after: 5 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
 		},
 		"a late Job is made after a look at the live object": {
 			mcj: settled(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](300), "every 300s" }),
 			now: 320 * time.Second,
 			want: want{
 				requests: []string{"get jobs sample-1641736500", "get mycronjobs sample", "create jobs sample-1641736500"}, after: time.Minute,
-				ready: reasonScheduled, degraded: reasonAsExpected,
+				ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
 		"a Job of our own with the slot's name is as good": {
 			mcj: settled(), now: 5 * time.Second,
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, func(job *batchv1.Job) { delete(job.Labels, v1.LabelMyCronJob) })},
 			want: want{
-				requests: []string{create, "get jobs sample-1641736205", report}, after: 5 * time.Second,
-				ready: reasonScheduled, degraded: reasonAsExpected,
+				requests: []string{create, "get jobs sample-1641736205", status}, after: 5 * time.Second,
+				ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
 		"a Job of somebody else is left alone, and its slot is missed": {
 			mcj: settled(), jobs: []*batchv1.Job{foreign}, now: 5 * time.Second,
 			want: want{
-				requests: []string{create, "get jobs sample-1641736205", "list jobs", report}, after: 5 * time.Second,
+				requests: []string{create, "get jobs sample-1641736205", "list jobs", status}, after: 5 * time.Second,
 				events: []string{
 					"Warning SlotTaken Job sample-1641736205 exists already, and is not this MyCronJob's",
 				},
@@ -110,7 +112,7 @@ func TestSync(t *testing.T) {
 		"a Job that the API server refuses is not tried again, and its slot is missed": {
 			mcj: settled(), now: 5 * time.Second, before: invalid,
 			want: want{
-				requests: []string{create, "list jobs", report}, after: 5 * time.Second,
+				requests: []string{create, "list jobs", status}, after: 5 * time.Second,
 				events: []string{
 					`Warning JobRejected Job.batch "sample-1641736205" is invalid`,
 				},
@@ -126,8 +128,8 @@ func TestSync(t *testing.T) {
 				return nil
 			},
 			want: want{
-				requests: []string{create, report}, after: 5 * time.Second, err: "create Job sample-1641736205: connection refused",
-				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: reasonAsExpected,
+				requests: []string{create, status}, after: 5 * time.Second, err: "create Job sample-1641736205: connection refused",
+				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
 		"a Job that is forbidden is tried again, and the status says so": {
@@ -139,7 +141,7 @@ func TestSync(t *testing.T) {
 				return apierrors.NewForbidden(batchv1.Resource("jobs"), "sample-1641736205", errors.New("exceeded quota"))
 			},
 			want: want{
-				requests: []string{create, report}, after: 5 * time.Second,
+				requests: []string{create, status}, after: 5 * time.Second,
 				err: `create Job sample-1641736205: jobs.batch "sample-1641736205" is forbidden: exceeded quota`,
 				events: []string{"Warning JobNotMade The API server does not take the Jobs now, which is tried again: " +
 					`jobs.batch "sample-1641736205" is forbidden: exceeded quota`},
@@ -159,16 +161,16 @@ func TestSync(t *testing.T) {
 				return errors.New("connection refused")
 			},
 			want: want{
-				requests: []string{"create jobs sample-1641736215", "delete jobs sample-1641736205", "list jobs", report}, after: 5 * time.Second,
+				requests: []string{"create jobs sample-1641736215", "delete jobs sample-1641736205", "list jobs", status}, after: 5 * time.Second,
 				err:   "create Job sample-1641736215: connection refused",
-				ready: reasonScheduled, degraded: reasonAsExpected, missed: 1,
+				ready: reasonScheduled, degraded: report.ReasonAsExpected, missed: 1,
 				events: []string{"Warning SlotsMissed Slots up to 2022-01-09T13:50:10Z without a Job: 1"},
 			},
 		},
 		"an invalid spec makes no Job, and is not tried again": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }), now: 3 * time.Second,
 			want: want{
-				requests: []string{report}, events: []string{"Warning InvalidSpec spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
+				requests: []string{status}, events: []string{"Warning InvalidSpec spec.intervalSeconds: Invalid value: 0: must be from 1 to 31536000"},
 				ready: reasonInvalidSpec, degraded: reasonInvalidSpec,
 			},
 		},
@@ -176,13 +178,13 @@ func TestSync(t *testing.T) {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.DeletionTimestamp = ptr.To(metav1.Now()) }), now: 5 * time.Second,
 		},
 		"a paused object is left alone": {
-			mcj: cronjob(func(m *v1.MyCronJob) { m.Annotations = map[string]string{v1.AnnotationPaused: "true"} }), now: 5 * time.Second,
+			mcj: cronjob(func(m *v1.MyCronJob) { m.Annotations = map[string]string{glassback.AnnotationPaused: "true"} }), now: 5 * time.Second,
 		},
 		"an object that is gone is nothing to do": {},
 		"a failed Job degrades": {
 			mcj: settled(), jobs: []*batchv1.Job{jobAt(cronjob(), 5, failed)}, now: 6 * time.Second,
 			want: want{
-				requests: []string{report}, after: 4 * time.Second, events: []string{"Warning LastJobFailed Job sample-1641736205 failed"},
+				requests: []string{status}, after: 4 * time.Second, events: []string{"Warning LastJobFailed Job sample-1641736205 failed"},
 				ready: reasonScheduled, degraded: reasonLastJobFailed,
 			},
 		},
@@ -217,7 +219,7 @@ func TestSync(t *testing.T) {
 			if test.mcj == nil {
 				return
 			}
-			for kind, reason := range map[string]string{v1.ConditionReady: test.want.ready, v1.ConditionDegraded: test.want.degraded} {
+			for kind, reason := range map[string]string{glassback.ConditionReady: test.want.ready, glassback.ConditionDegraded: test.want.degraded} {
 				got := ""
 				if condition := meta.FindStatusCondition(s.cron.Status.Conditions, kind); condition != nil {
 					got = condition.Reason
@@ -303,7 +305,7 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return meta.FindStatusCondition(s.cron.Status.Conditions, v1.ConditionDegraded).Reason
+		return meta.FindStatusCondition(s.cron.Status.Conditions, glassback.ConditionDegraded).Reason
 	}
 	if got := degraded(11); got != reasonLastJobFailed {
 		t.Errorf("Degraded because of %s, want the failure", got)
@@ -315,7 +317,7 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 	s.change(func(now *state) {
 		now.jobs["sample-1641736215"] = jobAt(cronjob(), 15, complete)
 	})
-	if got := degraded(17); got != reasonAsExpected {
+	if got := degraded(17); got != report.ReasonAsExpected {
 		t.Errorf("Degraded because of %s after a success, want it to be over", got)
 	}
 }

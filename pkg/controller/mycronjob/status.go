@@ -12,11 +12,12 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/report"
 )
 
 // Reasons of the conditions.
@@ -31,7 +32,6 @@ const (
 	reasonSettled = "Settled"
 	reasonHeld    = "SlotsHeld"
 
-	reasonAsExpected    = "AsExpected"
 	reasonSlotTaken     = "SlotTaken"
 	reasonLastJobFailed = "LastJobFailed"
 )
@@ -49,11 +49,11 @@ func statusOfInvalid(mcj *v1.MyCronJob, seen observed, errs field.ErrorList, now
 		status.AccountedTime = ptr.To(p.accounted.metaTime())
 		status.Schedule, status.NextScheduleTime = "", nil
 	}
-	c := conditions{&status, mcj.Generation, now}
+	c := conditionsOf(&status, mcj, now)
 	message := errs.ToAggregate().Error()
-	c.set(v1.ConditionReady, false, reasonInvalidSpec, message)
-	c.set(v1.ConditionProgressing, false, reasonInvalidSpec, "No Job is made until the spec is valid")
-	c.set(v1.ConditionDegraded, true, reasonInvalidSpec, message)
+	c.Set(glassback.ConditionReady, false, reasonInvalidSpec, message)
+	c.Set(glassback.ConditionProgressing, false, reasonInvalidSpec, "No Job is made until the spec is valid")
+	c.Set(glassback.ConditionDegraded, true, reasonInvalidSpec, message)
 	return status
 }
 
@@ -81,7 +81,7 @@ func statusAfter(mcj *v1.MyCronJob, table timetable, seen observed, p plan, out 
 		status.LastRunNow = value
 	}
 	statusOfJobs(&status, seen)
-	c := conditions{&status, mcj.Generation, now}
+	c := conditionsOf(&status, mcj, now)
 	c.ready(mcj, seen, p, out)
 	c.progressing(p)
 	c.degraded(mcj, seen, out)
@@ -110,20 +110,12 @@ func statusOfJobs(status *v1.MyCronJobStatus, seen observed) {
 
 // conditions sets the conditions of one status.
 type conditions struct {
-	status     *v1.MyCronJobStatus
-	generation int64
-	now        time.Time
+	report.Conditions
+	schedule string // in words
 }
 
-func (c conditions) set(kind string, is bool, reason, message string) {
-	value := metav1.ConditionFalse
-	if is {
-		value = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: message,
-		ObservedGeneration: c.generation, LastTransitionTime: metav1.NewTime(c.now.Truncate(time.Second)),
-	})
+func conditionsOf(status *v1.MyCronJobStatus, mcj *v1.MyCronJob, now time.Time) conditions {
+	return conditions{report.Conditions{List: &status.Conditions, Generation: mcj.Generation, Now: now}, status.Schedule}
 }
 
 // stays returns whether a condition keeps its reason: what it told of a slot holds
@@ -134,46 +126,46 @@ func (c conditions) stays(kind, reason string, mcj *v1.MyCronJob, seen observed)
 }
 
 func (c conditions) ready(mcj *v1.MyCronJob, seen observed, p plan, out outcome) {
-	ahead := p.accounted.time().Sub(c.now)
+	ahead := p.accounted.time().Sub(c.Now)
 	switch {
 	case p.suspended:
-		c.set(v1.ConditionReady, false, reasonSuspended, "No Job is made while spec.suspend is true")
+		c.Set(glassback.ConditionReady, false, reasonSuspended, "No Job is made while spec.suspend is true")
 	case ahead > clockAhead:
-		c.set(v1.ConditionReady, false, reasonClockBehind, fmt.Sprintf("Slots are accounted for up to %s, which is to come: "+
+		c.Set(glassback.ConditionReady, false, reasonClockBehind, fmt.Sprintf("Slots are accounted for up to %s, which is to come: "+
 			"a clock is or was wrong. No Job is made until then; suspend and resume to start anew now", p.accounted.time().UTC().Format(time.RFC3339)))
 	case out.reason == reasonJobRejected || out.reason == reasonJobNotMade:
-		c.set(v1.ConditionReady, false, out.reason, out.message)
-	case c.stays(v1.ConditionReady, reasonJobRejected, mcj, seen), c.stays(v1.ConditionReady, reasonJobNotMade, mcj, seen):
+		c.Set(glassback.ConditionReady, false, out.reason, out.message)
+	case c.stays(glassback.ConditionReady, reasonJobRejected, mcj, seen), c.stays(glassback.ConditionReady, reasonJobNotMade, mcj, seen):
 	default:
-		c.set(v1.ConditionReady, true, reasonScheduled, "Jobs are made by schedule: "+c.status.Schedule)
+		c.Set(glassback.ConditionReady, true, reasonScheduled, "Jobs are made by schedule: "+c.schedule)
 	}
 }
 
 func (c conditions) progressing(p plan) {
 	if p.held {
-		c.set(v1.ConditionProgressing, true, reasonHeld, "Slots that are due wait for a running Job to finish")
+		c.Set(glassback.ConditionProgressing, true, reasonHeld, "Slots that are due wait for a running Job to finish")
 		return
 	}
-	c.set(v1.ConditionProgressing, false, reasonSettled, "No slot waits")
+	c.Set(glassback.ConditionProgressing, false, reasonSettled, "No slot waits")
 }
 
 func (c conditions) degraded(mcj *v1.MyCronJob, seen observed, out outcome) {
 	last := lastFinished(seen)
-	was := meta.FindStatusCondition(mcj.Status.Conditions, v1.ConditionDegraded)
+	was := meta.FindStatusCondition(mcj.Status.Conditions, glassback.ConditionDegraded)
 	// A failure is told of until a Job has ended well after it, even if the history
 	// keeps no failed Jobs.
 	failedBefore := was != nil && was.Reason == reasonLastJobFailed
 	switch {
 	case out.reason != "":
-		c.set(v1.ConditionDegraded, true, out.reason, out.message)
-	case c.stays(v1.ConditionDegraded, reasonJobRejected, mcj, seen), c.stays(v1.ConditionDegraded, reasonJobNotMade, mcj, seen),
-		c.stays(v1.ConditionDegraded, reasonSlotTaken, mcj, seen):
+		c.Set(glassback.ConditionDegraded, true, out.reason, out.message)
+	case c.stays(glassback.ConditionDegraded, reasonJobRejected, mcj, seen), c.stays(glassback.ConditionDegraded, reasonJobNotMade, mcj, seen),
+		c.stays(glassback.ConditionDegraded, reasonSlotTaken, mcj, seen):
 	case last != nil && finished(last) == batchv1.JobFailed:
-		c.set(v1.ConditionDegraded, true, reasonLastJobFailed, fmt.Sprintf("Job %s failed", last.Name))
+		c.Set(glassback.ConditionDegraded, true, reasonLastJobFailed, fmt.Sprintf("Job %s failed", last.Name))
 	case failedBefore && (last == nil || !finishedAt(last).After(was.LastTransitionTime.Time)):
-		c.set(v1.ConditionDegraded, true, reasonLastJobFailed, was.Message)
+		c.Set(glassback.ConditionDegraded, true, reasonLastJobFailed, was.Message)
 	default:
-		c.set(v1.ConditionDegraded, false, reasonAsExpected, "Jobs are made, and the last one that finished was successful")
+		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, "Jobs are made, and the last one that finished was successful")
 	}
 }
 

@@ -8,8 +8,12 @@ SPDX-License-Identifier: Apache-2.0
 package applyconfiguration
 
 import (
-	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	batchv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/batch/v1"
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	appv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/app/v1"
+	applyconfigurationbatchv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/batch/v1"
+	applyconfigurationgroupav1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/groupa/v1"
 	internal "github.com/glassback/glassback/pkg/generated/applyconfiguration/internal"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,13 +24,43 @@ import (
 // apply configuration type exists for the given GroupVersionKind.
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
-	// Group=batch.wzj.kubebuilder.io, Version=v1
-	case v1.SchemeGroupVersion.WithKind("MyCronJob"):
-		return &batchv1.MyCronJobApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("MyCronJobSpec"):
-		return &batchv1.MyCronJobSpecApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("MyCronJobStatus"):
-		return &batchv1.MyCronJobStatusApplyConfiguration{}
+	// Group=app.aiops.org, Version=v1
+	case v1.SchemeGroupVersion.WithKind("Application"):
+		return &appv1.ApplicationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ApplicationSpec"):
+		return &appv1.ApplicationSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ApplicationStatus"):
+		return &appv1.ApplicationStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Autoscaling"):
+		return &appv1.AutoscalingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DisruptionBudget"):
+		return &appv1.DisruptionBudgetApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Ingress"):
+		return &appv1.IngressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IngressTLS"):
+		return &appv1.IngressTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Probes"):
+		return &appv1.ProbesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResourceReference"):
+		return &appv1.ResourceReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Service"):
+		return &appv1.ServiceApplyConfiguration{}
+
+		// Group=batch.wzj.kubebuilder.io, Version=v1
+	case batchv1.SchemeGroupVersion.WithKind("MyCronJob"):
+		return &applyconfigurationbatchv1.MyCronJobApplyConfiguration{}
+	case batchv1.SchemeGroupVersion.WithKind("MyCronJobSpec"):
+		return &applyconfigurationbatchv1.MyCronJobSpecApplyConfiguration{}
+	case batchv1.SchemeGroupVersion.WithKind("MyCronJobStatus"):
+		return &applyconfigurationbatchv1.MyCronJobStatusApplyConfiguration{}
+
+		// Group=groupa.k8s.zhuang.com, Version=v1
+	case groupav1.SchemeGroupVersion.WithKind("ApiExampleA"):
+		return &applyconfigurationgroupav1.ApiExampleAApplyConfiguration{}
+	case groupav1.SchemeGroupVersion.WithKind("ApiExampleASpec"):
+		return &applyconfigurationgroupav1.ApiExampleASpecApplyConfiguration{}
+	case groupav1.SchemeGroupVersion.WithKind("ApiExampleAStatus"):
+		return &applyconfigurationgroupav1.ApiExampleAStatusApplyConfiguration{}
 
 	}
 	return nil

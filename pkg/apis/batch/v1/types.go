@@ -22,7 +22,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=mycronjobs,singular=mycronjob,shortName=mcj,categories=glassback
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=1"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.status.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.active`
@@ -246,13 +246,6 @@ type MyCronJobList struct {
 	Items []MyCronJob `json:"items"`
 }
 
-// Condition types of a MyCronJob, as for every resource of Glassback.
-const (
-	ConditionReady       = "Ready"
-	ConditionProgressing = "Progressing"
-	ConditionDegraded    = "Degraded"
-)
-
 const (
 	// LabelMyCronJob is on every Job, and holds the name of its MyCronJob.
 	LabelMyCronJob = GroupName + "/mycronjob"
@@ -265,7 +258,4 @@ const (
 	// by the rules of concurrencyPolicy, even while suspended. On a Job it holds
 	// the value that the Job was made for.
 	AnnotationRunNow = "glassback.dev/run-now"
-	// AnnotationPaused, "true" on any object of Glassback, makes the operator
-	// leave that object alone.
-	AnnotationPaused = "glassback.dev/paused"
 )

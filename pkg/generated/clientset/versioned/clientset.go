@@ -11,7 +11,9 @@ import (
 	fmt "fmt"
 	http "net/http"
 
+	appv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -19,18 +21,32 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
+	AppV1() appv1.AppV1Interface
 	BatchV1() batchv1.BatchV1Interface
+	GroupaV1() groupav1.GroupaV1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	batchV1 *batchv1.BatchV1Client
+	appV1    *appv1.AppV1Client
+	batchV1  *batchv1.BatchV1Client
+	groupaV1 *groupav1.GroupaV1Client
+}
+
+// AppV1 retrieves the AppV1Client
+func (c *Clientset) AppV1() appv1.AppV1Interface {
+	return c.appV1
 }
 
 // BatchV1 retrieves the BatchV1Client
 func (c *Clientset) BatchV1() batchv1.BatchV1Interface {
 	return c.batchV1
+}
+
+// GroupaV1 retrieves the GroupaV1Client
+func (c *Clientset) GroupaV1() groupav1.GroupaV1Interface {
+	return c.groupaV1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -77,7 +93,15 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.appV1, err = appv1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.batchV1, err = batchv1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	cs.groupaV1, err = groupav1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +126,9 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.appV1 = appv1.New(c)
 	cs.batchV1 = batchv1.New(c)
+	cs.groupaV1 = groupav1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

@@ -14,7 +14,9 @@ import (
 	time "time"
 
 	versioned "github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	app "github.com/glassback/glassback/pkg/generated/informers/externalversions/app"
 	batch "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch"
+	groupa "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa"
 	internalinterfaces "github.com/glassback/glassback/pkg/generated/informers/externalversions/internalinterfaces"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -314,9 +316,19 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	App() app.Interface
 	Batch() batch.Interface
+	Groupa() groupa.Interface
+}
+
+func (f *sharedInformerFactory) App() app.Interface {
+	return app.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Batch() batch.Interface {
 	return batch.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Groupa() groupa.Interface {
+	return groupa.New(f, f.namespace, f.tweakListOptions)
 }

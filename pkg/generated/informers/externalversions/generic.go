@@ -10,7 +10,9 @@ package externalversions
 import (
 	fmt "fmt"
 
-	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -41,9 +43,17 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=batch.wzj.kubebuilder.io, Version=v1
-	case v1.SchemeGroupVersion.WithResource("mycronjobs"):
+	// Group=app.aiops.org, Version=v1
+	case v1.SchemeGroupVersion.WithResource("applications"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Applications().Informer()}, nil
+
+		// Group=batch.wzj.kubebuilder.io, Version=v1
+	case batchv1.SchemeGroupVersion.WithResource("mycronjobs"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Batch().V1().MyCronJobs().Informer()}, nil
+
+		// Group=groupa.k8s.zhuang.com, Version=v1
+	case groupav1.SchemeGroupVersion.WithResource("apiexampleas"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Groupa().V1().ApiExampleAs().Informer()}, nil
 
 	}
 

@@ -10,8 +10,12 @@ package fake
 import (
 	applyconfiguration "github.com/glassback/glassback/pkg/generated/applyconfiguration"
 	clientset "github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	appv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1"
+	fakeappv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1/fake"
 	batchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1"
 	fakebatchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1/fake"
+	groupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1"
+	fakegroupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -125,7 +129,17 @@ var (
 	_ testing.FakeClient  = &Clientset{}
 )
 
+// AppV1 retrieves the AppV1Client
+func (c *Clientset) AppV1() appv1.AppV1Interface {
+	return &fakeappv1.FakeAppV1{Fake: &c.Fake}
+}
+
 // BatchV1 retrieves the BatchV1Client
 func (c *Clientset) BatchV1() batchv1.BatchV1Interface {
 	return &fakebatchv1.FakeBatchV1{Fake: &c.Fake}
+}
+
+// GroupaV1 retrieves the GroupaV1Client
+func (c *Clientset) GroupaV1() groupav1.GroupaV1Interface {
+	return &fakegroupav1.FakeGroupaV1{Fake: &c.Fake}
 }

@@ -1,0 +1,188 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	maxReplicas    = 10000
+	maxPort        = 65535
+	maxUtilization = 1000
+	maxAnnotations = 64
+
+	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
+	hostLabel = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
+)
+
+var (
+	imageName = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
+		`[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` + // repository
+		`(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?` + // tag
+		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
+	objectName = regexp.MustCompile(`^` + subdomain + `$`)
+	hostName   = regexp.MustCompile(`^([*][.])?` + hostLabel + `([.]` + hostLabel + `)*$`)
+	ipAddress  = regexp.MustCompile(`^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$`)
+	urlPath    = regexp.MustCompile(`^/[-A-Za-z0-9._~!$&()*+,;=:@%/']*$`)
+	// notAPrefix is what the API server refuses in the path of an Ingress of type
+	// Prefix: pkg/apis/networking/validation in Kubernetes.
+	notAPrefix = regexp.MustCompile(`//|/[.][.]?(/|$)|%2[fF]`)
+	share      = regexp.MustCompile(`^([0-9]{1,2}|100)%$`)
+)
+
+// Validate returns what is wrong with a, or nil. old is the object that a
+// replaces, nil when a is new; no field of an Application is immutable.
+//
+// It states the same rules as the schema, and says more exactly where in a list or
+// a probe the fault is. Of the keys of annotations the schema knows less. How a
+// quantity is written only the schema sees.
+//
+// What a Deployment or a Service would be refused for and is not checked here, the
+// API server says when the controller applies them.
+func (a *Application) Validate(_ *Application) field.ErrorList {
+	var errs field.ErrorList
+	if len(validation.IsDNS1035Label(a.Name)) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), a.Name,
+			`must be a DNS label of no more than 63 characters that begins with a letter, like "shop": its Service has the same`))
+	}
+	return append(errs, a.Spec.validate(field.NewPath("spec"))...)
+}
+
+func (s *ApplicationSpec) validate(path *field.Path) field.ErrorList {
+	errs := validateImage(path.Child("image"), s.Image)
+	errs = append(errs, inRange(path.Child("replicas"), s.Replicas, 0, maxReplicas)...)
+	errs = append(errs, inRange(path.Child("port"), s.Port, 1, maxPort)...)
+	errs = append(errs, validateEnv(path.Child("env"), s.Env)...)
+	errs = append(errs, validateEnvFrom(path.Child("envFrom"), s.EnvFrom)...)
+	errs = append(errs, validateResources(path.Child("resources"), s.Resources)...)
+	if s.Probes != nil {
+		errs = append(errs, s.Probes.validate(path.Child("probes"))...)
+	}
+	errs = append(errs, validatePullSecrets(path.Child("imagePullSecrets"), s.ImagePullSecrets)...)
+	errs = append(errs, s.Service.validate(path.Child("service"))...)
+	errs = append(errs, s.Ingress.validate(path.Child("ingress"))...)
+	if !ptr.Deref(s.Service.Enabled, true) && ptr.Deref(s.Ingress.Enabled, true) {
+		errs = append(errs, field.Invalid(path.Child("ingress", "enabled"), true,
+			"an Ingress needs the Service: where service.enabled is false, ingress.enabled must be false too"))
+	}
+	if s.Autoscaling != nil {
+		errs = append(errs, s.Autoscaling.validate(path.Child("autoscaling"))...)
+	}
+	if s.PDB != nil {
+		errs = append(errs, s.PDB.validate(path.Child("pdb"))...)
+	}
+	return errs
+}
+
+func validateImage(path *field.Path, image string) field.ErrorList {
+	if image == "" {
+		return field.ErrorList{field.Required(path, `say which image to run, like "nginx:1.27"`)}
+	}
+	return validateText(path, image, 1024, imageName.MatchString,
+		`must be the name of an image, like "nginx:1.27" or "ghcr.io/owner/app:v1": without spaces, and in lower case but for the tag`)
+}
+
+func (s *Service) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	types := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
+	if !slices.Contains(types, s.Type) {
+		errs = append(errs, field.NotSupported(path.Child("type"), s.Type, types))
+	}
+	errs = append(errs, inRange(path.Child("port"), s.Port, 1, maxPort)...)
+	return append(errs, validateAnnotations(path.Child("annotations"), s.Annotations)...)
+}
+
+func (i *Ingress) validate(path *field.Path) field.ErrorList {
+	errs := validateText(path.Child("className"), i.ClassName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
+		`must be the name of an IngressClass, like "nginx": lower case letters, digits, "-" and "."`)
+	errs = append(errs, validateText(path.Child("host"), i.Host, validation.DNS1123SubdomainMaxLength,
+		func(host string) bool { return hostName.MatchString(host) && !ipAddress.MatchString(host) },
+		`must be a host name in lower case, like "shop.example.com" or "*.example.com": without scheme, port and path, and not an IP address`)...)
+	errs = append(errs, validateText(path.Child("path"), i.Path, 1024,
+		func(path string) bool { return urlPath.MatchString(path) && !notAPrefix.MatchString(path) },
+		`must be the path of a URL, like "/shop": it begins with "/", and has no "//", "/./", "/../" or "%2F", no spaces, and no "?" or "#"`)...)
+	if i.TLS != nil {
+		errs = append(errs, validateText(path.Child("tls", "secretName"), i.TLS.SecretName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
+			`must be the name of a Secret, like "shop-tls": lower case letters, digits, "-" and "."`)...)
+	}
+	const class = "kubernetes.io/ingress.class"
+	annotations := path.Child("annotations")
+	if value, ok := i.Annotations[class]; ok {
+		errs = append(errs, field.Invalid(annotations.Key(class), value, "set className instead of "+class))
+	}
+	return append(errs, validateAnnotations(annotations, i.Annotations)...)
+}
+
+func (a *Autoscaling) validate(path *field.Path) field.ErrorList {
+	errs := inRange(path.Child("maxReplicas"), &a.MaxReplicas, 1, maxReplicas)
+	errs = append(errs, inRange(path.Child("minReplicas"), a.MinReplicas, 1, maxReplicas)...)
+	if low := ptr.Deref(a.MinReplicas, DefaultMinReplicas); a.MaxReplicas >= 1 && low <= maxReplicas && low > a.MaxReplicas {
+		errs = append(errs, field.Invalid(path.Child("minReplicas"), low, "must not be more than maxReplicas"))
+	}
+	errs = append(errs, inRange(path.Child("targetCPUUtilizationPercentage"), a.TargetCPUUtilizationPercentage, 1, maxUtilization)...)
+	return append(errs, inRange(path.Child("targetMemoryUtilizationPercentage"), a.TargetMemoryUtilizationPercentage, 1, maxUtilization)...)
+}
+
+func (b *DisruptionBudget) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if b.MinAvailable != nil && b.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), b.MaxUnavailable.String(),
+			"minAvailable and maxUnavailable exclude each other: set one of them"))
+	}
+	for _, limit := range []struct {
+		field string
+		value *intstr.IntOrString
+	}{{"minAvailable", b.MinAvailable}, {"maxUnavailable", b.MaxUnavailable}} {
+		if v := limit.value; v != nil && (v.Type == intstr.Int && v.IntVal < 0 || v.Type == intstr.String && !share.MatchString(v.StrVal)) {
+			errs = append(errs, field.Invalid(path.Child(limit.field), v.String(), `must be a number that is not negative, or a share from "0%" to "100%"`))
+		}
+	}
+	return errs
+}
+
+// validateAnnotations blames the first key that no object could have.
+func validateAnnotations(path *field.Path, annotations map[string]string) field.ErrorList {
+	if len(annotations) > maxAnnotations {
+		return field.ErrorList{field.TooMany(path, len(annotations), maxAnnotations)}
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		// In lower case, as the API server looks at the keys of annotations.
+		if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+			return field.ErrorList{field.Invalid(path.Key(key), key,
+				`must be like "team" or "example.com/team": letters, digits, "-", "_" and ".", and a letter or digit at both ends`)}
+		}
+	}
+	return nil
+}
+
+func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
+	switch {
+	case utf8.RuneCountInString(text) > maxLength:
+		return field.ErrorList{field.TooLong(path, text, maxLength)}
+	case !ok(text):
+		return field.ErrorList{field.Invalid(path, text, must)}
+	}
+	return nil
+}
+
+func inRange(path *field.Path, value *int32, low, high int32) field.ErrorList {
+	if value == nil || *value >= low && *value <= high {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", low, high))}
+}

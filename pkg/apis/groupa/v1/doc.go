@@ -1,0 +1,15 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// +k8s:deepcopy-gen=package
+// +groupName=groupa.k8s.zhuang.com
+
+// Package v1 holds ApiExampleA, version v1 of the API group
+// groupa.k8s.zhuang.com: a greeting, kept in a ConfigMap.
+//
+// The schema states all rules. Default and Validate state them once more, in Go:
+// the controller applies them to every object that it reads, so that it is safe
+// whatever let the object in.
+package v1

@@ -1,0 +1,41 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1
+
+import (
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	maxNameLength  = 63 // of a label's value
+	maxWordsLength = 100
+)
+
+var controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
+
+// Validate returns what is wrong with a, or nil: the same rules as the schema's.
+// old is the object that a replaces, nil when a is new; no field is immutable.
+func (a *ApiExampleA) Validate(_ *ApiExampleA) field.ErrorList {
+	var errs field.ErrorList
+	if len(a.Name) > maxNameLength {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), a.Name, fmt.Sprintf(
+			"must have no more than %d characters: a label of its ConfigMap holds it", maxNameLength)))
+	}
+	spec := field.NewPath("spec")
+	for _, words := range []struct{ field, value string }{
+		{"foo", a.Spec.Foo}, {"first_name", a.Spec.FirstName}, {"last_name", a.Spec.LastName},
+	} {
+		if utf8.RuneCountInString(words.value) > maxWordsLength || controlCharacters.MatchString(words.value) {
+			errs = append(errs, field.Invalid(spec.Child(words.field), words.value,
+				fmt.Sprintf("must be one line of no more than %d characters, without control characters", maxWordsLength)))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,519 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiexamplea
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/report"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const (
+	createRequest = "create configmaps sample-greeting"
+	getRequest    = "get configmaps sample-greeting"
+	applyRequest  = "apply configmaps sample-greeting"
+	statusRequest = "update apiexampleas/status sample"
+	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
+)
+
+// taken puts a ConfigMap of somebody else where the greeting is to be. With the
+// label, the cache shows it.
+func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
+	return func(s *server) {
+		theirs := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "sample-greeting", Namespace: "default", UID: "foreign"},
+			Data:       map[string]string{"greeting": "theirs"},
+		}
+		theirs.SetGroupVersionKind(gvk)
+		if labelled {
+			theirs.Labels = map[string]string{v1.LabelApiExampleA: "sample"}
+		}
+		if controller != nil {
+			theirs.OwnerReferences = []metav1.OwnerReference{*controller}
+		}
+		s.configMap = nil
+		s.store(theirs)
+	}
+}
+
+func gone(s *server) { s.configMap = nil }
+
+// dying is what a delete does to a ConfigMap that has a finalizer.
+func dying(s *server) {
+	s.alter(func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) })
+}
+
+func data(key, value string) func(*server) {
+	return func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data[key] = value }) }
+}
+
+func edit(change func(*v1.ApiExampleA)) func(*server) {
+	return func(s *server) {
+		s.edit(func(e *v1.ApiExampleA) {
+			e.Generation++
+			change(e)
+		})
+	}
+}
+
+func twoLines(e *v1.ApiExampleA) { e.Spec.FirstName = "a\nb" }
+
+func paused(e *v1.ApiExampleA) { e.Annotations = map[string]string{glassback.AnnotationPaused: "true"} }
+
+func answer(err error) func(*server) {
+	return func(s *server) {
+		s.before = func(request string) error {
+			if strings.HasPrefix(request, "update") {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func TestSync(t *testing.T) {
+	invalid := apierrors.NewInvalid(gvk.GroupKind(), "sample-greeting", nil)
+	forbidden := apierrors.NewForbidden(corev1.Resource("configmaps"), "sample-greeting", errors.New("exceeded quota"))
+	conflict := apierrors.NewConflict(corev1.Resource("configmaps"), "sample-greeting", errors.New("the version is another"))
+	type want struct {
+		requests []string
+		after    time.Duration
+		err      string
+		events   []string
+		ready    string // reason of the condition Ready
+		degraded string // reason of the condition Degraded
+		state    v1.State
+		greeting string // in the status
+		left     string // the greeting in the ConfigMap
+	}
+	const jimmy = "Greetings to Jimmy Zhuang"
+	settled := func(requests ...string) want {
+		return want{requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy}
+	}
+	failed := func(reason string, w want) want {
+		w.ready, w.degraded, w.state = reason, reason, v1.StateFailed
+		return w
+	}
+	for name, test := range map[string]struct {
+		fresh bool                    // whether nothing was done yet; else all was
+		app   []func(*v1.ApiExampleA) // the object
+		given []func(*server)         // what happened then
+		want  want
+	}{
+		"a new object gets its ConfigMap, and no status yet": {
+			fresh: true, want: want{requests: []string{createRequest}, left: jimmy},
+		},
+		"once the ConfigMap is there, the status says so": {
+			fresh: true, given: []func(*server){func(s *server) {
+				if _, _, err := s.sync(t); err != nil {
+					t.Error(err)
+				}
+				s.requests = nil
+			}},
+			want: func() want {
+				w := settled(statusRequest)
+				w.events = []string{"Normal Greeted ConfigMap sample-greeting holds the greeting"}
+				return w
+			}(),
+		},
+		"settled: no request at all": {want: settled()},
+		"others' keys and labels are left": {
+			given: []func(*server){data("theirs", "1"), func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels["theirs"] = "1" }) }},
+			want:  settled(),
+		},
+		"a greeting that somebody changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: settled(applyRequest)},
+		"a greeting that somebody removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: settled(applyRequest)},
+		"a ConfigMap that somebody deleted is made again": {given: []func(*server){gone}, want: settled(createRequest)},
+		"another name: the ConfigMap first, and the status when it is seen": {
+			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
+			want: func() want {
+				w := settled(applyRequest)
+				w.left = "Greetings to Ada Zhuang"
+				return w
+			}(),
+		},
+		"another generation and the same greeting: the status alone": {given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest)},
+		"somebody else's in the cache: told of, and seen again in half a minute": {
+			fresh: true, given: []func(*server){taken(true, nil)},
+			want: failed(child.ReasonConflict, want{
+				requests: []string{statusRequest}, after: 30 * time.Second, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+			}),
+		},
+		"somebody else's that the cache does not show: the same": {
+			fresh: true, given: []func(*server){taken(false, nil)},
+			want: failed(child.ReasonConflict, want{
+				requests: []string{createRequest, getRequest, statusRequest}, after: 30 * time.Second, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+			}),
+		},
+		"somebody else's, told of already: no write, and seen again in half a minute": {
+			fresh: true, given: []func(*server){taken(true, nil), func(s *server) {
+				s.catchUp()
+				if _, _, err := s.sync(t); err != nil {
+					t.Error(err)
+				}
+				s.requests, _ = nil, s.sent()
+			}},
+			want: failed(child.ReasonConflict, want{after: 30 * time.Second, left: "theirs"}),
+		},
+		"one of the object that had the name before: it is waited for": {
+			fresh: true, given: []func(*server){taken(true, &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)})},
+			want: failed(child.ReasonConflict, want{
+				requests: []string{statusRequest}, after: 30 * time.Second, left: "theirs",
+				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, and has not been garbage-collected yet"},
+			}),
+		},
+		"exists already, is ours and not in the cache: applied to": {
+			given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { delete(c.Labels, v1.LabelApiExampleA) }) }},
+			want:  settled(createRequest, getRequest, applyRequest),
+		},
+		"exists already, and is as it should be: nothing is written, and the status waits for the cache": {
+			fresh: true, given: []func(*server){func(s *server) {
+				if _, _, err := s.sync(t); err != nil {
+					t.Error(err)
+				}
+				s.requests = nil
+				s.connect()
+				s.hide = true
+			}},
+			want: want{
+				requests: []string{createRequest, getRequest, applyRequest, statusRequest}, left: jimmy,
+				events: []string{"Warning Waiting ConfigMap sample-greeting is made as soon as possible"},
+				ready:  reasonWaiting, degraded: report.ReasonAsExpected,
+			},
+		},
+		"no answer: tried again without a word": {
+			given: []func(*server){gone, answer(errors.New("connection refused"))},
+			want: func() want {
+				w := settled(createRequest)
+				w.err, w.left = "create ConfigMap sample-greeting: connection refused", ""
+				return w
+			}(),
+		},
+		"invalid: told of, and not tried again": {
+			given: []func(*server){gone, answer(invalid)},
+			want: failed("ConfigMapRejected", want{
+				requests: []string{createRequest, statusRequest},
+				events:   []string{`Warning ConfigMapRejected create ConfigMap sample-greeting: ConfigMap "sample-greeting" is invalid`},
+			}),
+		},
+		"forbidden: told of, and tried again": {
+			given: []func(*server){gone, answer(forbidden)},
+			want: failed("ConfigMapNotApplied", want{
+				requests: []string{createRequest, statusRequest},
+				err:      `create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`,
+				events: []string{"Warning ConfigMapNotApplied The API server does not take the ConfigMap now, which is tried again: " +
+					`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
+			}),
+		},
+		"somebody wrote in between: a quiet retry, without a status": {
+			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" }), answer(conflict)},
+			want: func() want {
+				w := settled(applyRequest)
+				w.err = `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`
+				return w
+			}(),
+		},
+		"somebody wrote the object in between: a quiet retry": {
+			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
+				s.before = func(string) error {
+					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the version is another"))
+				}
+			}},
+			want: func() want {
+				w := settled(statusRequest)
+				w.err = `update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com "sample": the version is another`
+				return w
+			}(),
+		},
+		"the object was deleted in between: nothing to report on": {
+			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
+				s.before = func(string) error { return apierrors.NewNotFound(v1.Resource("apiexampleas"), "sample") }
+			}},
+			want: settled(statusRequest),
+		},
+		"an invalid spec that got past admission: told of, and the ConfigMap is left as it is": {
+			given: []func(*server){edit(twoLines)},
+			want: failed(reasonInvalidSpec, want{
+				requests: []string{statusRequest}, left: jimmy,
+				events: []string{"Warning InvalidSpec " + example(twoLines).Validate(nil).ToAggregate().Error()},
+			}),
+		},
+		"an invalid spec from the start: told of, and no ConfigMap is made": {
+			fresh: true, app: []func(*v1.ApiExampleA){twoLines},
+			want: failed(reasonInvalidSpec, want{
+				requests: []string{statusRequest},
+				events:   []string{"Warning InvalidSpec " + example(twoLines).Validate(nil).ToAggregate().Error()},
+			}),
+		},
+		"a ConfigMap that is being deleted is left alone until it is gone": {
+			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
+			want: want{
+				requests: []string{statusRequest}, events: []string{"Warning Waiting ConfigMap sample-greeting is made as soon as possible"},
+				ready: reasonWaiting, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy,
+			},
+		},
+		"an object that is being deleted is left alone": {
+			fresh: true, app: []func(*v1.ApiExampleA){func(e *v1.ApiExampleA) { e.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }},
+		},
+		"a paused object is left alone": {fresh: true, app: []func(*v1.ApiExampleA){paused}},
+		"an object that is paused later is left alone": {given: []func(*server){edit(paused), data("greeting", "edited")}, want: func() want {
+			w := settled()
+			w.left = "edited"
+			return w
+		}()},
+		"an object that is gone is nothing to do": {given: []func(*server){func(s *server) { s.example = nil }}, want: want{left: jimmy}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(example(test.app...))
+			if !test.fresh {
+				s.settle(t)
+			}
+			for _, change := range test.given {
+				change(s)
+			}
+			s.catchUp()
+			requests, after, err := s.sync(t)
+			if !slices.Equal(requests, test.want.requests) {
+				t.Errorf("requests %q, want %q", requests, test.want.requests)
+			}
+			if after != test.want.after {
+				t.Errorf("after %s, want %s", after, test.want.after)
+			}
+			if text := errorText(err); text != test.want.err {
+				t.Errorf("error %q, want %q", text, test.want.err)
+			}
+			if events := s.sent(); !slices.Equal(events, test.want.events) {
+				t.Errorf("events %q, want %q", events, test.want.events)
+			}
+			left := ""
+			if s.configMap != nil {
+				left = s.configMap.Data["greeting"]
+			}
+			if left != test.want.left {
+				t.Errorf("the ConfigMap says %q, want %q", left, test.want.left)
+			}
+			if s.example == nil {
+				return
+			}
+			for kind, reason := range map[string]string{glassback.ConditionReady: test.want.ready, glassback.ConditionDegraded: test.want.degraded} {
+				if got := reasonOf(s.example, kind); got != reason {
+					t.Errorf("%s has reason %q, want %q", kind, got, reason)
+				}
+			}
+			if got := s.example.Status; got.Status != test.want.state || got.Greeting != test.want.greeting {
+				t.Errorf("status %s with %q, want %s with %q", got.Status, got.Greeting, test.want.state, test.want.greeting)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func reasonOf(e *v1.ApiExampleA, kind string) string {
+	if condition := meta.FindStatusCondition(e.Status.Conditions, kind); condition != nil {
+		return condition.Reason
+	}
+	return ""
+}
+
+func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
+	s := newServer(example())
+	for _, want := range []string{createRequest, statusRequest} {
+		if requests, _, err := s.sync(t); err != nil || !slices.Equal(requests, []string{want}) {
+			t.Fatalf("requests %q, error %v; want %q", requests, err, want)
+		}
+		if requests, after, _ := s.sync(t); len(requests) != 0 || after != 5*time.Second {
+			t.Errorf("requests %q and after %s before the cache shows it, want none and 5s", requests, after)
+		}
+		s.catchUp()
+	}
+	if requests, after, err := s.sync(t); len(requests) != 0 || after != 0 || err != nil {
+		t.Errorf("requests %q, after %s, error %v once the caches show all; want nothing", requests, after, err)
+	}
+}
+
+func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
+	s := newServer(example()).settle(t)
+	taken(true, nil)(s)
+	theirs := s.configMap
+	cached, _, err := s.configMapCache.GetByKey("default/sample-greeting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })(s)
+	s.catchUp()
+	if err := s.configMapCache.Replace([]any{cached}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if requests, _, err := s.sync(t); !apierrors.IsConflict(err) || s.configMap != theirs {
+		t.Errorf("requests %q, error %v, want a conflict and somebody else's ConfigMap as it was", requests, err)
+	}
+}
+
+func TestAFreedNameIsTaken(t *testing.T) {
+	s := newServer(example())
+	taken(false, nil)(s)
+	if _, _, err := s.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	gone(s)
+	s.requests, _ = nil, s.sent()
+	var all []string
+	for range 3 {
+		requests, _, err := s.sync(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, requests...)
+		s.catchUp()
+	}
+	if want := []string{createRequest, statusRequest}; !slices.Equal(all, want) {
+		t.Errorf("requests %q, want %q", all, want)
+	}
+	want := []string{"Normal Greeted ConfigMap sample-greeting holds the greeting", "Normal AsExpected Nothing is wrong"}
+	if events := s.sent(); !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+}
+
+// deaf is an informer that is never told of anything, and lets a test call its
+// handlers.
+type deaf struct {
+	cache.SharedIndexInformer
+	handlers []cache.ResourceEventHandler
+}
+
+func (d *deaf) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	d.handlers = append(d.handlers, handler)
+	return nil, nil
+}
+
+// TestTombstones is about deletions that the watch has missed.
+func TestTombstones(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		gone     func(*server)
+		requests []string
+	}{
+		"of the ConfigMap: it is made again": {gone, []string{createRequest}},
+		"of the object: nothing":             {func(s *server) { s.example = nil }, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(example()).settle(t)
+			examples := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &v1.ApiExampleA{}, 0,
+				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+			configMaps := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &corev1.ConfigMap{}, 0, cache.Indexers{})}
+			c, err := New(s.config(func(kube kubeinformers.SharedInformerFactory, own externalversions.SharedInformerFactory) {
+				own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
+				kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.loop.Queue.ShutDown)
+			tombstones := map[*deaf]any{examples: s.example, configMaps: s.configMap}
+			wasExample := s.example
+			test.gone(s)
+			if s.example != nil {
+				delete(tombstones, examples)
+			} else {
+				delete(tombstones, configMaps)
+			}
+			s.examples, s.configMapCache = examples.GetStore(), configMaps.GetStore()
+			s.catchUp()
+			for informer, obj := range tombstones {
+				informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/sample", Obj: obj})
+			}
+			if n := c.loop.Queue.Len(); n != 1 {
+				t.Fatalf("%d keys wait, want that of %s", n, wasExample.Name)
+			}
+			queued, _ := c.loop.Queue.Get()
+			c.loop.Queue.Done(queued)
+			if queued != key {
+				t.Errorf("%s waits, want %s", queued, key)
+			}
+			if _, err := c.Sync(quiet(t), queued); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.requests, test.requests) {
+				t.Errorf("requests %q, want %q", s.requests, test.requests)
+			}
+		})
+	}
+}
+
+// TestDesired compares the ConfigMap that there should be with testdata; -update
+// writes it.
+func TestDesired(t *testing.T) {
+	data, err := yaml.Marshal(configMap(example(func(e *v1.ApiExampleA) { e.UID = "1f9b8a7e-0000-4000-8000-000000000001" })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "desired.yaml")
+	if *update {
+		if err := os.WriteFile(golden, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, want) {
+		t.Errorf("this is not %s (go test ./pkg/controller/apiexamplea -update writes it):\n%s", golden, data)
+	}
+}
+
+func TestGreeting(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		spec v1.ApiExampleASpec
+		want string
+	}{
+		"both names":                {v1.ApiExampleASpec{Foo: "you", FirstName: "Jimmy", LastName: "Zhuang"}, "Greetings to Jimmy Zhuang"},
+		"a first name":              {v1.ApiExampleASpec{Foo: "you", FirstName: "Jimmy"}, "Greetings to Jimmy"},
+		"a last name":               {v1.ApiExampleASpec{Foo: "you", LastName: "Zhuang"}, "Greetings to Zhuang"},
+		"no name":                   {v1.ApiExampleASpec{Foo: "you"}, "Greetings to you"},
+		"nothing: the object's own": {v1.ApiExampleASpec{}, "Greetings to sample"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(example(func(e *v1.ApiExampleA) { e.Spec = test.spec })).settle(t)
+			if want := map[string]string{"greeting": test.want}; !maps.Equal(s.configMap.Data, want) || s.example.Status.Greeting != test.want {
+				t.Errorf("data %v and status %q, want %q", s.configMap.Data, s.example.Status.Greeting, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package application
+
+import (
+	"encoding/json"
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/child"
+)
+
+// The builders below return the fields of each child that are the operator's: no
+// more than the spec asks for, so that everything else is free for others to set. A
+// part that the spec does not ask for is nil.
+
+// containerName is how the container is called in the Pod.
+const containerName = "app"
+
+// deployment runs the image. owned is what this operator owns of the Deployment
+// that there is, nil if there is none.
+func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
+	container, err := container(&app.Spec)
+	if err != nil {
+		return nil, err
+	}
+	pod := corev1ac.PodSpec().WithContainers(container)
+	for _, secret := range app.Spec.ImagePullSecrets {
+		pod.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
+	}
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
+		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(pod))
+	spec.Replicas = replicas(app, owned)
+	return appsv1ac.Deployment(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec), nil
+}
+
+// replicas is how many Pods the Deployment is to have, or nil if that is for
+// somebody else to say.
+//
+// With an autoscaler, the field is kept at the value that it has for as long as it
+// is this operator's. If it were given up at once, nobody would own it, and the API
+// server would default it to 1: the dip. As soon as the autoscaler has changed the
+// number, the field is the autoscaler's, and left alone. An apply in between does
+// not undo that change, since it is for the version that was seen.
+func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration) *int32 {
+	autoscaling := app.Spec.Autoscaling
+	switch {
+	case autoscaling == nil:
+		return app.Spec.Replicas
+	case owned == nil:
+		return within(autoscaling, *app.Spec.Replicas)
+	case owned.Spec != nil && owned.Spec.Replicas != nil:
+		return within(autoscaling, *owned.Spec.Replicas)
+	}
+	return nil
+}
+
+// within returns the number closest to n that the autoscaler may choose: it leaves
+// a Deployment alone that has 0.
+func within(a *v1.Autoscaling, n int32) *int32 {
+	return ptr.To(max(*a.MinReplicas, min(n, a.MaxReplicas)))
+}
+
+func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration, error) {
+	c := corev1ac.Container().WithName(containerName).WithImage(spec.Image).
+		WithPorts(corev1ac.ContainerPort().WithName(v1.PortName).WithContainerPort(*spec.Port).WithProtocol(corev1.ProtocolTCP)).
+		WithCommand(spec.Command...).WithArgs(spec.Args...)
+	if len(spec.Env) > 0 {
+		if err := convert(spec.Env, &c.Env); err != nil {
+			return nil, fmt.Errorf("convert env: %w", err)
+		}
+		// A fieldRef has one owner as a whole, with what the API server defaults in it.
+		for i := range c.Env {
+			if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {
+				from.FieldRef.WithAPIVersion("v1")
+			}
+		}
+	}
+	if len(spec.EnvFrom) > 0 {
+		if err := convert(spec.EnvFrom, &c.EnvFrom); err != nil {
+			return nil, fmt.Errorf("convert envFrom: %w", err)
+		}
+	}
+	if spec.Resources != nil {
+		if err := convert(spec.Resources, &c.Resources); err != nil {
+			return nil, fmt.Errorf("convert resources: %w", err)
+		}
+	}
+	probes := ptr.Deref(spec.Probes, v1.Probes{})
+	for _, probe := range []struct {
+		from *corev1.Probe
+		to   **corev1ac.ProbeApplyConfiguration
+	}{{probes.Liveness, &c.LivenessProbe}, {probes.Readiness, &c.ReadinessProbe}, {probes.Startup, &c.StartupProbe}} {
+		if probe.from == nil {
+			continue
+		}
+		if err := convert(probe.from, probe.to); err != nil {
+			return nil, fmt.Errorf("convert a probe: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// convert makes the apply configuration of a value of the API. They have the same
+// JSON.
+func convert(from, to any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
+}
+
+// service leads to the Pods.
+func service(app *v1.Application) *corev1ac.ServiceApplyConfiguration {
+	s := &app.Spec.Service
+	if !*s.Enabled {
+		return nil
+	}
+	return corev1ac.Service(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithAnnotations(s.Annotations).WithOwnerReferences(reference(app)).
+		WithSpec(corev1ac.ServiceSpec().WithType(s.Type).WithSelector(selector(app)).WithPorts(
+			corev1ac.ServicePort().WithName(v1.PortName).WithProtocol(corev1.ProtocolTCP).
+				WithPort(app.Spec.ServicePort()).WithTargetPort(intstr.FromString(v1.PortName))))
+}
+
+// ingress leads to the Service.
+func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
+	i := &app.Spec.Ingress
+	if !*i.Enabled {
+		return nil
+	}
+	backend := networkingv1ac.IngressBackend().WithService(networkingv1ac.IngressServiceBackend().
+		WithName(app.Name).WithPort(networkingv1ac.ServiceBackendPort().WithNumber(app.Spec.ServicePort())))
+	spec := networkingv1ac.IngressSpec().WithIngressClassName(i.ClassName).
+		WithRules(networkingv1ac.IngressRule().WithHost(i.Host).WithHTTP(networkingv1ac.HTTPIngressRuleValue().WithPaths(
+			networkingv1ac.HTTPIngressPath().WithPath(i.Path).WithPathType(networkingv1.PathTypePrefix).WithBackend(backend))))
+	if i.TLS != nil {
+		spec.WithTLS(networkingv1ac.IngressTLS().WithHosts(i.Host).WithSecretName(i.TLS.SecretName))
+	}
+	return networkingv1ac.Ingress(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithAnnotations(i.Annotations).WithOwnerReferences(reference(app)).WithSpec(spec)
+}
+
+// autoscaler chooses the number of replicas.
+func autoscaler(app *v1.Application) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
+	a := app.Spec.Autoscaling
+	if a == nil {
+		return nil
+	}
+	cpu, memory := a.TargetCPUUtilizationPercentage, a.TargetMemoryUtilizationPercentage
+	if cpu == nil && memory == nil {
+		cpu = ptr.To[int32](v1.DefaultCPUUtilizationPercentage)
+	}
+	spec := autoscalingv2ac.HorizontalPodAutoscalerSpec().
+		WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().WithAPIVersion("apps/v1").WithKind("Deployment").WithName(app.Name)).
+		WithMinReplicas(*a.MinReplicas).WithMaxReplicas(a.MaxReplicas)
+	for _, target := range []struct {
+		resource corev1.ResourceName
+		percent  *int32
+	}{{corev1.ResourceCPU, cpu}, {corev1.ResourceMemory, memory}} {
+		if target.percent != nil {
+			spec.WithMetrics(autoscalingv2ac.MetricSpec().WithType(autoscalingv2.ResourceMetricSourceType).
+				WithResource(autoscalingv2ac.ResourceMetricSource().WithName(target.resource).
+					WithTarget(autoscalingv2ac.MetricTarget().WithType(autoscalingv2.UtilizationMetricType).WithAverageUtilization(*target.percent))))
+		}
+	}
+	return autoscalingv2ac.HorizontalPodAutoscaler(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec)
+}
+
+// budget limits how many Pods are taken down at once.
+func budget(app *v1.Application) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+	p := app.Spec.PDB
+	if p == nil {
+		return nil
+	}
+	spec := policyv1ac.PodDisruptionBudgetSpec().WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app)))
+	switch {
+	case p.MinAvailable != nil:
+		spec.WithMinAvailable(*p.MinAvailable)
+	case p.MaxUnavailable != nil:
+		spec.WithMaxUnavailable(*p.MaxUnavailable)
+	default:
+		spec.WithMaxUnavailable(intstr.FromInt32(1))
+	}
+	return policyv1ac.PodDisruptionBudget(app.Name, app.Namespace).
+		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec)
+}
+
+// selector finds the Pods. It can never change: a Deployment does not allow it.
+func selector(app *v1.Application) map[string]string {
+	return map[string]string{v1.LabelApplication: app.Name}
+}
+
+func labels(app *v1.Application) map[string]string {
+	return map[string]string{
+		v1.LabelApplication:            app.Name,
+		"app.kubernetes.io/name":       app.Name,
+		"app.kubernetes.io/managed-by": glassback.Name,
+	}
+}
+
+func reference(app *v1.Application) *metav1ac.OwnerReferenceApplyConfiguration {
+	return child.ControllerReference(app, v1.SchemeGroupVersion.String(), kind)
+}

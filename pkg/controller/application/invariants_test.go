@@ -1,0 +1,399 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package application
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// TestInvariants runs two operators on one Application through random histories:
+// their caches lag, each by itself; they crash after any write and are started
+// again; answers are lost; the spec changes; the Application is deleted and made
+// anew; people edit and delete its children, and put objects of their own in their
+// place; the autoscaler scales. However that goes, nothing of anybody else is ever
+// changed or deleted, and there is never a number of replicas that nobody asked for.
+// In the end the children are exactly those that are wanted, the status says so, and
+// nothing is written any more. GLASSBACK_SEEDS=n runs so many histories.
+func TestInvariants(t *testing.T) {
+	seeds := uint64(30)
+	if n, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		h := newHistory(t, seed)
+		for range 80 {
+			h.step()
+			if t.Failed() {
+				t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
+			}
+		}
+		h.settle()
+		if t.Failed() {
+			t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
+		}
+	}
+}
+
+// history is one random run.
+type history struct {
+	t         *testing.T
+	random    *rand.Rand
+	server    *server
+	operators [2]*operator
+	log       []string
+	uids      int
+}
+
+// crash is what a write panics with when its operator is killed right after it.
+type crash struct{}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{t: t, random: rand.New(rand.NewPCG(seed, 1))}
+	h.server = newServer(h.application())
+	for i := range h.operators {
+		h.operators[i] = h.server.connect()
+	}
+	return h
+}
+
+// application never asks for 1 replica: that is what there is if nobody asks.
+func (h *history) application() *v1.Application {
+	h.uids++
+	return application(h.spec, func(a *v1.Application) { a.UID = types.UID(fmt.Sprintf("app#%d", h.uids)) })
+}
+
+// spec changes a part of a spec, or all of it.
+func (h *history) spec(a *v1.Application) {
+	all := *a.Spec.Replicas == v1.DefaultReplicas
+	part := func() bool { return all || h.random.IntN(4) == 0 }
+	if part() {
+		a.Spec.Replicas = ptr.To(int32(3 + h.random.IntN(3)))
+	}
+	if part() {
+		a.Spec.Image = fmt.Sprintf("nginx:1.%d", h.random.IntN(3))
+	}
+	if part() {
+		a.Spec.Service.Enabled, a.Spec.Ingress.Enabled = ptr.To(h.random.IntN(3) > 0), ptr.To(h.random.IntN(2) > 0)
+		*a.Spec.Ingress.Enabled = *a.Spec.Ingress.Enabled && *a.Spec.Service.Enabled
+	}
+	if part() {
+		a.Spec.Service.Port = ptr.To(int32(80 + h.random.IntN(2)))
+	}
+	if part() {
+		a.Spec.Autoscaling = nil
+		if h.random.IntN(2) > 0 {
+			a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To(int32(2 + h.random.IntN(2))), MaxReplicas: int32(4 + h.random.IntN(4))}
+		}
+	}
+	if part() {
+		a.Spec.PDB = nil
+		if h.random.IntN(2) > 0 {
+			a.Spec.PDB = &v1.DisruptionBudget{}
+		}
+	}
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf("v%d: ", h.server.version)+fmt.Sprintf(format, args...))
+}
+
+func (h *history) step() {
+	i, resource := h.random.IntN(len(h.operators)), resourceNames[h.random.IntN(len(resourceNames))]
+	switch n := h.random.IntN(100); {
+	case n < 35:
+		h.sync(i)
+	case n < 62:
+		h.see(i)
+	case n < 66:
+		h.note("operator %d is started anew", i)
+		h.operators[i] = h.server.connect()
+	case n < 72:
+		h.server.clock.SetTime(h.server.clock.Now().Add(time.Duration(h.random.IntN(6000)) * time.Millisecond))
+	case n < 80:
+		h.edit()
+	case n < 86:
+		h.drift(resource)
+	case n < 92:
+		h.displace(resource)
+	case n < 96:
+		h.scale()
+	default:
+		h.collect()
+	}
+	for _, then := range h.server.history {
+		d, ok := then.children["deployments"].(*appsv1.Deployment)
+		if ok && *d.Spec.Replicas == 1 && !isForeign(d) && !h.server.revived[d.UID] {
+			h.t.Errorf("at version %d there is 1 replica, which nobody asked for", then.version)
+		}
+	}
+}
+
+// see lets one of the caches of operator i catch up by some states, or all of them
+// fully.
+func (h *history) see(i int) {
+	o := h.operators[i]
+	if h.random.IntN(3) > 0 {
+		o.catchUp()
+		return
+	}
+	resources := slices.Sorted(maps.Keys(o.stores))
+	resource := resources[h.random.IntN(len(resources))]
+	at := o.at[resource]
+	o.see(resource, at+h.random.IntN(len(h.server.history)-at))
+}
+
+// sync runs operator i once, with a fault at some write now and then.
+func (h *history) sync(i int) {
+	o := h.operators[i]
+	fault, writes := h.random.IntN(8), h.random.IntN(4)
+	h.server.before = func(string) error {
+		writes--
+		if fault == 0 && writes == -1 {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	h.server.after = func(string) error {
+		if writes != -1 {
+			return nil
+		}
+		switch fault {
+		case 1:
+			return errors.New("answer lost")
+		case 2:
+			panic(crash{})
+		}
+		return nil
+	}
+	was := len(h.server.history)
+	defer func() {
+		h.server.before, h.server.after = nil, nil
+		h.leftOthersAlone(was)
+		if r := recover(); r != nil {
+			if _, ok := r.(crash); !ok {
+				panic(r)
+			}
+			h.note("operator %d crashed after %s", i, h.server.requests[len(h.server.requests)-1])
+			h.operators[i] = h.server.connect()
+		}
+	}()
+	requests, after, err := o.sync(h.t)
+	h.note("operator %d synced at %v: %q after %s, error %v", i, o.at, requests, after, err)
+}
+
+// leftOthersAlone checks that the states since then, which an operator made, differ
+// in nothing that is somebody else's.
+func (h *history) leftOthersAlone(since int) {
+	for i := since; i < len(h.server.history); i++ {
+		was, is := h.server.history[i-1], h.server.history[i]
+		for resource, child := range was.children {
+			if isForeign(child) && is.children[resource] != child {
+				h.t.Errorf("at version %d somebody else's object among the %s was changed or deleted", is.version, resource)
+			}
+		}
+	}
+}
+
+func isForeign(child object) bool { return strings.HasPrefix(string(child.GetUID()), "foreign") }
+
+// edit changes the spec. Sometimes the Application is deleted, or made anew.
+func (h *history) edit() {
+	switch n := h.random.IntN(6); {
+	case h.server.app == nil:
+		h.note("the Application is made anew")
+		h.server.change(func(now *state) { now.app = h.application() })
+	case n == 0:
+		h.note("the Application is deleted")
+		h.server.change(func(now *state) { now.app = nil })
+	default:
+		h.note("somebody edits the Application")
+		h.server.edit(h.spec)
+	}
+}
+
+// drift is what somebody does to a child of ours.
+func (h *history) drift(resource string) {
+	child := h.server.children[resource]
+	if child == nil || isForeign(child) {
+		return
+	}
+	n := h.random.IntN(4)
+	h.note("somebody does %d to the %s", n, resource)
+	if n == 0 {
+		h.server.remove(resource)
+		return
+	}
+	alter(h.server, resource, "somebody", func(child object) {
+		labels := child.GetLabels()
+		switch n {
+		case 1:
+			labels["app.kubernetes.io/name"] = "changed"
+		case 2:
+			labels["theirs"] = "1"
+		case 3:
+			delete(labels, v1.LabelApplication) // No cache shows it any more.
+		}
+		child.SetLabels(labels)
+	})
+}
+
+// displace puts an object of somebody else where a child is, or is to be, or takes
+// it away.
+func (h *history) displace(resource string) {
+	if child := h.server.children[resource]; child != nil && isForeign(child) {
+		h.note("somebody deletes their %s", resource)
+		h.server.remove(resource)
+		return
+	}
+	h.note("somebody makes %s of their own", resource)
+	h.uids++
+	labelled := h.random.IntN(2) > 0
+	theirs := foreign(resource, labelled, nil)
+	theirs.SetUID(types.UID(fmt.Sprintf("foreign#%d", h.uids)))
+	if d, ok := theirs.(*appsv1.Deployment); ok {
+		d.Spec.Replicas = ptr.To[int32](1)
+	}
+	h.server.remove(resource)
+	h.server.put(resource, "somebody", theirs)
+}
+
+// scale is what the autoscaler does, if there is one.
+func (h *history) scale() {
+	a, ok := h.server.children["horizontalpodautoscalers"].(*autoscalingv2.HorizontalPodAutoscaler)
+	d, is := h.server.children["deployments"].(*appsv1.Deployment)
+	if !ok || !is || isForeign(a) || isForeign(d) {
+		return
+	}
+	n := *a.Spec.MinReplicas + int32(h.random.IntN(int(a.Spec.MaxReplicas-*a.Spec.MinReplicas)+1))
+	h.note("the autoscaler scales to %d", n)
+	scaled(n)(h.server)
+}
+
+// collect does what the garbage collector does with a child whose owner is gone.
+func (h *history) collect() {
+	for _, resource := range resourceNames {
+		child := h.server.children[resource]
+		if child == nil {
+			continue
+		}
+		if owner := metav1.GetControllerOf(child); owner != nil && (h.server.app == nil || owner.UID != h.server.app.UID) {
+			h.note("the garbage collector deletes %s", child.GetUID())
+			h.server.remove(resource)
+		}
+	}
+}
+
+// settle lets everything work without faults until nothing is left to do, and
+// checks what has become of it.
+func (h *history) settle() {
+	if h.server.app == nil {
+		h.edit()
+	}
+	for range 50 {
+		was, quiet := len(h.server.history), true
+		h.collect()
+		if d, ok := h.server.children["deployments"].(*appsv1.Deployment); ok && !isForeign(d) && d.Status.ObservedGeneration < d.Generation {
+			h.server.rollOut()
+		}
+		for i, o := range h.operators {
+			h.server.clock.SetTime(h.server.clock.Now().Add(6 * time.Second))
+			o.catchUp()
+			before := len(h.server.history)
+			requests, after, err := o.sync(h.t)
+			h.note("settling: operator %d %q after %s, error %v", i, requests, after, err)
+			h.leftOthersAlone(before)
+			quiet = quiet && err == nil && (after == 0 || after == conflictCheck)
+		}
+		if quiet && len(h.server.history) == was {
+			h.account()
+			return
+		}
+	}
+	h.t.Error("it never settled")
+}
+
+// account checks that there is exactly what is wanted, and that the status says so.
+func (h *history) account() {
+	app, wanted := h.server.app, desired(h.t, h.server.app)
+	conflict, resources := false, 0
+	for _, resource := range resourceNames {
+		child, configuration := h.server.children[resource], wanted[resource]
+		switch {
+		case child != nil && isForeign(child):
+			conflict = conflict || configuration != nil
+			continue
+		case child != nil && configuration == nil && child.GetLabels()[v1.LabelApplication] == "":
+			continue // It lost the label and then its use, at once: there is no telling that it is there.
+		case (child != nil) != (configuration != nil):
+			h.t.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
+			continue
+		case child == nil:
+			continue
+		}
+		resources++
+		owned := extract(h.t, cached(child))
+		if resource == "deployments" {
+			configuration = h.deployment(child.(*appsv1.Deployment), owned)
+		}
+		if !equality.Semantic.DeepEqual(owned, configuration) {
+			h.t.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, text(h.t, owned), text(h.t, configuration))
+		}
+		if !metav1.IsControlledBy(child, app) {
+			h.t.Errorf("%s is not controlled by %s", child.GetUID(), app.UID)
+		}
+	}
+	if app.Status.ObservedGeneration != app.Generation || len(app.Status.Resources) != resources {
+		h.t.Errorf("the status is about generation %d and %d objects, want %d and %d", app.Status.ObservedGeneration, len(app.Status.Resources),
+			app.Generation, resources)
+	}
+	if is := meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict); is != conflict {
+		h.t.Errorf("Conflict is %t, want %t", is, conflict)
+	}
+	if !conflict && !meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionReady) {
+		h.t.Errorf("it is not ready: %+v", app.Status.Conditions)
+	}
+}
+
+// deployment is what is wanted of the Deployment: the number of replicas is as the
+// spec says, or within the autoscaler's bounds.
+func (h *history) deployment(child *appsv1.Deployment, owned any) any {
+	configuration, err := deployment(h.server.app, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
+	if a := h.server.app.Spec.Autoscaling; a != nil {
+		configuration.Spec.Replicas = replicas
+		if n := *child.Spec.Replicas; replicas != nil && (n < *a.MinReplicas || n > a.MaxReplicas) {
+			h.t.Errorf("%d replicas that the operator owns, which are not within the autoscaler's bounds", n)
+		}
+	}
+	return configuration
+}

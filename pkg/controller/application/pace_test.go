@@ -1,0 +1,167 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package application
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// TestPace goes through one rollout: numbers alone are written every ten seconds,
+// and whatever else changes is written at once.
+func TestPace(t *testing.T) {
+	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](30) })).settle(t)
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	o := s.connect()
+	if requests, _, err := o.sync(t); err != nil || !slices.Equal(requests, []string{"apply deployments"}) {
+		t.Fatalf("requests %q, error %v; want one apply", requests, err)
+	}
+	// rollout is how far the Deployment has come.
+	rollout := func(updated, available int32, progressing, reason string) {
+		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
+			d.Status.ObservedGeneration, d.Status.UpdatedReplicas, d.Status.AvailableReplicas = d.Generation, updated, available
+			c := &d.Status.Conditions[1]
+			c.Status, c.Reason, c.Message = corev1.ConditionStatus(progressing), reason, "so far"
+		})
+	}
+	for _, step := range []struct {
+		says    string
+		at      time.Duration
+		change  func()
+		request bool
+		after   time.Duration
+	}{
+		{"the rollout begins: at once", 0, func() { rollout(1, 30, "True", "ReplicaSetUpdated") }, true, 0},
+		{"a number: ten seconds after the last write", 1 * time.Second, func() { rollout(2, 30, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
+		{"another number: the same moment", 4 * time.Second, func() { rollout(5, 29, "True", "ReplicaSetUpdated") }, false, 6 * time.Second},
+		{"the Deployment's reason and words: the same moment", 5 * time.Second, func() { rollout(6, 29, "True", "FoundNewReplicaSet") }, false, 5 * time.Second},
+		{"the moment comes: all at once", 10 * time.Second, func() {}, true, 0},
+		{"nothing new: no write, and no other moment", 11 * time.Second, func() {}, false, 0},
+		{"a number: ten seconds after that", 12 * time.Second, func() { rollout(9, 29, "True", "ReplicaSetUpdated") }, false, 8 * time.Second},
+		{"too few are available: at once", 13 * time.Second, func() {
+			alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
+				d.Status.AvailableReplicas, d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = 20, corev1.ConditionFalse, "MinimumReplicasUnavailable"
+			})
+		}, true, 0},
+		{"a number: ten seconds after that", 14 * time.Second, func() { rollout(15, 22, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
+		{"it takes too long: at once", 15 * time.Second, func() { rollout(15, 22, "False", "ProgressDeadlineExceeded") }, true, 0},
+		{"it goes on: at once", 16 * time.Second, func() { rollout(16, 22, "True", "ReplicaSetUpdated") }, true, 0},
+		{"another generation: at once", 17 * time.Second, func() { s.edit(func(*v1.Application) {}) }, true, 0},
+		{"the rollout is complete: at once", 18 * time.Second, s.rollOut, true, 0},
+		{"a number long after: at once", time.Hour, func() {
+			alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 29 })
+		}, true, 0},
+	} {
+		s.clock.SetTime(t0.Add(step.at))
+		step.change()
+		o.catchUp()
+		requests, after, err := o.sync(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrote := slices.Equal(requests, []string{statusRequest}); wrote != step.request || !wrote && len(requests) > 0 {
+			t.Errorf("%s: requests %q, want the status: %t", step.says, requests, step.request)
+		}
+		if after != step.after {
+			t.Errorf("%s: after %s, want %s", step.says, after, step.after)
+		}
+		o.catchUp()
+	}
+	want := []string{
+		"Normal RolloutInProgress 30 Pods are wanted, 30 are available, 1 are of the latest version",
+		"Warning ProgressDeadlineExceeded so far", // Ready and Degraded have it in common.
+		"Normal RolloutInProgress 30 Pods are wanted, 22 are available, 16 are of the latest version",
+		"Normal AsExpected Nothing is wrong",
+		"Normal RolledOut 30 Pods are wanted, 30 are available",
+	}
+	if events := o.sent(); !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+}
+
+func TestPaceIsForgotten(t *testing.T) {
+	s := newServer(application()).settle(t)
+	o := s.connect()
+	o.pace.reported(key, s.clock.Now())
+	if wait := o.pace.wait(cache.NewObjectName("default", "other"), s.clock.Now()); wait != 0 {
+		t.Errorf("another Application waits %s", wait)
+	}
+	s.change(func(now *state) { now.app = nil })
+	o.catchUp()
+	if _, _, err := o.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.pace.at) > 0 {
+		t.Errorf("%v is remembered of an Application that is gone", o.pace.at)
+	}
+}
+
+func TestTransition(t *testing.T) {
+	settled := newServer(application()).settle(t).app.Status
+	condition := func(status *v1.ApplicationStatus, kind string) int {
+		for i, c := range status.Conditions {
+			if c.Type == kind {
+				return i
+			}
+		}
+		t.Fatalf("there is no condition %s", kind)
+		return 0
+	}
+	for sentence, test := range map[string]struct {
+		change func(*v1.ApplicationStatus)
+		want   bool
+	}{
+		"nothing": {func(*v1.ApplicationStatus) {}, false},
+		"numbers": {func(s *v1.ApplicationStatus) {
+			s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas = 9, 9, 9, 9
+		}, false},
+		"what Ready says of numbers": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Message = "9" }, false},
+		"what Progressing says": {func(s *v1.ApplicationStatus) {
+			s.Conditions[condition(s, glassback.ConditionProgressing)].Message = "9"
+		}, false},
+		"the reason of Progressing": {func(s *v1.ApplicationStatus) {
+			s.Conditions[condition(s, glassback.ConditionProgressing)].Reason = "New"
+		}, false},
+		"what Available says": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionAvailable)].Message = "9" }, false},
+		"the reason of Ready": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Reason = "New" }, true},
+		"whether it is Ready": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Status = "False" }, true},
+		"whether it is Progressing": {func(s *v1.ApplicationStatus) {
+			s.Conditions[condition(s, glassback.ConditionProgressing)].Status = "True"
+		}, true},
+		"whether it is Available": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionAvailable)].Status = "False" }, true},
+		"what Degraded says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, true},
+		"what Conflict says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, true},
+		"the URL":                 {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
+		"the objects":             {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
+		"the generation":          {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},
+		"numbers, and whether it is Degraded": {func(s *v1.ApplicationStatus) {
+			s.Replicas = 9
+			s.Conditions[condition(s, glassback.ConditionDegraded)].Status = "True"
+		}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			changed := *settled.DeepCopy()
+			test.change(&changed)
+			is := *changed.DeepCopy()
+			if got := transition(settled, changed); got != test.want {
+				t.Errorf("transition is %t, want %t", got, test.want)
+			}
+			if !equality.Semantic.DeepEqual(changed, is) {
+				t.Error("the comparison has changed the status")
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package report
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+var t0 = time.Date(2022, 1, 9, 13, 50, 0, 0, time.UTC)
+
+func TestConditionsSet(t *testing.T) {
+	before := metav1.Condition{
+		Type: glassback.ConditionReady, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "It waits",
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(t0),
+	}
+	for sentence, test := range map[string]struct {
+		list            []metav1.Condition
+		is              bool
+		reason, message string
+		want            metav1.Condition
+	}{
+		"a new one gets the time, in whole seconds": {
+			is: true, reason: "Done", message: "It is done",
+			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute))},
+		},
+		"another status gets the time": {
+			list: []metav1.Condition{before}, is: true, reason: "Done", message: "It is done",
+			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute))},
+		},
+		"another reason keeps the time": {
+			list: []metav1.Condition{before}, reason: "Broken", message: "It is broken",
+			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Broken", Message: "It is broken", LastTransitionTime: metav1.NewTime(t0)},
+		},
+		"the same at a later generation keeps the time": {
+			list: []metav1.Condition{before}, reason: "Waiting", message: "It waits",
+			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Waiting", Message: "It waits", LastTransitionTime: metav1.NewTime(t0)},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			list := slices.Clone(test.list)
+			Conditions{List: &list, Generation: 7, Now: t0.Add(time.Minute + 300*time.Millisecond)}.
+				Set(glassback.ConditionReady, test.is, test.reason, test.message)
+			test.want.Type, test.want.ObservedGeneration = glassback.ConditionReady, 7
+			if !slices.Equal(list, []metav1.Condition{test.want}) {
+				t.Errorf("conditions %+v, want %+v alone", list, test.want)
+			}
+		})
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	ready := func(is metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: glassback.ConditionReady, Status: is, Reason: reason, Message: "about Ready"}
+	}
+	degraded := func(is metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: glassback.ConditionDegraded, Status: is, Reason: reason, Message: "about Degraded"}
+	}
+	fine := degraded(metav1.ConditionFalse, ReasonAsExpected)
+	type conditions = []metav1.Condition
+	for sentence, test := range map[string]struct {
+		was, now conditions
+		calm     []string
+		want     []string
+		told     string
+	}{
+		"nothing changes: no event": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionTrue, "Done"), fine},
+		},
+		"the first report of a good state: one event, and none that all is as expected": {
+			now: conditions{ready(metav1.ConditionTrue, "Done"), fine}, want: []string{"Normal Done about Ready"}, told: "Done",
+		},
+		"the first report, of what is nothing bad: no event": {
+			now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine}, calm: []string{"Waiting"},
+		},
+		"only the text changes: no event": {
+			was: conditions{{Type: glassback.ConditionReady, Status: metav1.ConditionTrue, Reason: "Done", Message: "2 of 3"}, fine},
+			now: conditions{ready(metav1.ConditionTrue, "Done"), fine},
+		},
+		"not ready: a warning": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine},
+			want: []string{"Warning Waiting about Ready"}, told: "Waiting",
+		},
+		"not ready, for a reason that is nothing bad: no warning": {
+			was: conditions{ready(metav1.ConditionTrue, "Done"), fine}, now: conditions{ready(metav1.ConditionFalse, "Waiting"), fine},
+			calm: []string{"Other", "Waiting"}, want: []string{"Normal Waiting about Ready"}, told: "Waiting",
+		},
+		"degraded: a warning": {
+			was:  conditions{ready(metav1.ConditionTrue, "Done"), fine},
+			now:  conditions{ready(metav1.ConditionTrue, "Done"), degraded(metav1.ConditionTrue, "Broken")},
+			want: []string{"Warning Broken about Degraded"}, told: "Broken",
+		},
+		"not ready and degraded for one reason: one event": {
+			was:  conditions{ready(metav1.ConditionTrue, "Done"), fine},
+			now:  conditions{ready(metav1.ConditionFalse, "Broken"), degraded(metav1.ConditionTrue, "Broken")},
+			want: []string{"Warning Broken about Ready"}, told: "Broken",
+		},
+		"not ready and degraded for two reasons: two events": {
+			now:  conditions{ready(metav1.ConditionFalse, "Waiting"), degraded(metav1.ConditionTrue, "Broken")},
+			want: []string{"Warning Waiting about Ready", "Warning Broken about Degraded"}, told: "Broken",
+		},
+		"degraded for another reason than before: a warning again": {
+			was:  conditions{ready(metav1.ConditionTrue, "Done"), degraded(metav1.ConditionTrue, "Broken")},
+			now:  conditions{ready(metav1.ConditionTrue, "Done"), degraded(metav1.ConditionTrue, "Lost")},
+			want: []string{"Warning Lost about Degraded"}, told: "Lost",
+		},
+		"mended: both are told, and nothing is a warning": {
+			was:  conditions{ready(metav1.ConditionFalse, "Broken"), degraded(metav1.ConditionTrue, "Broken")},
+			now:  conditions{ready(metav1.ConditionTrue, "Done"), fine},
+			want: []string{"Normal Done about Ready", "Normal AsExpected about Degraded"}, told: ReasonAsExpected,
+		},
+		"other conditions: no event": {
+			was: conditions{fine}, now: conditions{fine, {Type: "Available", Status: metav1.ConditionFalse, Reason: "Gone"}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			recorder := record.NewFakeRecorder(10)
+			told := Transitions(recorder, &corev1.ConfigMap{}, test.was, test.now, test.calm...)
+			close(recorder.Events)
+			var events []string
+			for event := range recorder.Events {
+				events = append(events, event)
+			}
+			if !slices.Equal(events, test.want) {
+				t.Errorf("events %q, want %q", events, test.want)
+			}
+			if told != test.told {
+				t.Errorf("it told %q last, want %q", told, test.told)
+			}
+		})
+	}
+}
