@@ -108,7 +108,6 @@ func ownPermissions(group, resource string) []permission {
 		{group: group, resource: resource, verbs: []string{"get", "list", "watch"}},
 		{group: group, resource: resource, subresource: "status", verbs: []string{"update"}},
 		{group: group, resource: resource, subresource: "finalizers", verbs: []string{"update"}},
-		{group: "", resource: "events", verbs: []string{"create", "patch"}},
 	}
 }
 

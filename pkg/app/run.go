@@ -118,9 +118,9 @@ func run(ctx context.Context, o *options) error {
 	return nil
 }
 
-// needs returns what the named controllers need to be allowed.
+// needs returns what the named controllers need to be allowed, and all of them.
 func needs(controllers []string) []permission {
-	var needed []permission
+	needed := []permission{{group: "", resource: "events", verbs: []string{"create", "patch"}}}
 	for _, name := range controllers {
 		needed = append(needed, registry[name].needs...)
 	}

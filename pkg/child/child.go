@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -37,6 +38,7 @@ type Object interface {
 // Configuration is what is applied, such as *appsv1ac.DeploymentApplyConfiguration.
 type Configuration[A any] interface {
 	comparable
+	WithUID(types.UID) A
 	WithResourceVersion(string) A
 }
 
@@ -127,6 +129,23 @@ func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], wa
 	return change
 }
 
+// Sweep returns the change that deletes the child of owner with the given name that
+// was there once and is not in the cache: it may only have lost the label that the
+// cache goes by.
+func (k *Kind[T, A]) Sweep(owner metav1.Object, name string) Change {
+	return Change{Verb: Delete, Kind: k.Name, Name: name, do: func(ctx context.Context) (bool, error) {
+		live, err := k.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(live, owner)) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("get %s %s, which may have lost its label: %w", k.Name, name, err)
+		}
+		_, err = k.delete(ctx, owner, live)
+		return false, err // The cache has nothing to show of it.
+	}}
+}
+
 // create applies an object that must not exist.
 func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, wanted A) (bool, error) {
 	client := k.Client(owner.GetNamespace())
@@ -139,9 +158,12 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if !apierrors.IsConflict(err) {
 		return false, fmt.Errorf("create %s %s: %w", k.Name, name, err)
 	}
-	live, err := client.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("get %s %s, which exists: %w", k.Name, name, err)
+	live, getErr := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(getErr) {
+		return false, err // It has just gone: the next sync creates it.
+	}
+	if getErr != nil {
+		return false, fmt.Errorf("get %s %s, which exists: %w", k.Name, name, getErr)
 	}
 	if !metav1.IsControlledBy(live, owner) {
 		return false, k.taken(owner, live)
@@ -151,9 +173,11 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	return k.apply(ctx, owner, live, wanted)
 }
 
-// apply applies to exactly this version of an object.
+// apply applies to exactly this version of an object. The UID says that there must
+// be one: without it, an apply would bring back what is gone.
 func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, wanted A) (bool, error) {
-	applied, err := k.Client(owner.GetNamespace()).Apply(ctx, wanted.WithResourceVersion(object.GetResourceVersion()), applyOptions)
+	wanted = wanted.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
+	applied, err := k.Client(owner.GetNamespace()).Apply(ctx, wanted, applyOptions)
 	if err != nil {
 		return false, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
 	}
@@ -165,15 +189,14 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, w
 	return true, nil
 }
 
-// delete deletes exactly this object, and what it owns after it. That it is gone
-// already is as good.
+// delete deletes exactly this version of an object, and what it owns after it: a
+// later one may have another controller. That it is gone already is as good.
 func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) (bool, error) {
 	err := k.Client(owner.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(object.GetUID())),
+		Preconditions:     &metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())},
 		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 	})
-	// A conflict says that another object has the name now.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("delete %s %s: %w", k.Name, object.GetName(), err)
 	}
 	k.Written.RecordDelete(cache.MetaObjectToName(owner), "delete "+k.Resource, k.Cache, object)

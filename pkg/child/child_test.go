@@ -165,7 +165,8 @@ func TestBring(t *testing.T) {
 		},
 		"somebody else's took the name of ours in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
-			verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true}, left: data{"a": "theirs"},
+			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "theirs"},
+			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 		},
 		"what is to be deleted is gone already: as good": {
 			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }},

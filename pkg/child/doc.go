@@ -10,7 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 //	wanted  in the cache       what is done
 //	──────  ─────────────────  ───────────────────────────────────────────────────
 //	no      no                 nothing
-//	no      yes                delete it, by its UID
+//	no      yes                delete it: exactly the version that the cache shows
 //	yes     no                 create it; fails if there is an object of that name
 //	yes     yes, as wanted     nothing
 //	yes     yes, but differs   apply, to exactly the version that the cache shows

@@ -189,6 +189,6 @@ func (c *Controller) report(ctx context.Context, example *v1.ApiExampleA, status
 	}
 	c.written.Record(cache.MetaObjectToName(example), "update apiexampleas/status", c.cache, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, example, example.Status.Conditions, status.Conditions)
+	report.Transitions(c.recorder, example, example.Status.Conditions, status.Conditions, reasonWaiting)
 	return nil
 }

@@ -206,8 +206,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{createRequest, getRequest, applyRequest, statusRequest}, left: jimmy,
-				events: []string{"Warning Waiting ConfigMap sample-greeting is made as soon as possible"},
-				ready:  reasonWaiting, degraded: report.ReasonAsExpected,
+				ready: reasonWaiting, degraded: report.ReasonAsExpected,
 			},
 		},
 		"no answer: tried again without a word": {
@@ -277,7 +276,7 @@ func TestSync(t *testing.T) {
 		"a ConfigMap that is being deleted is left alone until it is gone": {
 			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: want{
-				requests: []string{statusRequest}, events: []string{"Warning Waiting ConfigMap sample-greeting is made as soon as possible"},
+				requests: []string{statusRequest}, events: []string{"Normal Waiting ConfigMap sample-greeting is made as soon as possible"},
 				ready: reasonWaiting, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy,
 			},
 		},

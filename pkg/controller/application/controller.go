@@ -171,16 +171,28 @@ func (c *Controller) decide(app *v1.Application, seen observed) ([]child.Change,
 		return nil, err
 	}
 	changes := []child.Change{
-		c.services.Bring(app, app.Name, seen.service, service(app)),
-		c.deployments.Bring(app, app.Name, seen.deployment, deployment),
-		c.ingresses.Bring(app, app.Name, seen.ingress, ingress(app)),
-		c.autoscalers.Bring(app, app.Name, seen.autoscaler, autoscaler(app)),
-		c.budgets.Bring(app, app.Name, seen.budget, budget(app)),
+		bring(c.services, app, seen.service, service(app)),
+		bring(c.deployments, app, seen.deployment, deployment),
+		bring(c.ingresses, app, seen.ingress, ingress(app)),
+		bring(c.autoscalers, app, seen.autoscaler, autoscaler(app)),
+		bring(c.budgets, app, seen.budget, budget(app)),
 	}
 	slices.SortStableFunc(changes, func(a, b child.Change) int {
 		return cmp.Compare(order(a), order(b))
 	})
 	return changes, nil
+}
+
+// bring returns what is to be done about one child. One that is neither wanted nor
+// in the cache, but in the status until now, is looked for once more.
+func bring[T child.Object, A child.Configuration[A]](k *child.Kind[T, A], app *v1.Application, seen child.Seen[T, A], wanted A) child.Change {
+	var nothing T
+	var notWanted A
+	listed := func(r v1.ResourceReference) bool { return r.Kind == k.Name }
+	if wanted == notWanted && seen.Object == nothing && slices.ContainsFunc(app.Status.Resources, listed) {
+		return k.Sweep(app, app.Name)
+	}
+	return k.Bring(app, app.Name, seen, wanted)
 }
 
 func order(change child.Change) int {

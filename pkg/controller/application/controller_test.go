@@ -718,3 +718,53 @@ func TestALongErrorFitsIntoTheStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUpdateDoesNotBringBackWhatIsGone(t *testing.T) {
+	s := newServer(application(full)).settle(t)
+	scaled(4)(s)
+	s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+	o := s.connect()
+	s.remove("deployments") // and the cache does not show it
+	if requests, _, err := o.sync(t); !apierrors.IsConflict(err) || s.children["deployments"] != nil {
+		t.Errorf("requests %q, error %v; want a conflict, and no Deployment without a number of replicas", requests, err)
+	}
+}
+
+// What has lost its label and then its use is not in the cache, but in the status.
+func TestWhatLostItsLabelIsDeletedAllTheSame(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		then     func(*server)
+		requests []string
+		left     bool
+	}{
+		"it is still ours": {
+			then:     func(*server) {},
+			requests: []string{"get ingresses", "delete ingresses", "update applications/status"},
+		},
+		"it is somebody else's by now": {
+			then:     func(s *server) { s.put("ingresses", "somebody", foreign("ingresses", false, nil)) },
+			requests: []string{"get ingresses", "update applications/status"}, left: true,
+		},
+		"it is gone": {
+			then:     func(s *server) { s.remove("ingresses") },
+			requests: []string{"get ingresses", "update applications/status"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(application()).settle(t)
+			alter(s, "ingresses", "somebody", func(i *networkingv1.Ingress) { delete(i.Labels, v1.LabelApplication) })
+			s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
+			test.then(s)
+			requests, _, err := s.connect().sync(t)
+			if err != nil || !slices.Equal(requests, test.requests) {
+				t.Errorf("requests %q, want %q; error %v", requests, test.requests, err)
+			}
+			if there := s.children["ingresses"] != nil; there != test.left {
+				t.Errorf("an Ingress is left: %t, want %t", there, test.left)
+			}
+			if requests, _, err := s.connect().sync(t); err != nil || len(requests) > 0 {
+				t.Errorf("once more: requests %q, error %v", requests, err)
+			}
+		})
+	}
+}

@@ -149,7 +149,7 @@ func (h *history) step() {
 	}
 	for _, then := range h.server.history {
 		d, ok := then.children["deployments"].(*appsv1.Deployment)
-		if ok && *d.Spec.Replicas == 1 && !isForeign(d) && !h.server.revived[d.UID] {
+		if ok && *d.Spec.Replicas == 1 && !isForeign(d) {
 			h.t.Errorf("at version %d there is 1 replica, which nobody asked for", then.version)
 		}
 	}
@@ -349,8 +349,8 @@ func (h *history) account() {
 		case child != nil && isForeign(child):
 			conflict = conflict || configuration != nil
 			continue
-		case child != nil && configuration == nil && child.GetLabels()[v1.LabelApplication] == "":
-			continue // It lost the label and then its use, at once: there is no telling that it is there.
+		case child != nil && configuration == nil && !h.wasListed(resource, child.GetUID()):
+			continue // It lost the label and then its use before any status told of it: nobody knows that it is there.
 		case (child != nil) != (configuration != nil):
 			h.t.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
 			continue
@@ -379,6 +379,15 @@ func (h *history) account() {
 	if !conflict && !meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionReady) {
 		h.t.Errorf("it is not ready: %+v", app.Status.Conditions)
 	}
+}
+
+// wasListed returns whether a status has told of the child while it was there.
+func (h *history) wasListed(resource string, uid types.UID) bool {
+	return slices.ContainsFunc(h.server.history, func(then state) bool {
+		child := then.children[resource]
+		return child != nil && child.GetUID() == uid && then.app != nil &&
+			slices.ContainsFunc(then.app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == kinds[resource].Kind })
+	})
 }
 
 // deployment is what is wanted of the Deployment: the number of replicas is as the

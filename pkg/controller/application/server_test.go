@@ -127,9 +127,6 @@ type server struct {
 	// answer, and a panic is a crash of the one who wrote.
 	before, after func(request string) error
 	uids          int
-	// revived are the objects that an apply has made which was not a create: it was
-	// for an object that was gone meanwhile.
-	revived map[types.UID]bool
 }
 
 // state is what is stored, and is never changed in place.
@@ -140,7 +137,7 @@ type state struct {
 }
 
 func newServer(app *v1.Application) *server {
-	s := &server{clock: clocktesting.NewFakeClock(t0), revived: map[types.UID]bool{}}
+	s := &server{clock: clocktesting.NewFakeClock(t0)}
 	s.version = 100
 	s.change(func(now *state) { now.app = app })
 	return s
@@ -316,7 +313,6 @@ func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (r
 	if !exists {
 		s.uids++
 		next.SetUID(types.UID(fmt.Sprintf("%s#%d", resource, s.uids)))
-		s.revived[next.GetUID()] = version != "1"
 	} else if equality.Semantic.DeepEqual(next, live) {
 		return live.DeepCopyObject(), s.write(request, nil)
 	}
@@ -328,11 +324,13 @@ func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (r
 }
 
 func (s *server) delete(resource string, action clienttesting.DeleteActionImpl) error {
-	request, uid := "delete "+resource, types.UID("")
-	if options := action.DeleteOptions; options.Preconditions == nil || options.Preconditions.UID == nil {
+	request := "delete " + resource
+	var uid types.UID
+	var version string
+	if p := action.DeleteOptions.Preconditions; p == nil || p.UID == nil || p.ResourceVersion == nil {
 		request = "unguarded " + request
 	} else {
-		uid = *options.Preconditions.UID
+		uid, version = *p.UID, *p.ResourceVersion
 	}
 	if policy := action.DeleteOptions.PropagationPolicy; policy == nil || *policy != metav1.DeletePropagationBackground {
 		request += ", not in the background"
@@ -344,6 +342,9 @@ func (s *server) delete(resource string, action clienttesting.DeleteActionImpl) 
 	}
 	if uid != "" && uid != live.GetUID() {
 		return apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the UID is another"))
+	}
+	if version != "" && version != live.GetResourceVersion() {
+		return apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the version is another"))
 	}
 	return s.write(request, func(now *state) { delete(now.children, resource) })
 }

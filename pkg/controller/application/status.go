@@ -143,14 +143,20 @@ func rolloutOf(d *appsv1.Deployment) rollout {
 	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		r.failure = c
 	}
-	if c := condition(d, appsv1.DeploymentProgressing); c != nil {
-		r.progressing, r.reason, r.message = c.Status != corev1.ConditionFalse, c.Reason, c.Message
-		switch {
-		case c.Status == corev1.ConditionFalse && r.failure == nil:
-			r.failure = c
-		case c.Reason == reasonNewReplicaSetAvailable && d.Status.UpdatedReplicas == d.Status.Replicas:
-			r.progressing = false
+	switch c := condition(d, appsv1.DeploymentProgressing); {
+	case c == nil: // It has no deadline, and so tells nothing.
+		r.progressing, r.reason, r.message = true, reasonRollout, "The Deployment tells nothing of its progress: this goes by the numbers"
+		if s := d.Status; s.UpdatedReplicas >= r.replicas && s.Replicas == s.UpdatedReplicas && s.AvailableReplicas == s.UpdatedReplicas {
+			r.progressing, r.reason = false, reasonRolledOut
 		}
+	case c.Status == corev1.ConditionFalse:
+		r.progressing, r.reason, r.message = false, c.Reason, c.Message
+		if r.failure == nil {
+			r.failure = c
+		}
+	default:
+		complete := c.Reason == reasonNewReplicaSetAvailable && d.Status.UpdatedReplicas == d.Status.Replicas
+		r.progressing, r.reason, r.message = !complete, c.Reason, c.Message
 	}
 	return r
 }

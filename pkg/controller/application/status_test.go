@@ -57,6 +57,7 @@ func TestStatusOfARollout(t *testing.T) {
 	scaling := v1.ApplicationStatus{Replicas: 3, Conditions: []metav1.Condition{
 		{Type: glassback.ConditionReady, Status: metav1.ConditionFalse, Reason: reasonScaling},
 	}}
+	const byNumbers = "The Deployment tells nothing of its progress: this goes by the numbers"
 	for sentence, test := range map[string]struct {
 		was                                     v1.ApplicationStatus
 		deployment                              *appsv1.Deployment
@@ -105,9 +106,19 @@ func TestStatusOfARollout(t *testing.T) {
 		},
 		"its controller has seen it, and told nothing": {
 			deployment: deploymentOf(0, 0, 0),
-			ready:      "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
-			degraded:   fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
+			ready:      "False RolloutInProgress: 3 Pods are wanted, 0 are available, 0 are of the latest version",
+			degraded:   fine, progressing: "True RolloutInProgress: " + byNumbers,
 			available: "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
+		},
+		"it has no deadline, and all Pods are available": {
+			deployment: deploymentOf(3, 3, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")),
+			ready:      "True RolledOut: 3 Pods are wanted, 3 are available",
+			degraded:   fine, progressing: "False RolledOut: " + byNumbers, available: "True MinimumReplicasAvailable: because",
+		},
+		"it has no deadline, and Pods of the version before are left": {
+			deployment: deploymentOf(4, 3, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")),
+			ready:      "False RolloutInProgress: 3 Pods are wanted, 3 are available, 3 are of the latest version",
+			degraded:   fine, progressing: "True RolloutInProgress: " + byNumbers, available: "True MinimumReplicasAvailable: because",
 		},
 		"the first rollout is under way": {
 			deployment: deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"),
