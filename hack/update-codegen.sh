@@ -34,3 +34,6 @@ kube::codegen::gen_client \
 # annotations of the Job template.
 "$GOBIN/controller-gen" crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir=artifacts/crd
 "$GOBIN/trimcrd" artifacts/crd/batch.wzj.kubebuilder.io_mycronjobs.yaml spec.jobTemplate
+"$GOBIN/trimcrd" artifacts/crd/app.aiops.org_applications.yaml \
+	spec.env.valueFrom spec.envFrom spec.resources spec.imagePullSecrets \
+	spec.probes.liveness spec.probes.readiness spec.probes.startup

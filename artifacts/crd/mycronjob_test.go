@@ -164,21 +164,31 @@ func (g generator) value(low, high int, names []string) string {
 	return fmt.Sprintf(pick(g, "%d", "%d", "%02d"), low+g.IntN(high-low+1))
 }
 
-// No client can parse the first of these, and the second takes minutes: an object
-// that has one would stop the informers of all.
-func TestTheSchemaRefusesQuantitiesThatClientsCannotRead(t *testing.T) {
+// No client can read these, or not in time: an object that has one would stop the
+// informers of all.
+func TestTheSchemaRefusesNumbersThatClientsCannotRead(t *testing.T) {
 	server := servers(t)["MyCronJob"]
-	for quantity, accepted := range map[string]bool{"1e1.5": false, "1e-99999999": false, "1e3": true, "250m": true, "1.5Gi": true} {
+	for _, test := range []struct {
+		cpu, port any
+		accepted  bool
+	}{
+		{"1e1.5", 80, false}, {"1e-99999999", 80, false}, {"1", 1 << 40, false}, {"1", -1 << 40, false},
+		{"1e3", 80, true}, {"250m", "http", true}, {"1.5Gi", 1<<31 - 1, true},
+	} {
 		obj := myCronJob(nil)
 		template := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)["template"].(map[string]any)
 		container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
-		container["resources"] = map[string]any{"limits": map[string]any{"cpu": quantity}}
+		container["resources"] = map[string]any{"limits": map[string]any{"cpu": test.cpu}}
+		if port, number := test.port.(int); number {
+			test.port = int64(port)
+		}
+		container["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": test.port}}
 		admitted, err := server.admit(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if errs := server.create(admitted); (len(errs) == 0) != accepted {
-			t.Errorf("%q: accepted: %t, want %t: %v", quantity, len(errs) == 0, accepted, errs)
+		if errs := server.create(admitted); (len(errs) == 0) != test.accepted {
+			t.Errorf("cpu %v, port %v: accepted: %t, want %t: %v", test.cpu, test.port, len(errs) == 0, test.accepted, errs)
 		}
 	}
 }

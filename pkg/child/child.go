@@ -7,27 +7,25 @@ package child
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
-	"github.com/glassback/glassback/pkg/loop"
 )
 
 // neverVersion is a resourceVersion that no object has: etcd's revisions begin at
 // 1, before anything is written. An apply that carries it creates the object, or
 // fails with a conflict if there is one of that name.
 const neverVersion = "1"
+
+var applyOptions = metav1.ApplyOptions{FieldManager: glassback.Name, Force: true}
 
 // Object is a child as the cache holds it, such as *appsv1.Deployment.
 type Object interface {
@@ -53,20 +51,24 @@ type Client[T, A any] interface {
 type Kind[T Object, A Configuration[A]] struct {
 	// Name is the kind's, such as Deployment.
 	Name string
-	// Owner is the kind of those that own them, such as Application.
-	Owner string
-	// Resource is for traces, such as deployments.apps.
-	Resource string
-	// Cache is where an informer puts the children. Their managedFields must have
-	// this operator's own entry.
-	Cache cache.Store
-	// Client returns the client for a namespace.
-	Client func(namespace string) Client[T, A]
-	// Extract is the generated function that returns, of an object, the fields that a
-	// field manager owns.
-	Extract func(object T, fieldManager string) (A, error)
-	// Written is told of every write.
-	Written *loop.Written
+
+	owners   *Owners
+	resource string
+	cache    cache.Store
+	client   func(namespace string) Client[T, A]
+	extract  func(object T, fieldManager string) (A, error)
+}
+
+// New returns a Kind of children. resource is for traces, such as
+// deployments.apps. Of the managedFields of what is in the cache, this operator's
+// own entry must be there. extract is the generated function that returns, of an
+// object, the fields that a field manager owns.
+func New[T Object, A Configuration[A], C Client[T, A]](owners *Owners, name, resource string, cache cache.Store,
+	client func(namespace string) C, extract func(object T, fieldManager string) (A, error)) *Kind[T, A] {
+	return &Kind[T, A]{
+		Name: name, owners: owners, resource: resource, cache: cache, extract: extract,
+		client: func(namespace string) Client[T, A] { return client(namespace) },
+	}
 }
 
 // Seen is what the cache shows of one child.
@@ -77,233 +79,182 @@ type Seen[T Object, A Configuration[A]] struct {
 	// Owned are the fields of Object that this operator owns, with the values that
 	// they have now.
 	Owned A
-	// other is an object of that name that the owner does not control.
-	other T
+
+	other T     // an object of that name that the owner does not control
+	err   error // why Owned is not known
 }
 
 // Observe looks for the child of owner that has the given name.
-func (k *Kind[T, A]) Observe(owner metav1.Object, name string) (Seen[T, A], error) {
+func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Seen[T, A] {
 	var seen Seen[T, A]
-	cached, exists, err := k.Cache.GetByKey(cache.NewObjectName(owner.GetNamespace(), name).String())
-	if err != nil {
-		return seen, fmt.Errorf("get %s %s from the cache: %w", k.Name, name, err)
-	}
+	cached, exists, err := k.cache.GetByKey(cache.NewObjectName(owner.GetNamespace(), name).String())
 	object, ok := cached.(T)
-	if !exists || !ok {
-		return seen, nil
-	}
-	if !metav1.IsControlledBy(object, owner) {
+	switch {
+	case err != nil || !exists || !ok:
+		seen.err = err
+	case !metav1.IsControlledBy(object, owner):
 		seen.other = object
-		return seen, nil
+	default:
+		seen.Object = object
+		seen.Owned, seen.err = k.extract(object, glassback.Name)
 	}
-	seen.Object = object
-	if seen.Owned, err = k.Extract(object, glassback.Name); err != nil {
-		return seen, fmt.Errorf("extract the fields of %s %s that %s owns: %w", k.Name, name, glassback.Name, err)
-	}
-	return seen, nil
+	return seen
 }
 
-// Bring returns the change that brings the child of owner with the given name to
-// what is wanted. wanted may be nil, for none; it is not used by anybody else any
-// more.
-func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], wanted A) Change {
-	var noObject T
-	var noConfiguration A
+// Want returns what is wanted of a child of which this operator owns this now; owned
+// is nil if there is none. A nil Want is for a child that is not wanted. Nobody else
+// may use what it returns.
+type Want[A any] func(owned A) (A, error)
+
+// Exactly is the Want of a child that does not depend on what is there. It is nil if
+// configuration is.
+func Exactly[A comparable](configuration A) Want[A] {
+	var none A
+	if configuration == none {
+		return nil
+	}
+	return func(A) (A, error) { return configuration, nil }
+}
+
+// Bring returns the change that brings the child of owner with the given name from
+// what was seen to what is wanted. listed is whether there was one once: if it is
+// not in the cache, it may only have lost the label that the cache goes by.
+func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], listed bool, want Want[A]) Change {
+	var none T
 	change := Change{Kind: k.Name, Name: name}
 	switch {
-	case seen.Object != noObject && seen.Object.GetDeletionTimestamp() != nil:
-	case wanted == noConfiguration && seen.Object != noObject:
+	case want == nil && seen.Object != none && seen.Object.GetDeletionTimestamp() == nil:
 		change.Verb = Delete
-		change.do = func(ctx context.Context) (bool, error) { return k.delete(ctx, owner, seen.Object) }
-	case wanted == noConfiguration:
-	case seen.other != noObject:
+		change.do = func(ctx context.Context) (Outcome, error) { return k.delete(ctx, owner, seen.Object) }
+	case want == nil && seen.Object == none && listed:
+		change.Verb = Delete
+		change.do = func(ctx context.Context) (Outcome, error) { return k.sweep(ctx, owner, name) }
+	case want == nil:
+	case seen.err != nil:
+		return change.because("Unreadable", fmt.Sprintf("Which fields of %s %s are %s's cannot be told, so it is left as it is: %v",
+			k.Name, name, glassback.Name, seen.err))
+	case seen.other != none:
+		change.do = func(context.Context) (Outcome, error) { return Outcome{}, k.owners.taken(owner, k.Name, seen.other) }
+	case seen.Object == none:
 		change.Verb = Create
-		change.do = func(context.Context) (bool, error) { return false, k.taken(owner, seen.other) }
-	case seen.Object == noObject:
-		change.Verb = Create
-		change.do = func(ctx context.Context) (bool, error) { return k.create(ctx, owner, name, wanted) }
-	case !equality.Semantic.DeepEqual(seen.Owned, wanted):
+		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, want) }
+	case seen.Object.GetDeletionTimestamp() != nil:
+		return change.because("Terminating", fmt.Sprintf("%s %s is being deleted, and is made anew when it is gone", k.Name, name))
+	default:
+		wanted, err := want(seen.Owned)
+		if err == nil && equality.Semantic.DeepEqual(seen.Owned, wanted) {
+			break
+		}
 		change.Verb = Update
-		change.do = func(ctx context.Context) (bool, error) { return k.apply(ctx, owner, seen.Object, wanted) }
+		change.do = func(ctx context.Context) (Outcome, error) {
+			if err != nil {
+				return Outcome{}, err
+			}
+			return k.apply(ctx, owner, seen.Object, wanted)
+		}
 	}
 	return change
 }
 
-// Sweep returns the change that deletes the child of owner with the given name that
-// was there once and is not in the cache: it may only have lost the label that the
-// cache goes by.
-func (k *Kind[T, A]) Sweep(owner metav1.Object, name string) Change {
-	return Change{Verb: Delete, Kind: k.Name, Name: name, do: func(ctx context.Context) (bool, error) {
-		live, err := k.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(live, owner)) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("get %s %s, which may have lost its label: %w", k.Name, name, err)
-		}
-		_, err = k.delete(ctx, owner, live)
-		return false, err // The cache has nothing to show of it.
-	}}
-}
-
-// create applies an object that must not exist.
-func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, wanted A) (bool, error) {
-	client := k.Client(owner.GetNamespace())
+// create applies an object that must not exist. If it does, it goes by what that is.
+func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, want Want[A]) (Outcome, error) {
+	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
+		return contested, nil
+	}
+	var nothing A
+	wanted, err := want(nothing)
+	if err != nil {
+		return Outcome{}, err
+	}
+	client := k.client(owner.GetNamespace())
 	created, err := client.Apply(ctx, wanted.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
-		k.Written.Record(cache.MetaObjectToName(owner), "create "+k.Resource, k.Cache, created)
-		klog.FromContext(ctx).V(2).Info("Created "+k.Name, "child", klog.KObj(created))
-		return true, nil
+		k.wrote(ctx, owner, "create", created)
+		return Outcome{Wrote: true}, nil
 	}
 	if !apierrors.IsConflict(err) {
-		return false, fmt.Errorf("create %s %s: %w", k.Name, name, err)
+		return Outcome{}, fmt.Errorf("create %s %s: %w", k.Name, name, err)
 	}
 	live, getErr := client.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(getErr) {
-		return false, err // It has just gone: the next sync creates it.
+	switch {
+	case apierrors.IsNotFound(getErr):
+		return Outcome{}, err // It has just gone: the next sync creates it.
+	case getErr != nil:
+		return Outcome{}, fmt.Errorf("get %s %s, which exists: %w", k.Name, name, getErr)
+	case !metav1.IsControlledBy(live, owner):
+		return Outcome{}, k.owners.taken(owner, k.Name, live)
 	}
-	if getErr != nil {
-		return false, fmt.Errorf("get %s %s, which exists: %w", k.Name, name, getErr)
-	}
-	if !metav1.IsControlledBy(live, owner) {
-		return false, k.taken(owner, live)
-	}
-	// The cache does not show it: it was made just before a restart, or somebody took
-	// away the label that the cache goes by.
-	return k.apply(ctx, owner, live, wanted)
+	return k.restore(ctx, owner, live, want)
 }
 
-// apply applies to exactly this version of an object. The UID says that there must
-// be one: without it, an apply would bring back what is gone.
-func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, wanted A) (bool, error) {
-	wanted = wanted.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
-	applied, err := k.Client(owner.GetNamespace()).Apply(ctx, wanted, applyOptions)
+// restore applies to a child that the cache does not show: it was made just before
+// a restart, or somebody took away the label that the cache goes by.
+func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, want Want[A]) (Outcome, error) {
+	owned, err := k.extract(live, glassback.Name)
 	if err != nil {
-		return false, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
+		return Outcome{}, fmt.Errorf("extract the fields of %s %s that %s owns: %w", k.Name, live.GetName(), glassback.Name, err)
 	}
-	if applied.GetResourceVersion() == object.GetResourceVersion() {
-		return false, nil
+	wanted, err := want(owned)
+	if err != nil {
+		return Outcome{}, err
 	}
-	k.Written.Record(cache.MetaObjectToName(owner), "apply "+k.Resource, k.Cache, applied)
-	klog.FromContext(ctx).V(2).Info("Applied "+k.Name, "child", klog.KObj(applied))
-	return true, nil
-}
-
-// delete deletes exactly this version of an object, and what it owns after it: a
-// later one may have another controller. That it is gone already is as good.
-func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) (bool, error) {
-	err := k.Client(owner.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())},
-		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("delete %s %s: %w", k.Name, object.GetName(), err)
-	}
-	k.Written.RecordDelete(cache.MetaObjectToName(owner), "delete "+k.Resource, k.Cache, object)
-	klog.FromContext(ctx).V(2).Info("Deleted "+k.Name, "child", klog.KObj(object))
-	return true, nil
-}
-
-// takenError says that a name is taken by an object that the owner does not
-// control.
-type takenError string
-
-func (e takenError) Error() string { return string(e) }
-
-func (k *Kind[T, A]) taken(owner metav1.Object, object T) error {
-	holder := metav1.GetControllerOfNoCopy(object)
-	switch {
-	case holder == nil:
-		return takenError(fmt.Sprintf("%s %s exists already and has no controller: rename or delete one of the two", k.Name, object.GetName()))
-	case holder.Kind == k.Owner && holder.Name == owner.GetName():
-		return takenError(fmt.Sprintf("%s %s belongs to the %s %s that was deleted before, and has not been garbage-collected yet",
-			k.Name, object.GetName(), holder.Kind, holder.Name))
-	}
-	return takenError(fmt.Sprintf("%s %s exists already and is controlled by %s %s: rename or delete one of the two",
-		k.Name, object.GetName(), holder.Kind, holder.Name))
-}
-
-var applyOptions = metav1.ApplyOptions{FieldManager: glassback.Name, Force: true}
-
-// ControllerReference returns the owner reference that makes owner the controller
-// of a child, which is deleted after it.
-func ControllerReference(owner metav1.Object, apiVersion, kind string) *metav1ac.OwnerReferenceApplyConfiguration {
-	return metav1ac.OwnerReference().WithAPIVersion(apiVersion).WithKind(kind).WithName(owner.GetName()).WithUID(owner.GetUID()).
-		WithController(true).WithBlockOwnerDeletion(true)
-}
-
-// Verb is what a Change does.
-type Verb string
-
-const (
-	// Nothing is to be done.
-	Nothing Verb = ""
-	// Create makes an object that is not there.
-	Create Verb = "create"
-	// Update applies to an object that is there.
-	Update Verb = "update"
-	// Delete deletes an object.
-	Delete Verb = "delete"
-)
-
-// Change is what is to be done about one child.
-type Change struct {
-	Verb       Verb
-	Kind, Name string
-
-	do func(context.Context) (wrote bool, err error)
-}
-
-// ReasonConflict is the reason of a Problem with an object that the owner does not
-// control.
-const ReasonConflict = "Conflict"
-
-// Problem is why a child is not as it should be, in the words of a condition.
-type Problem struct{ Reason, Message string }
-
-// Outcome is what came of a Change.
-type Outcome struct {
-	// Wrote is whether an object was changed, which the cache is about to show.
-	Wrote bool
-	// Problem is what a person should know of; nil if there is nothing.
-	Problem *Problem
-}
-
-// Do carries the change out. An error may pass, and is retried; what will not is a
-// Problem alone.
-func (c Change) Do(ctx context.Context) (Outcome, error) {
-	if c.do == nil {
-		return Outcome{}, nil
-	}
-	wrote, err := c.do(ctx)
-	var taken takenError
-	switch {
-	case err == nil:
-		return Outcome{Wrote: wrote}, nil
-	case errors.As(err, &taken):
-		return Outcome{Problem: &Problem{ReasonConflict, taken.Error()}}, nil
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-		return Outcome{Problem: &Problem{c.Kind + "Rejected", short(err.Error())}}, nil
-	case apierrors.IsConflict(err):
-		return Outcome{}, err // Somebody wrote in between: the next sync sees it.
-	}
-	out := Outcome{}
-	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
-		// The text may change with every try, and every change would be written.
-		out.Problem = &Problem{c.Kind + "NotApplied", fmt.Sprintf("The API server does not take the %s now, which is tried again: %s", c.Kind, reason)}
-		if apierrors.IsForbidden(err) {
-			out.Problem.Message = short(fmt.Sprintf("The API server does not take the %s now, which is tried again: %v", c.Kind, err))
-		}
+	out, err := k.apply(ctx, owner, live, wanted)
+	if err == nil && out == (Outcome{}) {
+		out.Problem = &Problem{k.Name + "Hidden", fmt.Sprintf("%s %s is there, but is not shown to %s: something takes its labels away",
+			k.Name, live.GetName(), glassback.Name)}
 	}
 	return out, err
 }
 
-// maxMessage bounds what is said of an error: it goes into a condition and an event.
-const maxMessage = 1000
-
-func short(message string) string {
-	if len(message) > maxMessage {
-		return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+// apply applies to exactly this version of an object. The UID says that there must
+// be one: without it, an apply would bring back what is gone.
+func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, wanted A) (Outcome, error) {
+	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
+		return contested, nil
 	}
-	return message
+	wanted = wanted.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
+	applied, err := k.client(owner.GetNamespace()).Apply(ctx, wanted, applyOptions)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("apply %s %s: %w", k.Name, object.GetName(), err)
+	}
+	if applied.GetResourceVersion() == object.GetResourceVersion() {
+		return Outcome{}, nil
+	}
+	k.wrote(ctx, owner, "apply", applied)
+	return Outcome{Wrote: true}, nil
+}
+
+// wrote notes that the child was created or applied.
+func (k *Kind[T, A]) wrote(ctx context.Context, owner metav1.Object, verb string, object T) {
+	k.owners.repairs.applied(cache.MetaObjectToName(owner), k.Name, owner.GetGeneration())
+	k.owners.written.Record(cache.MetaObjectToName(owner), verb+" "+k.resource, k.cache, object)
+	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", verb, "child", klog.KObj(object))
+}
+
+// sweep deletes a child that the cache does not show, if there is one.
+func (k *Kind[T, A]) sweep(ctx context.Context, owner metav1.Object, name string) (Outcome, error) {
+	live, err := k.client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(live, owner)):
+		return Outcome{Gone: true}, nil
+	case err != nil:
+		return Outcome{}, fmt.Errorf("get %s %s, which may have lost its label: %w", k.Name, name, err)
+	}
+	_, err = k.delete(ctx, owner, live)
+	return Outcome{Gone: err == nil}, err // The cache has nothing to show of it.
+}
+
+// delete deletes exactly this version of an object, and what it owns after it: a
+// later one may have another controller. That it is gone already is as good.
+func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) (Outcome, error) {
+	err := k.client(owner.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())},
+		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Outcome{}, fmt.Errorf("delete %s %s: %w", k.Name, object.GetName(), err)
+	}
+	k.owners.written.RecordDelete(cache.MetaObjectToName(owner), "delete "+k.resource, k.cache, object)
+	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", "delete", "child", klog.KObj(object))
+	return Outcome{Wrote: true}, nil
 }

@@ -13,22 +13,42 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
 const (
-	createRequest = "apply sample-greeting version 1 as glassback, force true"
-	updateRequest = "apply sample-greeting version 101 as glassback, force true"
-	deleteRequest = "delete sample-greeting uid uid-1, Background"
+	createRequest = "apply sample-greeting uid any version 1 as glassback, force true"
+	updateRequest = "apply sample-greeting uid uid-1 version 101 as glassback, force true"
+	repairRequest = "apply sample-greeting uid uid-1 version 102 as glassback, force true"
+	deleteRequest = "delete sample-greeting uid uid-1 version 101, Background"
 	getRequest    = "get sample-greeting"
 )
+
+// inTheWay is what comes of an object that the owner does not control.
+func inTheWay(message string) Outcome {
+	return Outcome{Gone: true, Problem: &Problem{ReasonConflict, message}, Wait: Recheck}
+}
+
+// troubled is what comes of another problem.
+func troubled(reason, message string) Outcome {
+	return Outcome{Problem: &Problem{reason, message}, Wait: Recheck}
+}
+
+// keeping wants a at 1, and n to be as it is, at first 1.
+func keeping(owned *configuration) (*configuration, error) {
+	if owned == nil {
+		return greeting("a", "1", "n", "1"), nil
+	}
+	if n, is := owned.Data["n"]; is {
+		return greeting("a", "1", "n", n), nil
+	}
+	return greeting("a", "1"), nil
+}
 
 func TestBring(t *testing.T) {
 	other := &metav1.OwnerReference{Kind: "Greeter", Name: "other", UID: "other", Controller: ptr.To(true)}
@@ -40,9 +60,11 @@ func TestBring(t *testing.T) {
 	}
 	type data = map[string]string
 	for sentence, test := range map[string]struct {
-		given  []func(*server)                       // what the cache shows too
-		since  []func(*server)                       // what it does not show
-		wanted *corev1ac.ConfigMapApplyConfiguration // nil: none
+		given  []func(*server)      // what the cache shows too
+		since  []func(*server)      // what it does not show
+		listed bool                 // whether there was one once
+		wanted *configuration       // nil: none
+		want   Want[*configuration] // instead of wanted
 		verb   Verb
 		// requests are what Do makes, out and err what it returns.
 		requests []string
@@ -51,7 +73,7 @@ func TestBring(t *testing.T) {
 		left     data // nil: no object
 	}{
 		"not wanted and not there: nothing": {},
-		"not wanted any more: deleted, by its UID": {
+		"not wanted any more: exactly what the cache shows is deleted": {
 			given: []func(*server){ours}, verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
 		},
 		"wanted and not there: created, if there is none of that name": {
@@ -77,14 +99,14 @@ func TestBring(t *testing.T) {
 				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
-			requests: []string{"apply sample-greeting version 102 as glassback, force true"}, out: Outcome{Wrote: true}, left: data{"a": "1"},
+			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"somebody removed a field: it is put back": {
 			given: []func(*server){ours, func(s *server) {
 				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
-			requests: []string{"apply sample-greeting version 102 as glassback, force true"}, out: Outcome{Wrote: true}, left: data{"a": "1"},
+			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"somebody set a field of their own: nothing": {
 			given: []func(*server){ours, func(s *server) {
@@ -97,18 +119,81 @@ func TestBring(t *testing.T) {
 				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update,
-			requests: []string{"apply sample-greeting version 102 as glassback, force true"}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
+			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
 		},
-		"wanted, and on its way out: nothing until it is gone": {
+		"wanted, and on its way out: a Problem until it is gone": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+		},
+		"wanted as it is, and on its way out: a Problem too": {
+			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
 			given: []func(*server){ours, dying}, left: data{"a": "1"},
 		},
+		"not wanted, on its way out, and there once: nothing, since the cache shows it": {
+			given: []func(*server){ours, dying}, listed: true, left: data{"a": "1"},
+		},
+		"not wanted, and its fields cannot be told: deleted all the same": {
+			given: []func(*server){ours, garble}, verb: Delete,
+			requests: []string{"delete sample-greeting uid uid-1 version 102, Background"}, out: Outcome{Wrote: true},
+		},
+		"not wanted, there once, and in the cache: deleted without another look": {
+			given: []func(*server){ours}, listed: true, verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
+		},
+		"not wanted, there once, and not in the cache: looked for, and known to be gone": {
+			listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
+		},
+		"not wanted, there once, and hidden from the cache: deleted, as exactly as ever": {
+			since: []func(*server){ours}, listed: true, verb: Delete, requests: []string{getRequest, deleteRequest}, out: Outcome{Gone: true},
+		},
+		"not wanted, there once, and somebody else's by now: looked at, and left": {
+			since: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
+			left: data{"a": "theirs"},
+		},
+		"not wanted, there once, and somebody else's in the cache: looked at, and left": {
+			given: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
+			left: data{"a": "theirs"},
+		},
+		"wanted, there once, and not in the cache: created": {
+			listed: true, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
+		},
+		"wanted by what is there, and nothing is: created as at first": {
+			want: keeping, verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "1"},
+		},
+		"wanted by what is there: nothing": {
+			given: []func(*server){kept}, want: keeping, left: data{"a": "1", "n": "7"},
+		},
+		"wanted by what is there, and hidden from the cache: kept": {
+			since: []func(*server){kept, unlabelled}, want: keeping,
+			verb: Create, requests: []string{createRequest, getRequest, repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "7"},
+		},
+		"wanted by what is there, hidden, and somebody else has the field: left to them": {
+			since: []func(*server){kept, unlabelled, func(s *server) {
+				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
+			}},
+			want: keeping, verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
+			out: Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
+		},
+		"what is wanted cannot be told, and there is none: an error": {
+			want: lost, verb: Create, err: "no idea",
+		},
+		"what is wanted cannot be told, and there is one: an error": {
+			given: []func(*server){ours}, want: lost, verb: Update, err: "no idea", left: data{"a": "1"},
+		},
+		"what is wanted cannot be told of one that is hidden: an error, and nothing is applied": {
+			since: []func(*server){ours}, verb: Create, requests: []string{createRequest, getRequest}, err: "no idea", left: data{"a": "1"},
+			want: func(owned *configuration) (*configuration, error) {
+				if owned != nil {
+					return nil, errors.New("no idea")
+				}
+				return greeting("a", "1"), nil
+			},
+		},
 		"the cache shows somebody else's: a Problem, and no request": {
-			given: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"), verb: Create,
-			out: Outcome{Problem: &Problem{ReasonConflict,
-				"ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"}},
+			given: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"),
+			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
 		"the cache shows somebody else's where nothing is wanted: nothing": {
@@ -116,37 +201,52 @@ func TestBring(t *testing.T) {
 		},
 		"somebody else's that the cache does not show: a Problem": {
 			since: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
-			out: Outcome{Problem: &Problem{ReasonConflict,
-				"ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"}},
+			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
 		"one that nobody controls: a Problem": {
 			since: []func(*server){put(foreign(nil))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
-			out: Outcome{Problem: &Problem{ReasonConflict,
-				"ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"}},
+			out:  inTheWay("ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
 		"one that the owner has, but does not control: a Problem": {
 			since:  []func(*server){put(foreign(&metav1.OwnerReference{Kind: "Greeter", Name: "sample", UID: owner.UID}))},
 			wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
-			out: Outcome{Problem: &Problem{ReasonConflict,
-				"ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"}},
+			out:  inTheWay("ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
 		"one of an owner of the same name that was deleted: a Problem until it is collected": {
 			given:  []func(*server){put(foreign(&metav1.OwnerReference{Kind: "Greeter", Name: "sample", UID: "before", Controller: ptr.To(true)}))},
-			wanted: greeting("a", "1"), verb: Create,
-			out: Outcome{Problem: &Problem{ReasonConflict,
-				"ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet"}},
-			left: data{"a": "theirs"},
+			wanted: greeting("a", "1"),
+			out:    inTheWay("ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet"),
+			left:   data{"a": "theirs"},
 		},
 		"ours that the cache does not show: applied to": {
 			since: []func(*server){ours}, wanted: greeting("a", "2"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, out: Outcome{Wrote: true}, left: data{"a": "2"},
 		},
-		"ours that the cache does not show, as wanted: nothing is written": {
+		"ours that the cache does not show, as wanted: nothing is written, and told of": {
 			since: []func(*server){ours}, wanted: greeting("a", "1"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, left: data{"a": "1"},
+			out: troubled("ConfigMapHidden", "ConfigMap sample-greeting is there, but is not shown to glassback: something takes its labels away"),
+		},
+		"ours that the cache shows is gone: it is not brought back": {
+			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }},
+			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
+			err: `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+		},
+		"ours was made anew meanwhile: it is not applied to": {
+			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }, ours},
+			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
+			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
+			left: data{"a": "1"},
+		},
+		"somebody wrote in between: it is not deleted": {
+			given: []func(*server){ours}, since: []func(*server){func(s *server) {
+				s.edit("somebody", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
+			}},
+			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "1"},
+			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 		},
 		"somebody wrote in between: a conflict, which is nothing to tell of": {
 			given: []func(*server){ours},
@@ -160,7 +260,7 @@ func TestBring(t *testing.T) {
 		"somebody else's took the name of ours in between: it is not applied to": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
-			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
+			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "theirs"},
 		},
 		"somebody else's took the name of ours in between: it is not deleted": {
@@ -182,7 +282,13 @@ func TestBring(t *testing.T) {
 			for _, change := range test.since {
 				change(f.server)
 			}
-			verb, out, err := f.bring(t, test.wanted)
+			want := func() Want[*configuration] {
+				if test.want != nil {
+					return test.want
+				}
+				return exactly(test.wanted)
+			}
+			verb, out, err := f.bring(t, test.listed, want())
 			if verb != test.verb {
 				t.Errorf("verb %q, want %q", verb, test.verb)
 			}
@@ -200,11 +306,33 @@ func TestBring(t *testing.T) {
 				return
 			}
 			f.catchUp()
-			if verb, _, _ := f.bring(t, test.wanted); verb != Nothing && test.left["a"] != "theirs" {
+			if verb, _, _ := f.bring(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
 		})
 	}
+}
+
+// kept is ours, with the n that keeping keeps.
+func kept(s *server) {
+	if _, err := s.Apply(context.Background(), greeting("a", "1", "n", "7"), applyOptions); err != nil {
+		panic(err)
+	}
+}
+
+// unlabelled is what hides an object from the cache.
+func unlabelled(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Labels = nil }) }
+
+// lost is a Want that fails.
+func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
+
+// garble makes what this operator owns of the object unreadable.
+func garble(s *server) {
+	garbled := s.object.DeepCopy()
+	for i := range garbled.ManagedFields {
+		garbled.ManagedFields[i].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
+	}
+	s.store(garbled)
 }
 
 // dying is what a delete does to an object that has a finalizer.
@@ -218,11 +346,12 @@ func put(object *corev1.ConfigMap) func(*server) {
 
 func expect(t *testing.T, out Outcome, err error, wantOut Outcome, wantErr string) {
 	t.Helper()
-	if out.Wrote != wantOut.Wrote {
-		t.Errorf("wrote %t, want %t", out.Wrote, wantOut.Wrote)
-	}
 	if got, want := ptr.Deref(out.Problem, Problem{}), ptr.Deref(wantOut.Problem, Problem{}); got != want {
 		t.Errorf("problem %q, want %q", got, want)
+	}
+	out.Problem, wantOut.Problem = nil, nil
+	if out != wantOut {
+		t.Errorf("outcome %+v, want %+v", out, wantOut)
 	}
 	text := ""
 	if err != nil {
@@ -234,17 +363,16 @@ func expect(t *testing.T, out Outcome, err error, wantOut Outcome, wantErr strin
 }
 
 func TestErrorsBecomeProblems(t *testing.T) {
-	long := strings.Repeat("ß", maxMessage)
 	for sentence, test := range map[string]struct {
 		err   error
 		want  *Problem
 		again bool // whether the error is returned too
 	}{
-		"invalid: rejected for good": {
+		"invalid: rejected, and looked at again in case a policy has changed": {
 			err:  apierrors.NewInvalid(gvk.GroupKind(), name, nil),
 			want: &Problem{"ConfigMapRejected", `create ConfigMap sample-greeting: ConfigMap "sample-greeting" is invalid`},
 		},
-		"a bad request: rejected for good": {
+		"a bad request: rejected, and looked at again in case a policy has changed": {
 			err:  apierrors.NewBadRequest("not a ConfigMap"),
 			want: &Problem{"ConfigMapRejected", "create ConfigMap sample-greeting: not a ConfigMap"},
 		},
@@ -267,25 +395,16 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		"no answer: tried again, and nothing to tell of": {
 			err: errors.New("connection refused"), again: true,
 		},
-		"a long text is cut, between two characters": {
-			err: apierrors.NewBadRequest(long),
-			want: &Problem{"ConfigMapRejected",
-				"create ConfigMap sample-greeting: " + long[:2*((maxMessage-len("create ConfigMap sample-greeting: "))/2)] + "…"},
-		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			f.server.before = func(string) error { return test.err }
-			_, out, err := f.bring(t, greeting("a", "1"))
-			if out.Wrote {
-				t.Error("it counts as written")
+			_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+			want := Outcome{Problem: test.want}
+			if test.want != nil {
+				want.Wait = Recheck
 			}
-			if got, want := ptr.Deref(out.Problem, Problem{}), ptr.Deref(test.want, Problem{}); got != want {
-				t.Errorf("problem %q, want %q", got, want)
-			}
-			if out.Problem != nil && !utf8.ValidString(out.Problem.Message) {
-				t.Error("the message is not UTF-8")
-			}
+			expect(t, out, nil, want, "")
 			if (err != nil) != test.again || (test.again && !errors.Is(err, test.err)) {
 				t.Errorf("error %v, want it returned: %t", err, test.again)
 			}
@@ -299,7 +418,8 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 		fails  string // the request that does
 		given  func(*server)
 		hidden bool // from the cache
-		wanted *corev1ac.ConfigMapApplyConfiguration
+		listed bool // whether there was one once
+		wanted *configuration
 		err    string
 	}{
 		"a create": {
@@ -309,18 +429,19 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)), hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
 		},
 		"an update": {
-			fails: "apply", wanted: greeting("a", "2"), given: func(s *server) {
-				if _, err := s.Apply(t.Context(), greeting("a", "1"), applyOptions); err != nil {
-					t.Fatal(err)
-				}
-			}, err: "apply ConfigMap sample-greeting: refused",
+			fails: "apply", wanted: greeting("a", "2"), given: kept, err: "apply ConfigMap sample-greeting: refused",
 		},
 		"a delete": {
-			fails: "delete", given: func(s *server) {
-				if _, err := s.Apply(t.Context(), greeting("a", "1"), applyOptions); err != nil {
-					t.Fatal(err)
-				}
-			}, err: "delete ConfigMap sample-greeting: refused",
+			fails: "delete", given: kept, err: "delete ConfigMap sample-greeting: refused",
+		},
+		"an update of what is hidden": {
+			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept, hidden: true, err: "apply ConfigMap sample-greeting: refused",
+		},
+		"a look for what may be hidden": {
+			fails: "get", given: kept, hidden: true, listed: true, err: "get ConfigMap sample-greeting, which may have lost its label: refused",
+		},
+		"a delete of what is hidden": {
+			fails: "delete", given: kept, hidden: true, listed: true, err: "delete ConfigMap sample-greeting: refused",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -335,7 +456,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 				}
 				return nil
 			}
-			_, out, err := f.bring(t, test.wanted)
+			_, out, err := f.bring(t, test.listed, exactly(test.wanted))
 			expect(t, out, err, Outcome{}, test.err)
 			if wait := f.written.Wait(cache.MetaObjectToName(owner)); wait != 0 {
 				t.Errorf("what failed is waited for, %s", wait)
@@ -354,45 +475,78 @@ func TestObserve(t *testing.T) {
 		if cached != nil {
 			objects = append(objects, cached)
 		}
-		if err := f.Cache.Replace(objects, ""); err != nil {
+		if err := f.cache.Replace(objects, ""); err != nil {
 			t.Fatal(err)
 		}
-		if seen, err := f.Observe(owner, name); err != nil || seen.Object != nil || seen.Owned != nil || seen.other != nil {
-			t.Errorf("%s shows %+v, error %v; want nothing", sentence, seen, err)
+		if seen := f.Observe(owner, name); seen != (Seen[*corev1.ConfigMap, *configuration]{}) {
+			t.Errorf("%s shows %+v, want nothing", sentence, seen)
 		}
 	}
-
-	if err := f.Cache.Replace([]any{foreign(nil)}, ""); err != nil {
+	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if seen, err := f.Observe(owner, name); err != nil || seen.Object != nil || seen.Owned != nil {
-		t.Errorf("somebody else's is shown as %+v, error %v; want no object and no fields", seen, err)
+	if seen := f.Observe(owner, name); seen.err != nil || seen.Object != nil || seen.Owned != nil {
+		t.Errorf("somebody else's is shown as %+v, want no object and no fields", seen)
+	}
+}
+
+// TestUnreadable is about managedFields that name no fields: what is wanted cannot
+// be compared, and nothing is applied.
+func TestUnreadable(t *testing.T) {
+	const unclear = "Which fields of ConfigMap sample-greeting are glassback's cannot be told, so it is left as it is: "
+	f := newFixture()
+	kept(f.server)
+	garble(f.server)
+	f.catchUp()
+	if seen := f.Observe(owner, name); seen.err == nil || seen.Object == nil {
+		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
+	}
+	verb, out, err := f.bring(t, true, exactly(greeting("a", "2")))
+	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" || !strings.HasPrefix(problem.Message, unclear) ||
+		problem.Message == unclear {
+		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
+	}
+	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.server.requests) > 0 {
+		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.server.requests, Recheck)
 	}
 
-	broken := foreign(&metav1.OwnerReference{Kind: "Greeter", Name: "sample", UID: owner.UID, Controller: ptr.To(true)})
-	broken.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: applyOptions.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"x:a":{}}`),
-	}}
-	if err := f.Cache.Replace([]any{broken}, ""); err != nil {
+	// One that is hidden too.
+	if err := f.cache.Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	const want = "extract the fields of ConfigMap sample-greeting that glassback owns: "
-	if _, err := f.Observe(owner, name); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("error %v for managedFields that name no fields, want %q", err, want)
+	if _, out, err := f.bring(t, true, exactly(greeting("a", "2"))); err == nil || !strings.HasPrefix(err.Error(), want) || out.Wrote {
+		t.Errorf("outcome %+v, error %v; want %q and nothing written", out, err, want)
+	}
+	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {
+		t.Errorf("requests %q, want %q", f.server.requests, want)
+	}
+}
+
+func TestExactly(t *testing.T) {
+	var nothing *configuration
+	if Exactly(nothing) != nil {
+		t.Error("nothing is wanted, want no Want")
+	}
+	wanted := greeting("a", "1")
+	for _, owned := range []*configuration{nil, greeting("b", "1")} {
+		if got, err := Exactly(wanted)(owned); got != wanted || err != nil {
+			t.Errorf("of %v it wants %v, error %v; want the same whatever there is", owned, got, err)
+		}
 	}
 }
 
 func TestWritesAreWaitedFor(t *testing.T) {
 	f, key := newFixture(), cache.MetaObjectToName(owner)
 	for _, step := range []struct {
-		wanted *corev1ac.ConfigMapApplyConfiguration
+		wanted *configuration
 		trace  string
 	}{
 		{greeting("a", "1"), "create configmaps"},
 		{greeting("a", "2"), "apply configmaps"},
 		{nil, "delete configmaps"},
 	} {
-		if _, out, err := f.bring(t, step.wanted); err != nil || !out.Wrote {
+		if _, out, err := f.bring(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
 			t.Fatalf("%s: wrote %t, error %v", step.trace, out.Wrote, err)
 		}
 		events := f.trace.Events()
@@ -416,8 +570,8 @@ func TestNothingIsDone(t *testing.T) {
 	}
 }
 
-func TestControllerReference(t *testing.T) {
-	reference := ControllerReference(owner, "test/v1", "Greeter")
+func TestReference(t *testing.T) {
+	reference := Reference(owner, greeter)
 	if *reference.APIVersion != "test/v1" || *reference.Kind != "Greeter" || *reference.Name != owner.Name || *reference.UID != owner.UID ||
 		!*reference.Controller || !*reference.BlockOwnerDeletion {
 		t.Errorf("reference %+v, want one to the owner, as controller, that blocks its deletion", reference)

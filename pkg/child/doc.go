@@ -9,13 +9,16 @@ SPDX-License-Identifier: Apache-2.0
 //
 //	wanted  in the cache       what is done
 //	──────  ─────────────────  ───────────────────────────────────────────────────
-//	no      no                 nothing
+//	no      no                 nothing; or a look at the live object, if there was
+//	                           one: it may have lost the label the cache goes by
 //	no      yes                delete it: exactly the version that the cache shows
-//	yes     no                 create it; fails if there is an object of that name
+//	yes     no                 create it; if there is an object of that name, look
+//	                           whose it is: apply to it, or a Problem
 //	yes     yes, as wanted     nothing
 //	yes     yes, but differs   apply, to exactly the version that the cache shows
-//	any     on its way out     nothing: when it is gone, the next sync goes on
-//	any     somebody else's    nothing: a Problem
+//	yes     on its way out     a Problem, until it is gone
+//	yes     not readable       a Problem
+//	yes     somebody else's    a Problem
 //
 // An object is as wanted if the fields that this operator owns, by the object's
 // managedFields, are those that are wanted, with their values. This is exact: what
@@ -25,4 +28,6 @@ SPDX-License-Identifier: Apache-2.0
 //
 // An apply by itself would create or take over whatever has the name. Here each
 // carries a resourceVersion, and so does neither: see neverVersion.
+//
+// Whoever keeps changing a field back gets an answer ever more slowly: see repairs.
 package child

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
@@ -28,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/loop"
@@ -46,6 +49,7 @@ type server struct {
 }
 
 var (
+	greeter  = schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "Greeter"}
 	gvk      = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	resource = corev1.Resource("configmaps")
 	manager  = sync.OnceValue(func() *managedfields.FieldManager {
@@ -73,7 +77,7 @@ func (s *server) note(format string, args ...any) error {
 	return nil
 }
 
-func (s *server) Apply(_ context.Context, configuration *corev1ac.ConfigMapApplyConfiguration, options metav1.ApplyOptions) (*corev1.ConfigMap, error) {
+func (s *server) Apply(_ context.Context, configuration *configuration, options metav1.ApplyOptions) (*corev1.ConfigMap, error) {
 	data, err := json.Marshal(configuration)
 	if err != nil {
 		return nil, err
@@ -83,8 +87,12 @@ func (s *server) Apply(_ context.Context, configuration *corev1ac.ConfigMapApply
 		return nil, err
 	}
 	version := patch.GetResourceVersion()
-	if err := s.note("apply %s version %s as %s, force %t", patch.GetName(), version, options.FieldManager, options.Force); err != nil {
+	uid := cmp.Or(patch.GetUID(), "any")
+	if err := s.note("apply %s uid %s version %s as %s, force %t", patch.GetName(), uid, version, options.FieldManager, options.Force); err != nil {
 		return nil, err
+	}
+	if uid != "any" && (s.object == nil || uid != s.object.UID) {
+		return nil, apierrors.NewConflict(resource, patch.GetName(), errors.New("the UID is another"))
 	}
 	if s.object == nil {
 		empty := &corev1.ConfigMap{}
@@ -117,11 +125,9 @@ func (s *server) Get(_ context.Context, name string, _ metav1.GetOptions) (*core
 }
 
 func (s *server) Delete(_ context.Context, name string, options metav1.DeleteOptions) error {
-	uid := types.UID("any")
-	if options.Preconditions != nil && options.Preconditions.UID != nil {
-		uid = *options.Preconditions.UID
-	}
-	if err := s.note("delete %s uid %s, %s", name, uid, *options.PropagationPolicy); err != nil {
+	only := ptr.Deref(options.Preconditions, metav1.Preconditions{})
+	uid, version := ptr.Deref(only.UID, "any"), ptr.Deref(only.ResourceVersion, "any")
+	if err := s.note("delete %s uid %s version %s, %s", name, uid, version, *options.PropagationPolicy); err != nil {
 		return err
 	}
 	if s.object == nil {
@@ -129,6 +135,9 @@ func (s *server) Delete(_ context.Context, name string, options metav1.DeleteOpt
 	}
 	if uid != "any" && uid != s.object.UID {
 		return apierrors.NewConflict(resource, name, errors.New("the UID is another"))
+	}
+	if version != "any" && version != s.object.ResourceVersion {
+		return apierrors.NewConflict(resource, name, errors.New("the version is another"))
 	}
 	s.object = nil
 	return nil
@@ -173,27 +182,27 @@ func (s *server) put(object *corev1.ConfigMap) {
 // fixture is a Kind whose client is a server, and whose cache shows what it is told
 // to.
 type fixture struct {
-	*Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	*Kind[*corev1.ConfigMap, *configuration]
 	server  *server
+	owner   *metav1.ObjectMeta
 	written *loop.Written
 	clock   *clocktesting.FakePassiveClock
 	trace   *trace.Recorder
 }
 
+type configuration = corev1ac.ConfigMapApplyConfiguration
+
 func newFixture() *fixture {
-	f := &fixture{server: &server{}, clock: clocktesting.NewFakePassiveClock(time.Unix(1641736200, 0)), trace: trace.NewRecorder(10)}
+	f := &fixture{server: &server{}, owner: owner.DeepCopy(), clock: clocktesting.NewFakePassiveClock(t0), trace: trace.NewRecorder(10)}
 	f.written = loop.NewWritten("test", f.clock, f.trace)
-	f.Kind = &Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]{
-		Name: "ConfigMap", Owner: "Greeter", Resource: "configmaps", Cache: cache.NewStore(cache.MetaNamespaceKeyFunc),
-		Client: func(namespace string) Client[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration] {
-			if namespace != owner.Namespace {
-				panic("the client is for namespace " + namespace)
-			}
-			return f.server
-		},
-		Extract: corev1ac.ExtractConfigMap,
-		Written: f.written,
+	client := func(namespace string) *server {
+		if namespace != owner.Namespace {
+			panic("the client is for namespace " + namespace)
+		}
+		return f.server
 	}
+	f.Kind = New(NewOwners("Greeter", f.written, f.clock), "ConfigMap", "configmaps", cache.NewStore(cache.MetaNamespaceKeyFunc),
+		client, corev1ac.ExtractConfigMap)
 	return f
 }
 
@@ -211,35 +220,31 @@ func (f *fixture) catchUp() {
 		}
 		objects = append(objects, object)
 	}
-	if err := f.Cache.Replace(objects, ""); err != nil {
+	if err := f.cache.Replace(objects, ""); err != nil {
 		panic(err)
 	}
 }
 
-// copyOf returns a copy, which Bring may change.
-func copyOf(configuration *corev1ac.ConfigMapApplyConfiguration) *corev1ac.ConfigMapApplyConfiguration {
-	if configuration == nil {
+// exactly is the Want of a copy, which Bring may change. There is none of nil.
+func exactly(wanted *configuration) Want[*configuration] {
+	if wanted == nil {
 		return nil
 	}
-	data, err := json.Marshal(configuration)
+	data, err := json.Marshal(wanted)
 	if err != nil {
 		panic(err)
 	}
-	same := &corev1ac.ConfigMapApplyConfiguration{}
+	same := &configuration{}
 	if err := json.Unmarshal(data, same); err != nil {
 		panic(err)
 	}
-	return same
+	return Exactly(same)
 }
 
 // bring carries out what Bring says.
-func (f *fixture) bring(t *testing.T, wanted *corev1ac.ConfigMapApplyConfiguration) (Verb, Outcome, error) {
+func (f *fixture) bring(t *testing.T, listed bool, want Want[*configuration]) (Verb, Outcome, error) {
 	t.Helper()
-	seen, err := f.Observe(owner, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	change := f.Bring(owner, name, seen, copyOf(wanted))
+	change := f.Bring(f.owner, name, f.Observe(f.owner, name), listed, want)
 	if change.Kind != "ConfigMap" || change.Name != name {
 		t.Errorf("the change is about %s %s, want ConfigMap %s", change.Kind, change.Name, name)
 	}
@@ -250,16 +255,19 @@ func (f *fixture) bring(t *testing.T, wanted *corev1ac.ConfigMapApplyConfigurati
 
 const name = "sample-greeting"
 
-var owner = &metav1.ObjectMeta{Name: "sample", Namespace: "default", UID: "owner"}
+var (
+	t0    = time.Unix(1641736200, 0)
+	owner = &metav1.ObjectMeta{Name: "sample", Namespace: "default", UID: "owner", Generation: 3}
+)
 
 // greeting is what is wanted, with the data as keys and values in turn.
-func greeting(data ...string) *corev1ac.ConfigMapApplyConfiguration {
+func greeting(data ...string) *configuration {
 	values := map[string]string{}
 	for i := 0; i < len(data); i += 2 {
 		values[data[i]] = data[i+1]
 	}
 	return corev1ac.ConfigMap(name, owner.Namespace).WithLabels(map[string]string{"of": owner.Name}).
-		WithOwnerReferences(ControllerReference(owner, "test/v1", "Greeter")).WithData(values)
+		WithOwnerReferences(Reference(owner, greeter)).WithData(values)
 }
 
 // foreign is an object that the owner does not control, but perhaps somebody else.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,7 +154,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, too
 		}
 	}
 	l.Trace.Report(event)
-	if apierrors.IsConflict(err) {
+	if isConflict(err) {
 		// Somebody else wrote first. The watch brings their version; nothing is wrong.
 		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", err)
 	} else if err != nil {
@@ -161,4 +162,12 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, too
 	} else {
 		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
 	}
+}
+
+// isConflict returns whether err is a conflict, and nothing else besides.
+func isConflict(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isConflict(err) })
+	}
+	return apierrors.IsConflict(err)
 }

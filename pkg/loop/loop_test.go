@@ -8,6 +8,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,9 +18,12 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -120,6 +124,58 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 					t.Errorf("causes %v, want %v", causes, test.causes)
 				}
 			})
+		})
+	}
+}
+
+func TestOnlyConflictsAreQuiet(t *testing.T) {
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	update, refused := fmt.Errorf("update Job j: %w", conflict), errors.New("refused")
+	for sentence, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                        {nil, false},
+		"another error":                   {refused, false},
+		"a conflict":                      {conflict, true},
+		"a conflict, and what met it":     {update, true},
+		"one that is joined to nothing":   {errors.Join(nil, update), true},
+		"two conflicts":                   {errors.Join(update, conflict), true},
+		"a conflict before another error": {errors.Join(update, refused), false},
+		"a conflict after another error":  {errors.Join(refused, update), false},
+		"conflicts that are joined twice": {errors.Join(errors.Join(update, conflict), update), true},
+		"conflicts that are joined to another error deep down": {errors.Join(update, errors.Join(conflict, refused)), false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := isConflict(test.err); got != test.want {
+				t.Errorf("quiet is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsLogged is how a person learns of an error: a conflict is none.
+func TestWhatIsLogged(t *testing.T) {
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	for sentence, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error": {nil, false},
+		"a conflict": {errors.Join(conflict, nil), false},
+		"an error":               {errors.New("refused"), true},
+		"an error that comes with a conflict as well": {errors.Join(conflict, errors.New("refused")), true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, test.err })
+			defer l.Queue.ShutDown()
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true), ktesting.AnyToString(func(any) string { return "" })))
+			l.Add(key, trace.Cause{Verb: "Added"})
+			l.next(t.Context(), klog.NewContext(t.Context(), logger))
+			text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if logged := strings.Contains(text, "Sync failed"); logged != test.want || !logged && text != "" {
+				t.Errorf("logged %q, want an error: %t", text, test.want)
+			}
 		})
 	}
 }

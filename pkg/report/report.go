@@ -9,6 +9,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,15 @@ type Conditions struct {
 	Now        time.Time
 }
 
+// maxMessage bounds a condition's message, which also goes into an event: what the
+// API server says of an object may hold much of that object.
+const maxMessage = 1000
+
 // Set says that the condition kind is True, or False, and why.
 func (c Conditions) Set(kind string, is bool, reason, message string) {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
 	value := metav1.ConditionFalse
 	if is {
 		value = metav1.ConditionTrue

@@ -7,6 +7,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,19 @@ func TestConditionsSet(t *testing.T) {
 		"another reason keeps the time": {
 			list: []metav1.Condition{before}, reason: "Broken", message: "It is broken",
 			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Broken", Message: "It is broken", LastTransitionTime: metav1.NewTime(t0)},
+		},
+		"a message that is long enough is kept": {
+			is: true, reason: "Done", message: strings.Repeat("m", maxMessage),
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: strings.Repeat("m", maxMessage), LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
+		},
+		"a longer message is cut, between two characters": {
+			is: true, reason: "Done", message: "-" + strings.Repeat("ß", maxMessage),
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "-" + strings.Repeat("ß", maxMessage/2-1) + "…",
+				LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
 		},
 		"the same at a later generation keeps the time": {
 			list: []metav1.Condition{before}, reason: "Waiting", message: "It waits",

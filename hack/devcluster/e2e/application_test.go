@@ -174,7 +174,7 @@ func testDrift(t *testing.T, w *world, ns string) {
 
 func testOthersFields(t *testing.T, w *world, ns string) {
 	w.createApp(t, ns, "a", func(a *appv1.Application) {
-		a.Spec.Env = []corev1.EnvVar{{Name: "OWN", Value: "1"}}
+		a.Spec.Env = []appv1.EnvVar{{Name: "OWN", Value: "1"}}
 	})
 	w.ready(t, ns, "a")
 	labelled := appsv1ac.Deployment("a", ns).WithLabels(map[string]string{"team": "x"}).WithAnnotations(map[string]string{"note": "y"})
@@ -533,7 +533,7 @@ var variants = []func(*appv1.Application){
 		}
 	},
 	func(a *appv1.Application) {
-		a.Spec.Env = []corev1.EnvVar{
+		a.Spec.Env = []appv1.EnvVar{
 			{Name: "EMPTY"}, {Name: "Z", Value: "1"}, {Name: "A", Value: " 2 "},
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 		}
@@ -543,7 +543,7 @@ var variants = []func(*appv1.Application){
 		a.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "b"}, {Name: "a"}}
 	},
 	func(a *appv1.Application) {
-		probe := func(h corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: h} }
+		probe := func(h corev1.ProbeHandler) *appv1.Probe { return &appv1.Probe{ProbeHandler: h} }
 		a.Spec.Probes = &appv1.Probes{
 			Liveness:  probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}),
 			Readiness: probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("http")}}),

@@ -41,8 +41,7 @@ func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 				t.Fatalf("it begins with %q", first)
 			}
 			out, err := w.kubectl(t, "apply", "-f", file)
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) {
+			if _, refused := errors.AsType[*exec.ExitError](err); !refused {
 				t.Fatalf("kubectl: %v\n%s", err, out)
 			}
 			if complaints := complaints(out); len(complaints) != 1 || !strings.Contains(complaints[0], want) {

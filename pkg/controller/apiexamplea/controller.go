@@ -38,16 +38,14 @@ import (
 // Name is the controller's name, for --controllers, logs and traces.
 const Name = "apiexamplea"
 
+var kind = v1.SchemeGroupVersion.WithKind("ApiExampleA")
+
 // A failed sync is retried after retryFirst, then twice as long each time, but
 // never longer than retryMost.
 const (
 	retryFirst = 20 * time.Millisecond
 	retryMost  = 30 * time.Second
 )
-
-// conflictCheck is how often it is seen whether a name that was taken is free
-// again: the caches hold only what is Glassback's own.
-const conflictCheck = 30 * time.Second
 
 // Config is what a Controller works with.
 type Config struct {
@@ -66,6 +64,7 @@ type Controller struct {
 	client     versioned.Interface
 	examples   listers.ApiExampleALister
 	cache      cache.Store // what examples reads
+	owners     *child.Owners
 	configMaps *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
 	recorder   record.EventRecorder
 	clock      clock.PassiveClock
@@ -82,10 +81,10 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.ApiExampleAs.Informer().AddEventHandler(c.loop.Handler("ApiExampleA", loop.Self)); err != nil {
+	if _, err := config.ApiExampleAs.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
 		return nil, fmt.Errorf("watch ApiExampleAs: %w", err)
 	}
-	if _, err := config.ConfigMaps.Informer().AddEventHandler(c.loop.Handler("ConfigMap", loop.ControllerOf(v1.GroupName, "ApiExampleA"))); err != nil {
+	if _, err := config.ConfigMaps.Informer().AddEventHandler(c.loop.Handler("ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 		return nil, fmt.Errorf("watch ConfigMaps: %w", err)
 	}
 	return c, nil
@@ -100,14 +99,9 @@ func newController(config Config) *Controller {
 		clock:    config.Clock,
 		written:  loop.NewWritten(Name, config.Clock, config.Trace),
 	}
-	c.configMaps = &child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]{
-		Name: "ConfigMap", Owner: "ApiExampleA", Resource: "configmaps", Cache: config.ConfigMaps.Informer().GetIndexer(),
-		Client: func(namespace string) child.Client[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration] {
-			return config.Kube.CoreV1().ConfigMaps(namespace)
-		},
-		Extract: corev1ac.ExtractConfigMap,
-		Written: c.written,
-	}
+	c.owners = child.NewOwners(kind.Kind, c.written, config.Clock)
+	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
+		config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
 	return c
 }
 
@@ -129,11 +123,8 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if errs := example.Validate(nil); len(errs) > 0 {
 		return 0, c.report(ctx, example, statusOfInvalid(example, errs, c.clock.Now()))
 	}
-	seen, err := c.observe(example)
-	if err != nil {
-		return 0, err
-	}
-	change := c.configMaps.Bring(example, example.ConfigMapName(), seen, configMap(example))
+	seen := c.observe(example)
+	change := c.configMaps.Bring(example, example.ConfigMapName(), seen, false, child.Exactly(configMap(example)))
 	out, actErr := change.Do(ctx)
 	if out.Wrote {
 		klog.FromContext(ctx).Info("Greeted", "greeting", example.Greeting())
@@ -141,18 +132,10 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if out.Wrote || (actErr != nil && out.Problem == nil) {
 		// The cache is about to show what was written, or what was in the way: that
 		// leads to the next sync, and it reports.
-		return 0, actErr
+		return c.written.Wait(key), actErr
 	}
-	reportErr := c.report(ctx, example, statusAfter(example, seen.Object, out.Problem, c.clock.Now()))
-	return checkAgain(out.Problem), errors.Join(actErr, reportErr)
-}
-
-// checkAgain returns when to sync again although nothing may happen until then.
-func checkAgain(problem *child.Problem) time.Duration {
-	if problem != nil && problem.Reason == child.ReasonConflict {
-		return conflictCheck
-	}
-	return 0
+	reportErr := c.report(ctx, example, statusAfter(example, out.Problem, c.clock.Now()))
+	return out.Wait, errors.Join(actErr, reportErr)
 }
 
 // fetch returns a copy of the ApiExampleA with its defaults, or nil if there is
@@ -160,6 +143,7 @@ func checkAgain(problem *child.Problem) time.Duration {
 func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
 	cached, err := c.examples.ApiExampleAs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.owners.Forget(key)
 		return nil, nil
 	}
 	if err != nil {
@@ -189,6 +173,6 @@ func (c *Controller) report(ctx context.Context, example *v1.ApiExampleA, status
 	}
 	c.written.Record(cache.MetaObjectToName(example), "update apiexampleas/status", c.cache, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, example, example.Status.Conditions, status.Conditions, reasonWaiting)
+	report.Transitions(c.recorder, example, example.Status.Conditions, status.Conditions)
 	return nil
 }

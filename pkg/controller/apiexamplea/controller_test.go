@@ -42,6 +42,9 @@ const (
 	getRequest    = "get configmaps sample-greeting"
 	applyRequest  = "apply configmaps sample-greeting"
 	statusRequest = "update apiexampleas/status sample"
+	toSee         = 5 * time.Second // how long a write is waited for at most
+	goingMessage  = "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"
+	hiddenMessage = "ConfigMap sample-greeting is there, but is not shown to glassback: something takes its labels away"
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
@@ -70,6 +73,13 @@ func gone(s *server) { s.configMap = nil }
 // dying is what a delete does to a ConfigMap that has a finalizer.
 func dying(s *server) {
 	s.alter(func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) })
+}
+
+// garbled makes what the operator owns of the ConfigMap unreadable.
+func garbled(s *server) {
+	changed := s.configMap.DeepCopy()
+	changed.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
+	s.store(changed)
 }
 
 func data(key, value string) func(*server) {
@@ -119,6 +129,12 @@ func TestSync(t *testing.T) {
 	settled := func(requests ...string) want {
 		return want{requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy}
 	}
+	// wrote is settled, once the cache shows the ConfigMap.
+	wrote := func(requests ...string) want {
+		w := settled(requests...)
+		w.after = toSee
+		return w
+	}
 	failed := func(reason string, w want) want {
 		w.ready, w.degraded, w.state = reason, reason, v1.StateFailed
 		return w
@@ -130,7 +146,7 @@ func TestSync(t *testing.T) {
 		want  want
 	}{
 		"a new object gets its ConfigMap, and no status yet": {
-			fresh: true, want: want{requests: []string{createRequest}, left: jimmy},
+			fresh: true, want: want{requests: []string{createRequest}, after: toSee, left: jimmy},
 		},
 		"once the ConfigMap is there, the status says so": {
 			fresh: true, given: []func(*server){func(s *server) {
@@ -150,13 +166,13 @@ func TestSync(t *testing.T) {
 			given: []func(*server){data("theirs", "1"), func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels["theirs"] = "1" }) }},
 			want:  settled(),
 		},
-		"a greeting that somebody changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: settled(applyRequest)},
-		"a greeting that somebody removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: settled(applyRequest)},
-		"a ConfigMap that somebody deleted is made again": {given: []func(*server){gone}, want: settled(createRequest)},
+		"a greeting that somebody changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
+		"a greeting that somebody removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: wrote(applyRequest)},
+		"a ConfigMap that somebody deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
 		"another name: the ConfigMap first, and the status when it is seen": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: func() want {
-				w := settled(applyRequest)
+				w := wrote(applyRequest)
 				w.left = "Greetings to Ada Zhuang"
 				return w
 			}(),
@@ -165,13 +181,13 @@ func TestSync(t *testing.T) {
 		"somebody else's in the cache: told of, and seen again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil)},
 			want: failed(child.ReasonConflict, want{
-				requests: []string{statusRequest}, after: 30 * time.Second, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
 		"somebody else's that the cache does not show: the same": {
 			fresh: true, given: []func(*server){taken(false, nil)},
 			want: failed(child.ReasonConflict, want{
-				requests: []string{createRequest, getRequest, statusRequest}, after: 30 * time.Second, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
 		"somebody else's, told of already: no write, and seen again in half a minute": {
@@ -182,20 +198,20 @@ func TestSync(t *testing.T) {
 				}
 				s.requests, _ = nil, s.sent()
 			}},
-			want: failed(child.ReasonConflict, want{after: 30 * time.Second, left: "theirs"}),
+			want: failed(child.ReasonConflict, want{after: child.Recheck, left: "theirs"}),
 		},
 		"one of the object that had the name before: it is waited for": {
 			fresh: true, given: []func(*server){taken(true, &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)})},
 			want: failed(child.ReasonConflict, want{
-				requests: []string{statusRequest}, after: 30 * time.Second, left: "theirs",
+				requests: []string{statusRequest}, after: child.Recheck, left: "theirs",
 				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, and has not been garbage-collected yet"},
 			}),
 		},
 		"exists already, is ours and not in the cache: applied to": {
 			given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { delete(c.Labels, v1.LabelApiExampleA) }) }},
-			want:  settled(createRequest, getRequest, applyRequest),
+			want:  wrote(createRequest, getRequest, applyRequest),
 		},
-		"exists already, and is as it should be: nothing is written, and the status waits for the cache": {
+		"exists already, is as it should be, and no cache shows it: nothing is written, and told of": {
 			fresh: true, given: []func(*server){func(s *server) {
 				if _, _, err := s.sync(t); err != nil {
 					t.Error(err)
@@ -204,10 +220,10 @@ func TestSync(t *testing.T) {
 				s.connect()
 				s.hide = true
 			}},
-			want: want{
-				requests: []string{createRequest, getRequest, applyRequest, statusRequest}, left: jimmy,
-				ready: reasonWaiting, degraded: report.ReasonAsExpected,
-			},
+			want: failed("ConfigMapHidden", want{
+				requests: []string{createRequest, getRequest, applyRequest, statusRequest}, after: child.Recheck, left: jimmy,
+				events: []string{"Warning ConfigMapHidden " + hiddenMessage},
+			}),
 		},
 		"no answer: tried again without a word": {
 			given: []func(*server){gone, answer(errors.New("connection refused"))},
@@ -217,18 +233,18 @@ func TestSync(t *testing.T) {
 				return w
 			}(),
 		},
-		"invalid: told of, and not tried again": {
+		"invalid: told of, and tried again in half a minute": {
 			given: []func(*server){gone, answer(invalid)},
 			want: failed("ConfigMapRejected", want{
-				requests: []string{createRequest, statusRequest},
-				events:   []string{`Warning ConfigMapRejected create ConfigMap sample-greeting: ConfigMap "sample-greeting" is invalid`},
+				requests: []string{createRequest, statusRequest}, after: child.Recheck,
+				events: []string{`Warning ConfigMapRejected create ConfigMap sample-greeting: ConfigMap "sample-greeting" is invalid`},
 			}),
 		},
 		"forbidden: told of, and tried again": {
 			given: []func(*server){gone, answer(forbidden)},
 			want: failed("ConfigMapNotApplied", want{
-				requests: []string{createRequest, statusRequest},
-				err:      `create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`,
+				requests: []string{createRequest, statusRequest}, after: child.Recheck,
+				err: `create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`,
 				events: []string{"Warning ConfigMapNotApplied The API server does not take the ConfigMap now, which is tried again: " +
 					`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			}),
@@ -275,10 +291,19 @@ func TestSync(t *testing.T) {
 		},
 		"a ConfigMap that is being deleted is left alone until it is gone": {
 			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
-			want: want{
-				requests: []string{statusRequest}, events: []string{"Normal Waiting ConfigMap sample-greeting is made as soon as possible"},
-				ready: reasonWaiting, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy,
-			},
+			want: failed("ConfigMapTerminating", want{
+				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy,
+			}),
+		},
+		"a ConfigMap that is being deleted, as it should be: the same": {
+			given: []func(*server){dying},
+			want: failed("ConfigMapTerminating", want{
+				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy,
+			}),
+		},
+		"a ConfigMap whose fields cannot be told is left alone": {
+			given: []func(*server){garbled, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
+			want:  failed("ConfigMapUnreadable", want{requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapUnreadable "}, left: jimmy}),
 		},
 		"an object that is being deleted is left alone": {
 			fresh: true, app: []func(*v1.ApiExampleA){func(e *v1.ApiExampleA) { e.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }},
@@ -310,7 +335,7 @@ func TestSync(t *testing.T) {
 			if text := errorText(err); text != test.want.err {
 				t.Errorf("error %q, want %q", text, test.want.err)
 			}
-			if events := s.sent(); !slices.Equal(events, test.want.events) {
+			if events := s.sent(); !slices.EqualFunc(events, test.want.events, strings.HasPrefix) {
 				t.Errorf("events %q, want %q", events, test.want.events)
 			}
 			left := ""
@@ -362,6 +387,119 @@ func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	}
 	if requests, after, err := s.sync(t); len(requests) != 0 || after != 0 || err != nil {
 		t.Errorf("requests %q, after %s, error %v once the caches show all; want nothing", requests, after, err)
+	}
+}
+
+// TestTheStatusComesWithoutAnEvent is about a write whose event came before it was
+// noted, or never: the time that a sync asks for leads to the next one.
+func TestTheStatusComesWithoutAnEvent(t *testing.T) {
+	for sentence, given := range map[string]func(*server){
+		"after a create":  func(*server) {},
+		"after an update": func(s *server) { s.settle(t); edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })(s) },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(example())
+			given(s)
+			s.catchUp()
+			for calls := 1; ; calls++ {
+				requests, after, err := s.sync(t)
+				if err != nil || calls > 5 {
+					t.Fatalf("requests %q, error %v in the sync no. %d", requests, err, calls)
+				}
+				if slices.Equal(requests, []string{statusRequest}) {
+					break
+				}
+				if after <= 0 {
+					t.Fatalf("requests %q, and no time to sync again: the status is never written", requests)
+				}
+				s.clock.SetTime(s.clock.Now().Add(after))
+				s.catchUp()
+			}
+			if s.example.Status.ObservedGeneration != s.example.Generation || s.example.Status.Greeting != s.example.Greeting() {
+				t.Errorf("status %+v, want that it greets", s.example.Status)
+			}
+		})
+	}
+}
+
+// TestAFight is against somebody who undoes every write at once.
+func TestAFight(t *testing.T) {
+	for sentence, undo := range map[string]func(*server){
+		"who changes the greeting":    data("greeting", "theirs"),
+		"who deletes the ConfigMap":   gone,
+		"who takes the label away":    func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels = nil }) },
+		"who takes the greeting away": func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(example()).settle(t)
+			undo(s)
+			writes, statuses := 0, 0
+			for s.clock.Since(t0) < time.Hour {
+				s.catchUp()
+				requests, after, err := s.sync(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch wrote := slices.ContainsFunc(requests, func(r string) bool { return r == createRequest || r == applyRequest }); {
+				case wrote:
+					writes++
+					undo(s)
+				case len(requests) > 0:
+					statuses++
+				case after <= 0:
+					t.Fatal("it is given up")
+				default:
+					s.clock.SetTime(s.clock.Now().Add(after))
+				}
+				if first := s.clock.Since(t0) == 0 && statuses == 0; first && writes > 4 {
+					t.Fatalf("%d writes at once, and no word of it", writes)
+				}
+			}
+			if writes < 15 || writes > 25 || statuses != 1 {
+				t.Errorf("%d writes and %d statuses in an hour, want 4 at once, then ever fewer, and one status", writes, statuses)
+			}
+			if got := reasonOf(s.example, glassback.ConditionReady); got != "ConfigMapContested" {
+				t.Errorf("Ready has reason %s, want ConfigMapContested", got)
+			}
+			// They stop.
+			for range 10 {
+				s.catchUp()
+				_, after, err := s.sync(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.clock.SetTime(s.clock.Now().Add(after))
+			}
+			if got := reasonOf(s.example, glassback.ConditionReady); got != reasonGreeted || s.configMap.Data["greeting"] != s.example.Greeting() {
+				t.Errorf("Ready has reason %s and the data is %v, want that it greets", got, s.configMap.Data)
+			}
+		})
+	}
+}
+
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	s := newServer(example()).settle(t)
+	for range 10 {
+		data("greeting", "theirs")(s)
+		s.catchUp()
+		if _, _, err := s.sync(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := reasonOf(s.example, glassback.ConditionReady); got != "ConfigMapContested" {
+		t.Fatalf("Ready has reason %s, want ConfigMapContested", got)
+	}
+	was := s.example
+	s.example = nil
+	s.catchUp()
+	if _, _, err := s.sync(t); err != nil {
+		t.Fatal(err)
+	}
+	s.example = was
+	s.edit(func(e *v1.ApiExampleA) { e.Status = v1.ApiExampleAStatus{} })
+	s.catchUp()
+	if requests, _, err := s.sync(t); err != nil || !slices.Equal(requests, []string{applyRequest}) {
+		t.Errorf("requests %q, error %v of one that has the name anew; want the repair at once", requests, err)
 	}
 }
 

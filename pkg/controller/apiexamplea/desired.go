@@ -20,6 +20,6 @@ const greetingKey = "greeting"
 func configMap(example *v1.ApiExampleA) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(example.ConfigMapName(), example.Namespace).
 		WithLabels(map[string]string{v1.LabelApiExampleA: example.Name}).
-		WithOwnerReferences(child.ControllerReference(example, v1.SchemeGroupVersion.String(), "ApiExampleA")).
+		WithOwnerReferences(child.Reference(example, kind)).
 		WithData(map[string]string{greetingKey: example.Greeting()})
 }

@@ -17,6 +17,6 @@ import (
 // own: nobody may change it.
 type observed = child.Seen[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
 
-func (c *Controller) observe(example *v1.ApiExampleA) (observed, error) {
+func (c *Controller) observe(example *v1.ApiExampleA) observed {
 	return c.configMaps.Observe(example, example.ConfigMapName())
 }

@@ -207,6 +207,9 @@ func (s *server) apply(action clienttesting.PatchActionImpl) (runtime.Object, er
 	}
 	live := &corev1.ConfigMap{}
 	live.SetGroupVersionKind(gvk)
+	if uid := patch.GetUID(); uid != "" && (s.configMap == nil || s.configMap.UID != uid) {
+		return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the UID is another"))
+	}
 	if s.configMap != nil {
 		live = s.configMap.DeepCopy()
 		if version != "" && version != live.ResourceVersion {

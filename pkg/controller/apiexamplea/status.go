@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -23,7 +22,6 @@ const (
 	reasonGreeted     = "Greeted"
 	reasonSettled     = "Settled"
 	reasonInvalidSpec = "InvalidSpec"
-	reasonWaiting     = "Waiting"
 )
 
 // statusOfInvalid is the status of an object whose spec has errs. The ConfigMap is
@@ -32,22 +30,16 @@ func statusOfInvalid(example *v1.ApiExampleA, errs field.ErrorList, now time.Tim
 	return failed(example, child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}, now)
 }
 
-// statusAfter is the status after a sync that saw this ConfigMap, which is nil if
-// there is none, and wrote nothing.
-func statusAfter(example *v1.ApiExampleA, seen *corev1.ConfigMap, problem *child.Problem, now time.Time) v1.ApiExampleAStatus {
+// statusAfter is the status after a sync that wrote nothing: because all is as it
+// should be, or because of a problem.
+func statusAfter(example *v1.ApiExampleA, problem *child.Problem, now time.Time) v1.ApiExampleAStatus {
 	if problem != nil {
 		return failed(example, *problem, now)
 	}
 	status, conditions := begin(example, now)
-	if seen == nil || seen.DeletionTimestamp != nil {
-		message := fmt.Sprintf("ConfigMap %s is made as soon as possible", example.ConfigMapName())
-		conditions.Set(glassback.ConditionReady, false, reasonWaiting, message)
-		conditions.Set(glassback.ConditionProgressing, true, reasonWaiting, message)
-	} else {
-		status.Status, status.Greeting = v1.StateRunning, example.Greeting()
-		conditions.Set(glassback.ConditionReady, true, reasonGreeted, fmt.Sprintf("ConfigMap %s holds the greeting", example.ConfigMapName()))
-		conditions.Set(glassback.ConditionProgressing, false, reasonSettled, "All is done")
-	}
+	status.Status, status.Greeting = v1.StateRunning, example.Greeting()
+	conditions.Set(glassback.ConditionReady, true, reasonGreeted, fmt.Sprintf("ConfigMap %s holds the greeting", example.ConfigMapName()))
+	conditions.Set(glassback.ConditionProgressing, false, reasonSettled, "All is done")
 	conditions.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, "Nothing is wrong")
 	return *status
 }

@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -24,10 +22,7 @@ import (
 // TestStatus is the table of what a sync may have found. Conditions are written as
 // "True Reason: message".
 func TestStatus(t *testing.T) {
-	const fine, later = "False AsExpected: Nothing is wrong", "Waiting: ConfigMap sample-greeting is made as soon as possible"
-	there := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sample-greeting"}}
-	going := there.DeepCopy()
-	going.DeletionTimestamp = ptr.To(metav1.NewTime(t0))
+	const fine = "False AsExpected: Nothing is wrong"
 	errs := field.ErrorList{field.Required(field.NewPath("spec", "foo"), "no")}
 	for sentence, test := range map[string]struct {
 		status                       func(*v1.ApiExampleA) v1.ApiExampleAStatus
@@ -35,22 +30,14 @@ func TestStatus(t *testing.T) {
 		state                        v1.State
 		greeting                     string
 	}{
-		"the ConfigMap is there": {
-			status: func(e *v1.ApiExampleA) v1.ApiExampleAStatus { return statusAfter(e, there, nil, t0) },
+		"nothing is wrong": {
+			status: func(e *v1.ApiExampleA) v1.ApiExampleAStatus { return statusAfter(e, nil, t0) },
 			ready:  "True Greeted: ConfigMap sample-greeting holds the greeting", degraded: fine, progressing: "False Settled: All is done",
 			state: v1.StateRunning, greeting: "Greetings to Jimmy Zhuang",
 		},
-		"there is none": {
-			status: func(e *v1.ApiExampleA) v1.ApiExampleAStatus { return statusAfter(e, nil, nil, t0) },
-			ready:  "False " + later, degraded: fine, progressing: "True " + later,
-		},
-		"it is on its way out": {
-			status: func(e *v1.ApiExampleA) v1.ApiExampleAStatus { return statusAfter(e, going, nil, t0) },
-			ready:  "False " + later, degraded: fine, progressing: "True " + later,
-		},
 		"there was a problem": {
 			status: func(e *v1.ApiExampleA) v1.ApiExampleAStatus {
-				return statusAfter(e, there, &child.Problem{Reason: "ConfigMapRejected", Message: "because"}, t0)
+				return statusAfter(e, &child.Problem{Reason: "ConfigMapRejected", Message: "because"}, t0)
 			},
 			ready: "False ConfigMapRejected: because", degraded: "True ConfigMapRejected: because",
 			progressing: "False ConfigMapRejected: It waits until that is mended", state: v1.StateFailed,
@@ -83,7 +70,7 @@ func TestStatus(t *testing.T) {
 			}
 			e.Status = status
 			e.Status.Conditions = append([]metav1.Condition(nil), status.Conditions...)
-			if again := statusAfter(e, there, nil, t0.Add(time.Hour)); test.state == v1.StateRunning && !equality.Semantic.DeepEqual(again, status) {
+			if again := statusAfter(e, nil, t0.Add(time.Hour)); test.state == v1.StateRunning && !equality.Semantic.DeepEqual(again, status) {
 				t.Errorf("the same state gives another status later: %+v, before %+v", again, status)
 			}
 		})

@@ -17,15 +17,17 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
+	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// kind is the kind of Applications, as owner references and messages have it.
-const kind = "Application"
+// kind is what owns the children.
+var kind = v1.SchemeGroupVersion.WithKind("Application")
 
 // children are the kinds that an Application is made of.
 type children struct {
+	owners      *child.Owners
 	deployments *child.Kind[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
 	services    *child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	ingresses   *child.Kind[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]
@@ -33,43 +35,19 @@ type children struct {
 	budgets     *child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
 }
 
-func newChildren(config Config, written *loop.Written) children {
-	kube := config.Kube
+func newChildren(c Config, written *loop.Written) children {
+	owners := child.NewOwners(kind.Kind, written, c.Clock)
 	return children{
-		deployments: &child.Kind[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]{
-			Name: "Deployment", Owner: kind, Resource: "deployments.apps", Cache: config.Deployments.Informer().GetStore(), Written: written,
-			Client: func(namespace string) child.Client[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration] {
-				return kube.AppsV1().Deployments(namespace)
-			},
-			Extract: appsv1ac.ExtractDeployment,
-		},
-		services: &child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]{
-			Name: "Service", Owner: kind, Resource: "services", Cache: config.Services.Informer().GetStore(), Written: written,
-			Client: func(namespace string) child.Client[*corev1.Service, *corev1ac.ServiceApplyConfiguration] {
-				return kube.CoreV1().Services(namespace)
-			},
-			Extract: corev1ac.ExtractService,
-		},
-		ingresses: &child.Kind[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]{
-			Name: "Ingress", Owner: kind, Resource: "ingresses.networking.k8s.io", Cache: config.Ingresses.Informer().GetStore(), Written: written,
-			Client: func(namespace string) child.Client[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration] {
-				return kube.NetworkingV1().Ingresses(namespace)
-			},
-			Extract: networkingv1ac.ExtractIngress,
-		},
-		autoscalers: &child.Kind[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]{
-			Name: "HorizontalPodAutoscaler", Owner: kind, Resource: "horizontalpodautoscalers.autoscaling", Cache: config.Autoscalers.Informer().GetStore(), Written: written,
-			Client: func(namespace string) child.Client[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration] {
-				return kube.AutoscalingV2().HorizontalPodAutoscalers(namespace)
-			},
-			Extract: autoscalingv2ac.ExtractHorizontalPodAutoscaler,
-		},
-		budgets: &child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]{
-			Name: "PodDisruptionBudget", Owner: kind, Resource: "poddisruptionbudgets.policy", Cache: config.Budgets.Informer().GetStore(), Written: written,
-			Client: func(namespace string) child.Client[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration] {
-				return kube.PolicyV1().PodDisruptionBudgets(namespace)
-			},
-			Extract: policyv1ac.ExtractPodDisruptionBudget,
-		},
+		owners: owners,
+		deployments: child.New(owners, "Deployment", "deployments.apps", c.Deployments.Informer().GetStore(),
+			c.Kube.AppsV1().Deployments, appsv1ac.ExtractDeployment),
+		services: child.New(owners, "Service", "services", c.Services.Informer().GetStore(),
+			c.Kube.CoreV1().Services, corev1ac.ExtractService),
+		ingresses: child.New(owners, "Ingress", "ingresses.networking.k8s.io", c.Ingresses.Informer().GetStore(),
+			c.Kube.NetworkingV1().Ingresses, networkingv1ac.ExtractIngress),
+		autoscalers: child.New(owners, "HorizontalPodAutoscaler", "horizontalpodautoscalers.autoscaling", c.Autoscalers.Informer().GetStore(),
+			c.Kube.AutoscalingV2().HorizontalPodAutoscalers, autoscalingv2ac.ExtractHorizontalPodAutoscaler),
+		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", c.Budgets.Informer().GetStore(),
+			c.Kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget),
 	}
 }

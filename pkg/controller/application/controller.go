@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -48,10 +48,6 @@ const (
 	retryFirst = 20 * time.Millisecond
 	retryMost  = 30 * time.Second
 )
-
-// conflictCheck is how often it is seen whether a name that was taken is free
-// again: the caches hold only what is Glassback's own.
-const conflictCheck = 30 * time.Second
 
 // Config is what a Controller works with.
 type Config struct {
@@ -91,7 +87,7 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.Applications.Informer().AddEventHandler(c.loop.Handler(kind, loop.Self)); err != nil {
+	if _, err := config.Applications.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
 		return nil, fmt.Errorf("watch Applications: %w", err)
 	}
 	for _, owned := range []struct {
@@ -104,7 +100,7 @@ func New(config Config) (*Controller, error) {
 		{c.autoscalers.Name, config.Autoscalers.Informer()},
 		{c.budgets.Name, config.Budgets.Informer()},
 	} {
-		if _, err := owned.informer.AddEventHandler(c.loop.Handler(owned.kind, loop.ControllerOf(v1.GroupName, kind))); err != nil {
+		if _, err := owned.informer.AddEventHandler(c.loop.Handler(owned.kind, loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 			return nil, fmt.Errorf("watch %ss: %w", owned.kind, err)
 		}
 	}
@@ -139,78 +135,43 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if app == nil || err != nil {
 		return 0, err
 	}
-	seen, err := c.observe(app)
-	if err != nil {
-		return 0, err
-	}
+	seen := c.observe(app)
 	if errs := app.Validate(nil); len(errs) > 0 {
 		return c.report(ctx, app, statusOfInvalid(app, seen, errs, c.clock.Now()))
 	}
-	changes, err := c.decide(app, seen)
-	if err != nil {
-		return 0, err
-	}
-	out, actErr := act(ctx, changes)
+	out, actErr := act(ctx, c.decide(app, seen))
 	if out.wrote || (actErr != nil && len(out.problems) == 0) {
 		// The caches are about to show what was written, or what was in the way: that
 		// leads to the next sync, and it reports.
-		return 0, actErr
+		return c.written.Wait(key), actErr
 	}
-	wait, reportErr := c.report(ctx, app, statusAfter(app, seen, out.problems, c.clock.Now()))
-	if out.taken() {
-		wait = cmp.Or(wait, conflictCheck)
-	}
-	return wait, errors.Join(actErr, reportErr)
+	wait, reportErr := c.report(ctx, app, statusAfter(app, seen, out, c.clock.Now()))
+	return soonest(wait, out.wait), errors.Join(actErr, reportErr)
 }
 
-// decide returns what is to be done. What is to go, goes first: an autoscaler that
-// is no longer wanted must not set the replicas once more.
-func (c *Controller) decide(app *v1.Application, seen observed) ([]child.Change, error) {
-	deployment, err := deployment(app, seen.deployment.Owned)
-	if err != nil {
-		return nil, err
+// decide returns what is to be done.
+func (c *Controller) decide(app *v1.Application, seen observed) []child.Change {
+	listed := func(kind string) bool {
+		return slices.ContainsFunc(app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == kind })
 	}
-	changes := []child.Change{
-		bring(c.services, app, seen.service, service(app)),
-		bring(c.deployments, app, seen.deployment, deployment),
-		bring(c.ingresses, app, seen.ingress, ingress(app)),
-		bring(c.autoscalers, app, seen.autoscaler, autoscaler(app)),
-		bring(c.budgets, app, seen.budget, budget(app)),
+	runs := func(owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
+		return deployment(app, owned, seen.autoscaler.Object)
 	}
-	slices.SortStableFunc(changes, func(a, b child.Change) int {
-		return cmp.Compare(order(a), order(b))
-	})
-	return changes, nil
-}
-
-// bring returns what is to be done about one child. One that is neither wanted nor
-// in the cache, but in the status until now, is looked for once more.
-func bring[T child.Object, A child.Configuration[A]](k *child.Kind[T, A], app *v1.Application, seen child.Seen[T, A], wanted A) child.Change {
-	var nothing T
-	var notWanted A
-	listed := func(r v1.ResourceReference) bool { return r.Kind == k.Name }
-	if wanted == notWanted && seen.Object == nothing && slices.ContainsFunc(app.Status.Resources, listed) {
-		return k.Sweep(app, app.Name)
+	return []child.Change{
+		c.services.Bring(app, app.Name, seen.service, listed("Service"), child.Exactly(service(app))),
+		c.deployments.Bring(app, app.Name, seen.deployment, listed("Deployment"), runs),
+		c.ingresses.Bring(app, app.Name, seen.ingress, listed("Ingress"), child.Exactly(ingress(app))),
+		c.autoscalers.Bring(app, app.Name, seen.autoscaler, listed("HorizontalPodAutoscaler"), child.Exactly(autoscaler(app))),
+		c.budgets.Bring(app, app.Name, seen.budget, listed("PodDisruptionBudget"), child.Exactly(budget(app))),
 	}
-	return k.Bring(app, app.Name, seen, wanted)
-}
-
-func order(change child.Change) int {
-	if change.Verb == child.Delete {
-		return 0
-	}
-	return 1
 }
 
 // outcome is what came of the changes of one sync.
 type outcome struct {
 	wrote    bool
+	gone     []string // kinds of which there is none
 	problems []child.Problem
-}
-
-// taken returns whether a name is taken.
-func (o outcome) taken() bool {
-	return slices.ContainsFunc(o.problems, func(p child.Problem) bool { return p.Reason == child.ReasonConflict })
+	wait     time.Duration
 }
 
 // act carries the changes out. One that fails does not hold up the others.
@@ -220,6 +181,10 @@ func act(ctx context.Context, changes []child.Change) (outcome, error) {
 	for _, change := range changes {
 		done, err := change.Do(ctx)
 		out.wrote = out.wrote || done.Wrote
+		out.wait = soonest(out.wait, done.Wait)
+		if done.Gone {
+			out.gone = append(out.gone, change.Kind)
+		}
 		if done.Problem != nil {
 			out.problems = append(out.problems, *done.Problem)
 		}
@@ -228,12 +193,21 @@ func act(ctx context.Context, changes []child.Change) (outcome, error) {
 	return out, errors.Join(errs...)
 }
 
+// soonest returns the shorter of two times to wait, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
 // fetch returns a copy of the Application with its defaults, or nil if there is
 // nothing to do for it: it is gone, or going, or paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 	cached, err := c.apps.Applications(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.pace.forget(key)
+		c.owners.Forget(key)
 		return nil, nil
 	}
 	if err != nil {

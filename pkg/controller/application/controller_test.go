@@ -8,6 +8,7 @@ package application
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
@@ -30,6 +32,7 @@ import (
 
 const (
 	statusRequest = "update applications/status"
+	toSee         = 5 * time.Second // how long a write is waited for at most
 
 	takenMessage = "Service sample exists already and has no controller: rename or delete one of the two"
 )
@@ -67,13 +70,27 @@ func taken(resource string, labelled bool, controller *metav1.OwnerReference) fu
 // dying is what a delete does to a child that has a finalizer.
 func dying(resource string) func(*server) {
 	return func(s *server) {
-		alter(s, resource, "somebody", func(child object) { child.SetDeletionTimestamp(ptr.To(metav1.NewTime(t0))) })
+		s.hold(resource)
+		s.destroy(resource)
 	}
 }
 
-// scaled is what the autoscaler does.
+// twice gives the Deployment two variables of one name, as a client may that does
+// not apply.
+func twice(s *server) {
+	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Env = append(c.Env, corev1.EnvVar{Name: "TWICE", Value: "1"}, corev1.EnvVar{Name: "TWICE", Value: "2"})
+	})
+	s.rollOut()
+}
+
+// scaled is what the autoscaler does, if there is one.
 func scaled(n int32) func(*server) {
 	return func(s *server) {
+		if s.children["horizontalpodautoscalers"] != nil {
+			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Status.DesiredReplicas = n })
+		}
 		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Spec.Replicas = &n })
 	}
 }
@@ -93,12 +110,14 @@ func TestSync(t *testing.T) {
 		noStatus bool
 	}
 	settled := want{ready: reasonRolledOut, degraded: report.ReasonAsExpected}
-	// and returns settled with requests.
+	// and returns settled with requests, after which the caches are waited for.
 	and := func(requests ...string) want {
 		w := settled
-		w.requests = requests
+		w.requests, w.after = requests, toSee
 		return w
 	}
+	reported := settled
+	reported.requests = []string{statusRequest}
 	for name, test := range map[string]struct {
 		fresh  bool                    // whether nothing was done yet; else all was
 		app    []func(*v1.Application) // the Application
@@ -108,22 +127,22 @@ func TestSync(t *testing.T) {
 	}{
 		"from nothing: exactly three children, and no status yet": {
 			fresh: true,
-			want:  want{requests: []string{"create services", "create deployments", "create ingresses"}, noStatus: true},
+			want:  want{requests: []string{"create services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
 		"from nothing, with all that there can be: five children": {
 			fresh: true, app: []func(*v1.Application){full},
 			want: want{requests: []string{
 				"create services", "create deployments", "create ingresses", "create horizontalpodautoscalers", "create poddisruptionbudgets",
-			}, noStatus: true},
+			}, after: toSee, noStatus: true},
 		},
 		"without Service and Ingress: a Deployment alone": {
-			fresh: true, app: []func(*v1.Application){onlyDeployment}, want: want{requests: []string{"create deployments"}, noStatus: true},
+			fresh: true, app: []func(*v1.Application){onlyDeployment}, want: want{requests: []string{"create deployments"}, after: toSee, noStatus: true},
 		},
 		"settled: no request at all":                     {want: settled},
 		"settled with all five: no request at all":       {app: []func(*v1.Application){full}, want: settled},
 		"settled with the Deployment alone: none either": {app: []func(*v1.Application){onlyDeployment}, want: settled},
 		"scaled by the autoscaler: the status alone": {
-			app: []func(*v1.Application){full}, given: []func(*server){scaled(4), (*server).rollOut}, want: and(statusRequest),
+			app: []func(*v1.Application){full}, given: []func(*server){scaled(4), (*server).rollOut}, want: reported,
 		},
 		"others' fields are left: a label, an annotation, a sidecar, a variable, a restart": {
 			given: []func(*server){func(s *server) {
@@ -170,12 +189,12 @@ func TestSync(t *testing.T) {
 			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) }) }},
 			want:  and("delete ingresses"),
 		},
-		"what is not wanted any more is deleted first: the autoscaler before the Deployment is scaled": {
+		"an autoscaler that is not wanted any more: the Deployment is scaled when that is gone": {
 			app: []func(*v1.Application){full},
 			given: []func(*server){scaled(5), (*server).rollOut, func(s *server) {
 				s.edit(func(a *v1.Application) { a.Spec.Autoscaling, a.Spec.PDB, a.Spec.Image = nil, nil, "nginx:1.30" })
 			}},
-			want: and("delete horizontalpodautoscalers", "delete poddisruptionbudgets", "apply deployments"),
+			want: and("apply deployments", "delete horizontalpodautoscalers", "delete poddisruptionbudgets"),
 		},
 		"an autoscaler is added: the Deployment keeps its number, and no apply is needed": {
 			given: []func(*server){func(s *server) {
@@ -187,23 +206,23 @@ func TestSync(t *testing.T) {
 		},
 		"somebody else's in the cache: told of, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", true, nil)},
-			want: want{requests: []string{"create deployments", "create ingresses"}, noStatus: true},
+			want: want{requests: []string{"create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
 		"somebody else's that no cache shows: told of, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", false, nil)},
-			want: want{requests: []string{"create services", "get services", "create deployments", "create ingresses"}, noStatus: true},
+			want: want{requests: []string{"create services", "get services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
 		"somebody else's in the cache, and all else is there: told of, and seen again in half a minute": {
 			given: []func(*server){taken("services", true, nil)},
 			want: want{
-				requests: []string{statusRequest}, after: 30 * time.Second,
+				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
 			},
 		},
 		"somebody else's that no cache shows, and all else is there: the same": {
 			given: []func(*server){taken("services", false, nil)},
 			want: want{
-				requests: []string{"create services", "get services", statusRequest}, after: 30 * time.Second,
+				requests: []string{"create services", "get services", statusRequest}, after: child.Recheck,
 				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
 			},
 		},
@@ -213,12 +232,12 @@ func TestSync(t *testing.T) {
 					t.Error(err)
 				}
 			}},
-			want: want{after: 30 * time.Second, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage},
+			want: want{after: child.Recheck, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage},
 		},
 		"another controller's: it is named": {
 			given: []func(*server){taken("deployments", true, &metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)})},
 			want: want{
-				requests: []string{statusRequest}, after: 30 * time.Second, ready: "Conflict", degraded: "Conflict",
+				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
 				events:   []string{"Warning Conflict Deployment sample exists already and is controlled by Shop other: rename or delete one of the two"},
 				conflict: "Deployment sample exists already and is controlled by Shop other: rename or delete one of the two",
 			},
@@ -226,7 +245,7 @@ func TestSync(t *testing.T) {
 		"one of the Application that had the name before: it is waited for": {
 			given: []func(*server){taken("services", true, &metav1.OwnerReference{Kind: "Application", Name: "sample", UID: "before", Controller: ptr.To(true)})},
 			want: want{
-				requests: []string{statusRequest}, after: 30 * time.Second, ready: "Conflict", degraded: "Conflict",
+				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
 				events:   []string{"Warning Conflict Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet"},
 				conflict: "Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet",
 			},
@@ -243,7 +262,7 @@ func TestSync(t *testing.T) {
 		"no answer half-way: the others are made, and the sync is tried again": {
 			fresh: true, before: failing("create deployments", errors.New("connection refused")),
 			want: want{
-				requests: []string{"create services", "create deployments", "create ingresses"}, noStatus: true,
+				requests: []string{"create services", "create deployments", "create ingresses"}, after: toSee, noStatus: true,
 				err: "create Deployment sample: connection refused",
 			},
 		},
@@ -255,22 +274,22 @@ func TestSync(t *testing.T) {
 				err: "create Service sample: connection refused",
 			},
 		},
-		"invalid half-way: the others are made, and it is not tried again": {
+		"invalid half-way: the others are made, and told of when they are seen": {
 			fresh: true, before: failing("create ingresses", invalid),
-			want: want{requests: []string{"create services", "create deployments", "create ingresses"}, noStatus: true},
+			want: want{requests: []string{"create services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
-		"invalid, and nothing else to do: told of, and not tried again": {
+		"invalid, and nothing else to do: told of, and tried again in half a minute": {
 			given:  []func(*server){func(s *server) { s.remove("ingresses") }},
 			before: failing("create ingresses", invalid),
 			want: want{
-				requests: []string{"create ingresses", statusRequest}, events: []string{"Warning IngressRejected " + rejected},
+				requests: []string{"create ingresses", statusRequest}, after: child.Recheck, events: []string{"Warning IngressRejected " + rejected},
 				ready: "IngressRejected", degraded: "IngressRejected",
 			},
 		},
 		"forbidden half-way: the others are made, and it is tried again": {
 			fresh: true, before: failing("create services", forbidden),
 			want: want{
-				requests: []string{"create services", "create deployments", "create ingresses"}, noStatus: true,
+				requests: []string{"create services", "create deployments", "create ingresses"}, after: toSee, noStatus: true,
 				err: `create Service sample: services "sample" is forbidden: exceeded quota`,
 			},
 		},
@@ -278,7 +297,7 @@ func TestSync(t *testing.T) {
 			given:  []func(*server){func(s *server) { s.remove("services") }},
 			before: failing("create services", forbidden),
 			want: want{
-				requests: []string{"create services", statusRequest}, ready: "ServiceNotApplied", degraded: "ServiceNotApplied",
+				requests: []string{"create services", statusRequest}, after: child.Recheck, ready: "ServiceNotApplied", degraded: "ServiceNotApplied",
 				err: `create Service sample: services "sample" is forbidden: exceeded quota`,
 				events: []string{"Warning ServiceNotApplied The API server does not take the Service now, which is tried again: " +
 					`create Service sample: services "sample" is forbidden: exceeded quota`},
@@ -291,8 +310,8 @@ func TestSync(t *testing.T) {
 			}},
 			before: failing("delete horizontalpodautoscalers", errors.New("connection refused")),
 			want: want{
-				requests: []string{"delete horizontalpodautoscalers", "delete poddisruptionbudgets", "apply deployments"},
-				err:      "delete HorizontalPodAutoscaler sample: connection refused", ready: reasonRolledOut, degraded: report.ReasonAsExpected,
+				requests: []string{"apply deployments", "delete horizontalpodautoscalers", "delete poddisruptionbudgets"}, after: toSee,
+				err: "delete HorizontalPodAutoscaler sample: connection refused", ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 			},
 		},
 		"somebody wrote in between: a quiet retry, without a status": {
@@ -314,7 +333,7 @@ func TestSync(t *testing.T) {
 		"the Application was deleted in between: nothing to report on": {
 			given:  []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
 			before: failing("update applications", apierrors.NewNotFound(v1.Resource("applications"), "sample")),
-			want:   and(statusRequest),
+			want:   reported,
 		},
 		"an invalid spec that got past admission: told of, and what runs is left as it is": {
 			given: []func(*server){func(s *server) {
@@ -336,21 +355,55 @@ func TestSync(t *testing.T) {
 		"what was made of an Application that is being deleted is left alone": {
 			given: []func(*server){func(s *server) { s.remove("services") }, deleted}, want: settled,
 		},
-		"a child that is being deleted is left alone until it is gone": {
-			given: []func(*server){dying("services")}, want: settled,
+		"a child that is being deleted is left alone until it is gone, and told of": {
+			given: []func(*server){dying("services")},
+			want: want{
+				requests: []string{statusRequest}, after: child.Recheck, ready: "ServiceTerminating", degraded: "ServiceTerminating",
+				events: []string{"Warning ServiceTerminating Service sample is being deleted, and is made anew when it is gone"},
+			},
 		},
 		"a child that is being deleted is left alone, whatever is wanted": {
 			given: []func(*server){dying("ingresses"), func(s *server) {
 				s.edit(func(a *v1.Application) { a.Spec.Ingress.Host = "shop.example.com" })
 			}},
-			want: and(statusRequest),
+			want: want{
+				requests: []string{statusRequest}, after: child.Recheck, ready: "IngressTerminating", degraded: "IngressTerminating",
+				events: []string{"Warning IngressTerminating Ingress sample is being deleted, and is made anew when it is gone"},
+			},
 		},
-		"a Deployment that is being deleted: told of as not there": {
+		"a child that is being deleted and is not wanted any more: nothing to tell of": {
+			given: []func(*server){dying("ingresses"), func(s *server) {
+				s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
+			}},
+			want: reported,
+		},
+		"a Deployment that is being deleted: told of": {
 			given: []func(*server){dying("deployments")},
 			want: want{
-				requests: []string{statusRequest}, events: []string{
-					"Normal RolloutInProgress The Deployment is not there yet",
-				}, ready: reasonRollout, degraded: report.ReasonAsExpected,
+				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentTerminating", degraded: "DeploymentTerminating",
+				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted, and is made anew when it is gone"},
+			},
+		},
+		"a Deployment that is being deleted does not hold up the others": {
+			given: []func(*server){dying("deployments"), func(s *server) { s.remove("services") }}, want: and("create services"),
+		},
+		"a child that is there and stays hidden: told of": {
+			given: []func(*server){func(s *server) { s.blind = "services" }},
+			want: want{
+				requests: []string{"create services", "get services", "apply services", statusRequest}, after: child.Recheck,
+				ready: "ServiceHidden", degraded: "ServiceHidden",
+				events: []string{"Warning ServiceHidden Service sample is there, but is not shown to glassback: something takes its labels away"},
+			},
+		},
+		"a Deployment whose fields cannot be told: the others are brought up to date": {
+			given: []func(*server){twice, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) }) }},
+			want:  and("apply services", "apply ingresses"),
+		},
+		"a Deployment whose fields cannot be told, and nothing else to do: told of": {
+			given: []func(*server){twice},
+			want: want{
+				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentUnreadable", degraded: "DeploymentUnreadable",
+				events: []string{"Warning DeploymentUnreadable Which fields of Deployment sample are glassback's cannot be told, so it is left as it is: "},
 			},
 		},
 		"a paused Application is left alone": {
@@ -372,7 +425,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{statusRequest}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
-				events: []string{"Normal RolledOut 1 Pods are wanted, 1 are available"},
+				events: []string{"Normal RolledOut Pods: 1 wanted, 1 available"},
 			},
 		},
 		"the rollout takes too long: a warning": {
@@ -399,7 +452,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{statusRequest}, ready: reasonScaling, degraded: report.ReasonAsExpected,
-				events: []string{"Normal ScalingInProgress 3 Pods are wanted, 1 are available"},
+				events: []string{"Normal ScalingInProgress Pods: 3 wanted, 1 available"},
 			},
 		},
 		"too few Pods are available: a warning": {
@@ -411,7 +464,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{statusRequest}, ready: "MinimumReplicasUnavailable", degraded: report.ReasonAsExpected,
-				events: []string{"Warning MinimumReplicasUnavailable 1 Pods are wanted, 0 are available"},
+				events: []string{"Warning MinimumReplicasUnavailable Pods: 1 wanted, 0 available"},
 			},
 		},
 	} {
@@ -435,7 +488,7 @@ func TestSync(t *testing.T) {
 			if text := errorText(err); text != test.want.err {
 				t.Errorf("error %q, want %q", text, test.want.err)
 			}
-			if events := o.sent(); !slices.Equal(events, test.want.events) {
+			if events := o.sent(); !slices.EqualFunc(events, test.want.events, strings.HasPrefix) {
 				t.Errorf("events %q, want %q", events, test.want.events)
 			}
 			for resource, child := range was.children {
@@ -576,6 +629,114 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	expect("no autoscaler is wanted any more", 4)
 }
 
+// autoscaled has an autoscaler that has asked for 4 where the spec says 3.
+func autoscaled(t *testing.T) *server {
+	t.Helper()
+	s := newServer(application(full)).settle(t)
+	scaled(4)(s)
+	return s.settle(t)
+}
+
+func replicasOf(s *server) int32 {
+	if d, ok := s.children["deployments"].(*appsv1.Deployment); ok {
+		return *d.Spec.Replicas
+	}
+	return 0
+}
+
+// TestTheAutoscalersNumberIsKept is about what may happen to a Deployment that its
+// autoscaler has scaled to 4.
+func TestTheAutoscalersNumberIsKept(t *testing.T) {
+	unwanted := func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil }) }
+	for sentence, test := range map[string]struct {
+		given []func(*server)
+		want  int32
+		never []int32 // numbers that there must not be in between
+	}{
+		"it loses its label":                      {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
+		"it and the autoscaler lose their labels": {given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3}},
+		"somebody deletes it":                     {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
+		"somebody deletes the autoscaler":         {given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3}},
+		"the autoscaler is not wanted any more":   {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
+		"the autoscaler is not wanted, and stays for a while": {
+			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
+		},
+		"the autoscaler is not wanted and stays, and another image is": {
+			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) {
+				s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+			}},
+			want: 4, never: []int32{1, 3},
+		},
+		"the autoscaler is not wanted and stays, and somebody deletes the Deployment": {
+			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) { s.remove("deployments") }},
+			want:  4, never: []int32{1, 3},
+		},
+		"the autoscaler is not wanted, and the Deployment loses its label": {
+			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, unlabel("deployments")},
+			want:  4, never: []int32{1, 3},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := autoscaled(t)
+			was := len(s.history)
+			for _, change := range test.given {
+				change(s)
+			}
+			s.settle(t)
+			for _, then := range s.history[was:] {
+				if d, ok := then.children["deployments"].(*appsv1.Deployment); ok && slices.Contains(test.never, *d.Spec.Replicas) {
+					t.Fatalf("at version %d there are %d replicas", then.version, *d.Spec.Replicas)
+				}
+			}
+			if got := replicasOf(s); got != test.want {
+				t.Errorf("%d replicas, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func unlabel(resource string) func(*server) {
+	return func(s *server) {
+		alter(s, resource, "somebody", func(child object) { child.SetLabels(nil) })
+	}
+}
+
+func TestALostLabelOfAnAutoscaledDeployment(t *testing.T) {
+	s := autoscaled(t)
+	unlabel("deployments")(s)
+	requests, _, err := s.connect().sync(t)
+	if want := []string{"create deployments", "get deployments", "apply deployments"}; err != nil || !slices.Equal(requests, want) {
+		t.Errorf("requests %q, error %v; want %q", requests, err, want)
+	}
+	if got := replicasOf(s); got != 4 {
+		t.Errorf("%d replicas, want the autoscaler's 4", got)
+	}
+	d := s.children["deployments"].(*appsv1.Deployment)
+	if owned := extract(t, cached(d)).(*appsv1ac.DeploymentApplyConfiguration); owned.Spec.Replicas != nil || d.Labels[v1.LabelApplication] == "" {
+		t.Errorf("owned is\n%s\nwant the label, and the number left to the autoscaler", text(t, owned))
+	}
+}
+
+// TestAnAutoscalerThatStaysForAWhile is one that has a finalizer: as long as it is
+// there, it scales.
+func TestAnAutoscalerThatStaysForAWhile(t *testing.T) {
+	s := autoscaled(t)
+	s.hold("horizontalpodautoscalers")
+	s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil })
+	s.settle(t)
+	if h := s.children["horizontalpodautoscalers"]; h == nil || h.GetDeletionTimestamp() == nil || len(s.app.Status.Resources) != 5 {
+		t.Fatalf("the autoscaler is %v and the status lists %v, want it on its way out", h, s.app.Status.Resources)
+	}
+	scaled(5)(s)
+	if got := replicasOf(s.settle(t)); got != 5 {
+		t.Errorf("%d replicas while the autoscaler asks for 5", got)
+	}
+	s.release("horizontalpodautoscalers")
+	if got := replicasOf(s.settle(t)); got != 3 || len(s.app.Status.Resources) != 4 {
+		t.Errorf("%d replicas and %v once the autoscaler is gone, want the 3 of the spec", got, s.app.Status.Resources)
+	}
+}
+
 func TestAnUpdateDoesNotUndoTheAutoscaler(t *testing.T) {
 	s := newServer(application(full)).settle(t)
 	o := s.connect()
@@ -624,6 +785,52 @@ func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	}
 }
 
+// TestTheStatusComesWithoutAnEvent is about writes whose events came before they
+// were noted, or never: the time that a sync asks for leads to the next one.
+func TestTheStatusComesWithoutAnEvent(t *testing.T) {
+	for sentence, given := range map[string]func(*testing.T, *server){
+		"after creates": func(*testing.T, *server) {},
+		"after an update": func(t *testing.T, s *server) {
+			s.settle(t).edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
+		},
+		"after a delete": func(t *testing.T, s *server) {
+			s.settle(t).edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
+		},
+		"after a delete of what is hidden": func(t *testing.T, s *server) {
+			unlabel("ingresses")(s.settle(t))
+			s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
+		},
+		"after a create beside something in the way": func(_ *testing.T, s *server) { taken("services", true, nil)(s) },
+		"after an update beside a failure": func(t *testing.T, s *server) {
+			s.settle(t).edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) })
+			s.before = failing("apply services", apierrors.NewBadRequest("no"))
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(application())
+			given(t, s)
+			o := s.connect()
+			for calls := 1; ; calls++ {
+				requests, after, err := o.sync(t)
+				if err != nil || calls > 5 {
+					t.Fatalf("requests %q, error %v in the sync no. %d", requests, err, calls)
+				}
+				if slices.Contains(requests, statusRequest) {
+					break
+				}
+				if after <= 0 {
+					t.Fatalf("requests %q, and no time to sync again: the status is never written", requests)
+				}
+				s.clock.SetTime(s.clock.Now().Add(after))
+				o.catchUp()
+			}
+			if s.app.Status.ObservedGeneration != s.app.Generation {
+				t.Errorf("the status is about generation %d, want %d", s.app.Status.ObservedGeneration, s.app.Generation)
+			}
+		})
+	}
+}
+
 func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 	for sentence, edit := range map[string]func(*v1.Application){
 		"by an update": func(a *v1.Application) { a.Spec.Service.Port = ptr.To[int32](80) },
@@ -668,7 +875,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	if want := []string{"create ingresses", statusRequest}; !slices.Equal(all, want) {
 		t.Errorf("requests %q, want %q", all, want)
 	}
-	if events := o.sent(); !slices.Equal(events, []string{"Normal RolledOut 1 Pods are wanted, 1 are available", "Normal AsExpected Nothing is wrong"}) {
+	if events := o.sent(); !slices.Equal(events, []string{"Normal RolledOut Pods: 1 wanted, 1 available", "Normal AsExpected Nothing is wrong"}) {
 		t.Errorf("events %q, want that it is over", events)
 	}
 	if reasonOf(s.app, v1.ConditionConflict) != reasonNoConflict {
@@ -686,6 +893,84 @@ func (s *server) settleBeside(t *testing.T) {
 		if i == 0 {
 			s.rollOut()
 		}
+	}
+}
+
+// TestAnnotationsOfTheDeployment are not the operator's, and each makes another
+// generation of the Deployment, which its controller has yet to look at.
+func TestAnnotationsOfTheDeployment(t *testing.T) {
+	s := newServer(application()).settle(t)
+	o := s.connect()
+	for i := range 10 {
+		alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"theirs": strconv.Itoa(i)} })
+		if d := s.children["deployments"].(*appsv1.Deployment); d.Status.ObservedGeneration == d.Generation {
+			t.Fatal("the generation is as before")
+		}
+		for range 2 { // before the Deployment's controller has looked at it, and after
+			o.catchUp()
+			if requests, after, err := o.sync(t); len(requests) > 0 || after != 0 || err != nil {
+				t.Fatalf("annotation %d: requests %q, after %s, error %v; want nothing", i, requests, after, err)
+			}
+			s.rollOut()
+		}
+	}
+	if events := o.sent(); len(events) > 0 {
+		t.Errorf("events %q, want none", events)
+	}
+}
+
+// TestAnUnreadableDeployment is one with two variables of one name: which fields of
+// it are whose, cannot be told.
+func TestAnUnreadableDeployment(t *testing.T) {
+	s := newServer(application()).settle(t)
+	twice(s)
+	was := s.children["deployments"]
+	s.edit(func(a *v1.Application) {
+		a.Spec.Port, a.Spec.Autoscaling = ptr.To[int32](9000), &v1.Autoscaling{MinReplicas: ptr.To[int32](1), MaxReplicas: 5}
+	})
+	s.settle(t)
+	wanted := desired(t, s.app)
+	for _, resource := range []string{"services", "ingresses", "horizontalpodautoscalers"} {
+		if owned := extract(t, cached(s.children[resource])); !equality.Semantic.DeepEqual(owned, wanted[resource]) {
+			t.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, text(t, owned), text(t, wanted[resource]))
+		}
+	}
+	if s.children["deployments"] != was {
+		t.Error("the Deployment was changed")
+	}
+	ready := meta.FindStatusCondition(s.app.Status.Conditions, glassback.ConditionReady)
+	if ready.Status != metav1.ConditionFalse || ready.Reason != "DeploymentUnreadable" || s.app.Status.ObservedGeneration != s.app.Generation {
+		t.Errorf("Ready is %+v, want False: DeploymentUnreadable", ready)
+	}
+	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = nil })
+	s.settle(t)
+	if owned := extract(t, cached(s.children["deployments"])); !equality.Semantic.DeepEqual(owned, wanted["deployments"]) {
+		t.Errorf("once it can be told, owned is\n%s\nwanted is\n%s", text(t, owned), text(t, wanted["deployments"]))
+	}
+	if got := reasonOf(s.app, glassback.ConditionReady); got != reasonRolledOut {
+		t.Errorf("Ready has reason %s, want %s", got, reasonRolledOut)
+	}
+}
+
+// What is not known to be gone stays in the status, so that it is looked for later.
+func TestWhatIsHiddenStaysInTheStatus(t *testing.T) {
+	s := newServer(application()).settle(t)
+	s.blind = "ingresses"
+	s.settleBeside(t)
+	listed := func() bool {
+		return slices.ContainsFunc(s.app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == "Ingress" })
+	}
+	if got := reasonOf(s.app, glassback.ConditionReady); got != "IngressHidden" || !listed() {
+		t.Fatalf("Ready has reason %s and the status lists %v, want IngressHidden, and the Ingress", got, s.app.Status.Resources)
+	}
+	s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
+	o := s.connect()
+	requests, _, err := o.sync(t)
+	if want := []string{"get ingresses", "delete ingresses", statusRequest}; err != nil || !slices.Equal(requests, want) {
+		t.Errorf("requests %q, error %v; want %q", requests, err, want)
+	}
+	if s.children["ingresses"] != nil || listed() {
+		t.Errorf("the Ingress is %v and the status lists %v, want that it is gone", s.children["ingresses"], s.app.Status.Resources)
 	}
 }
 
@@ -713,8 +998,8 @@ func TestALongErrorFitsIntoTheStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range s.app.Status.Conditions {
-		if len(c.Message) > 32768 {
-			t.Errorf("the message of %s has %d characters, more than a condition may have", c.Type, len(c.Message))
+		if len(c.Message) > 1100 {
+			t.Errorf("the message of %s has %d characters", c.Type, len(c.Message))
 		}
 	}
 }

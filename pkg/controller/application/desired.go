@@ -33,9 +33,9 @@ import (
 // containerName is how the container is called in the Pod.
 const containerName = "app"
 
-// deployment runs the image. owned is what this operator owns of the Deployment
-// that there is, nil if there is none.
-func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
+// deployment runs the image. owned is what this operator owns of the Deployment, nil
+// if there is none; hpa is the autoscaler that there is, which may be nil.
+func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	container, err := container(&app.Spec)
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
 		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(pod))
-	spec.Replicas = replicas(app, owned)
+	spec.Replicas = replicas(app, owned, hpa)
 	return appsv1ac.Deployment(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec), nil
+		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec), nil
 }
 
 // replicas is how many Pods the Deployment is to have, or nil if that is for
@@ -59,18 +59,25 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 // is this operator's. If it were given up at once, nobody would own it, and the API
 // server would default it to 1: the dip. As soon as the autoscaler has changed the
 // number, the field is the autoscaler's, and left alone. An apply in between does
-// not undo that change, since it is for the version that was seen.
-func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration) *int32 {
-	autoscaling := app.Spec.Autoscaling
+// not undo that change, since it is for the version that was seen. It goes on like
+// that until an autoscaler that is no longer wanted is gone.
+func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
+	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {
-	case autoscaling == nil:
-		return app.Spec.Replicas
+	case autoscaling == nil && hpa == nil:
+		return &n
+	case owned == nil && hpa != nil:
+		n = max(n, hpa.Status.DesiredReplicas) // Somebody deleted the Deployment.
 	case owned == nil:
-		return within(autoscaling, *app.Spec.Replicas)
-	case owned.Spec != nil && owned.Spec.Replicas != nil:
-		return within(autoscaling, *owned.Spec.Replicas)
+	case owned.Spec == nil || owned.Spec.Replicas == nil:
+		return nil
+	default:
+		n = *owned.Spec.Replicas
 	}
-	return nil
+	if autoscaling == nil {
+		return &n
+	}
+	return within(autoscaling, n)
 }
 
 // within returns the number closest to n that the autoscaler may choose: it leaves
@@ -106,7 +113,7 @@ func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration,
 	}
 	probes := ptr.Deref(spec.Probes, v1.Probes{})
 	for _, probe := range []struct {
-		from *corev1.Probe
+		from *v1.Probe
 		to   **corev1ac.ProbeApplyConfiguration
 	}{{probes.Liveness, &c.LivenessProbe}, {probes.Readiness, &c.ReadinessProbe}, {probes.Startup, &c.StartupProbe}} {
 		if probe.from == nil {
@@ -136,7 +143,7 @@ func service(app *v1.Application) *corev1ac.ServiceApplyConfiguration {
 		return nil
 	}
 	return corev1ac.Service(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithAnnotations(s.Annotations).WithOwnerReferences(reference(app)).
+		WithLabels(labels(app)).WithAnnotations(s.Annotations).WithOwnerReferences(child.Reference(app, kind)).
 		WithSpec(corev1ac.ServiceSpec().WithType(s.Type).WithSelector(selector(app)).WithPorts(
 			corev1ac.ServicePort().WithName(v1.PortName).WithProtocol(corev1.ProtocolTCP).
 				WithPort(app.Spec.ServicePort()).WithTargetPort(intstr.FromString(v1.PortName))))
@@ -157,7 +164,7 @@ func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
 		spec.WithTLS(networkingv1ac.IngressTLS().WithHosts(i.Host).WithSecretName(i.TLS.SecretName))
 	}
 	return networkingv1ac.Ingress(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithAnnotations(i.Annotations).WithOwnerReferences(reference(app)).WithSpec(spec)
+		WithLabels(labels(app)).WithAnnotations(i.Annotations).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
 // autoscaler chooses the number of replicas.
@@ -184,7 +191,7 @@ func autoscaler(app *v1.Application) *autoscalingv2ac.HorizontalPodAutoscalerApp
 		}
 	}
 	return autoscalingv2ac.HorizontalPodAutoscaler(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec)
+		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
 // budget limits how many Pods are taken down at once.
@@ -203,7 +210,7 @@ func budget(app *v1.Application) *policyv1ac.PodDisruptionBudgetApplyConfigurati
 		spec.WithMaxUnavailable(intstr.FromInt32(1))
 	}
 	return policyv1ac.PodDisruptionBudget(app.Name, app.Namespace).
-		WithLabels(labels(app)).WithOwnerReferences(reference(app)).WithSpec(spec)
+		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
 // selector finds the Pods. It can never change: a Deployment does not allow it.
@@ -217,8 +224,4 @@ func labels(app *v1.Application) map[string]string {
 		"app.kubernetes.io/name":       app.Name,
 		"app.kubernetes.io/managed-by": glassback.Name,
 	}
-}
-
-func reference(app *v1.Application) *metav1ac.OwnerReferenceApplyConfiguration {
-	return child.ControllerReference(app, v1.SchemeGroupVersion.String(), kind)
 }

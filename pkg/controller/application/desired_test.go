@@ -42,7 +42,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // desired is what there should be, by resource: apply configurations.
 func desired(t testing.TB, app *v1.Application) map[string]any {
 	t.Helper()
-	deployment, err := deployment(app, nil)
+	deployment, err := deployment(app, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() || v.Kind() != reflect.Struct {
-			return
+		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() || v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
+			return // A Probe has the fields of the core API's.
 		}
 		for i := range v.NumField() {
 			walk(path+"."+v.Type().Field(i).Name, v.Field(i))
@@ -173,7 +173,7 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 		}),
 		"no replicas": application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](0) }),
 		"fields that are there, but empty": application(func(a *v1.Application) {
-			a.Spec.Command, a.Spec.Env, a.Spec.EnvFrom = []string{}, []corev1.EnvVar{}, []corev1.EnvFromSource{}
+			a.Spec.Command, a.Spec.Env, a.Spec.EnvFrom = []string{}, []v1.EnvVar{}, []corev1.EnvFromSource{}
 			a.Spec.Service.Annotations, a.Spec.Ingress.Annotations = map[string]string{}, map[string]string{}
 			a.Spec.Resources, a.Spec.Probes = &corev1.ResourceRequirements{}, &v1.Probes{}
 		}),
@@ -186,10 +186,10 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 			}}
 		}),
 		"a field of the Pod, without what the API server adds": application(func(a *v1.Application) {
-			a.Spec.Env = []corev1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 		}),
 		"a probe by gRPC": application(func(a *v1.Application) {
-			a.Spec.Probes = &v1.Probes{Readiness: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}}
+			a.Spec.Probes = &v1.Probes{Readiness: &v1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}}
 		}),
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -252,8 +252,12 @@ func TestReplicas(t *testing.T) {
 	owns := func(n *int32) *appsv1ac.DeploymentApplyConfiguration {
 		return &appsv1ac.DeploymentApplyConfiguration{Spec: &appsv1ac.DeploymentSpecApplyConfiguration{Replicas: n}}
 	}
+	desires := func(n int32) *autoscalingv2.HorizontalPodAutoscaler {
+		return &autoscalingv2.HorizontalPodAutoscaler{Status: autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: n}}
+	}
 	for sentence, test := range map[string]struct {
 		autoscaling *v1.Autoscaling
+		hpa         *autoscalingv2.HorizontalPodAutoscaler // nil: there is none
 		spec        int32
 		owned       *appsv1ac.DeploymentApplyConfiguration // nil: there is no Deployment
 		want        *int32                                 // nil: it is for somebody else to say
@@ -273,11 +277,28 @@ func TestReplicas(t *testing.T) {
 		"an autoscaler that has the field: it is left to it":            {autoscaling: autoscaling, spec: 3, owned: owns(nil)},
 		"nothing is owned of the Deployment any more: it is left alone": {autoscaling: autoscaling, spec: 3,
 			owned: &appsv1ac.DeploymentApplyConfiguration{}},
+
+		"the Deployment is gone: as many as the autoscaler has asked for":            {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: ptr.To[int32](4)},
+		"the Deployment is gone, and the autoscaler has not said anything":           {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
+		"the Deployment is gone, and the autoscaler has asked for fewer: the spec's": {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: ptr.To[int32](3)},
+		"the Deployment is gone, and the autoscaler has asked for more than it may":  {autoscaling: autoscaling, hpa: desires(9), spec: 3, want: ptr.To[int32](5)},
+		"an autoscaler that is there and has the field: it is left to it":            {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
+		"an autoscaler that is there, and owned: kept, whatever it asks for": {
+			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(ptr.To[int32](4)), want: ptr.To[int32](4),
+		},
+		"an autoscaler that goes, and owned: kept, whatever its bounds are": {hpa: desires(5), spec: 3, owned: owns(ptr.To[int32](9)), want: ptr.To[int32](9)},
+		"an autoscaler that goes, and has the field: it is left to it":      {hpa: desires(5), spec: 3, owned: owns(nil)},
+		"an autoscaler that goes, and nothing is owned any more":            {hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{}},
+		"an autoscaler that goes, and the Deployment is gone":               {hpa: desires(5), spec: 3, want: ptr.To[int32](5)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application(func(a *v1.Application) { a.Spec.Replicas, a.Spec.Autoscaling = &test.spec, test.autoscaling })
-			if got := replicas(app, test.owned); !ptr.Equal(got, test.want) {
+			got := replicas(app, test.owned, test.hpa)
+			if !ptr.Equal(got, test.want) {
 				t.Errorf("replicas %s, want %s", number(got), number(test.want))
+			}
+			if got == app.Spec.Replicas || got != nil && test.owned != nil && test.owned.Spec != nil && got == test.owned.Spec.Replicas {
+				t.Error("the number is shared")
 			}
 		})
 	}

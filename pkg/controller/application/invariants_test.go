@@ -28,16 +28,19 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/child"
 )
 
 // TestInvariants runs two operators on one Application through random histories:
 // their caches lag, each by itself; they crash after any write and are started
 // again; answers are lost; the spec changes; the Application is deleted and made
 // anew; people edit and delete its children, and put objects of their own in their
-// place; the autoscaler scales. However that goes, nothing of anybody else is ever
-// changed or deleted, and there is never a number of replicas that nobody asked for.
-// In the end the children are exactly those that are wanted, the status says so, and
-// nothing is written any more. GLASSBACK_SEEDS=n runs so many histories.
+// place; some children have finalizers, and stay on their way out for a while; the
+// autoscaler scales. However that goes, nothing of anybody else is ever changed or
+// deleted, there is never a number of replicas that nobody asked for, and nobody who
+// sees an autoscaler changes the number that it has set. In the end the children are
+// exactly those that are wanted, the status says so, and nothing is written any more.
+// GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
 	seeds := uint64(30)
 	if n, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEEDS"), 10, 64); err == nil {
@@ -142,8 +145,10 @@ func (h *history) step() {
 		h.drift(resource)
 	case n < 92:
 		h.displace(resource)
-	case n < 96:
+	case n < 95:
 		h.scale()
+	case n < 97:
+		h.release(resource)
 	default:
 		h.collect()
 	}
@@ -192,10 +197,11 @@ func (h *history) sync(i int) {
 		}
 		return nil
 	}
-	was := len(h.server.history)
+	was, sees := len(h.server.history), o.autoscaled()
 	defer func() {
 		h.server.before, h.server.after = nil, nil
 		h.leftOthersAlone(was)
+		h.keptTheNumber(was, sees)
 		if r := recover(); r != nil {
 			if _, ok := r.(crash); !ok {
 				panic(r)
@@ -217,6 +223,44 @@ func (h *history) leftOthersAlone(since int) {
 			if isForeign(child) && is.children[resource] != child {
 				h.t.Errorf("at version %d somebody else's object among the %s was changed or deleted", is.version, resource)
 			}
+		}
+	}
+}
+
+// sight is what an operator sees of an autoscaler.
+type sight struct {
+	hpa  *autoscalingv2.HorizontalPodAutoscaler // nil if none of the Application's
+	spec v1.ApplicationSpec
+}
+
+func (o *operator) autoscaled() sight {
+	app, there, _ := o.stores["applications"].GetByKey(key.String())
+	cached, is, _ := o.stores["horizontalpodautoscalers"].GetByKey(key.String())
+	if !there || !is || !metav1.IsControlledBy(cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application)) {
+		return sight{}
+	}
+	return sight{cached.(*autoscalingv2.HorizontalPodAutoscaler), app.(*v1.Application).Spec}
+}
+
+// keptTheNumber checks that the states since then, which an operator made who saw an
+// autoscaler, have the number of replicas that there was before: unless that is
+// beyond the bounds that it saw. It also makes a new Deployment as large as the
+// autoscaler has asked for.
+func (h *history) keptTheNumber(since int, sees sight) {
+	for i := since; i < len(h.server.history) && sees.hpa != nil; i++ {
+		then := h.server.history[i]
+		was, there := h.server.history[i-1].children["deployments"].(*appsv1.Deployment)
+		is, ok := then.children["deployments"].(*appsv1.Deployment)
+		if !ok || (there && was.ResourceVersion == is.ResourceVersion) {
+			continue
+		}
+		want := max(*sees.spec.Replicas, sees.hpa.Status.DesiredReplicas)
+		if there {
+			want = *was.Spec.Replicas
+		}
+		got, a := *is.Spec.Replicas, sees.spec.Autoscaling
+		if got != want && (a == nil || got != *within(a, want)) {
+			h.t.Errorf("at version %d there are %d replicas, want %d: the operator saw an autoscaler", then.version, got, want)
 		}
 	}
 }
@@ -244,10 +288,14 @@ func (h *history) drift(resource string) {
 	if child == nil || isForeign(child) {
 		return
 	}
-	n := h.random.IntN(4)
+	n := h.random.IntN(5)
 	h.note("somebody does %d to the %s", n, resource)
-	if n == 0 {
-		h.server.remove(resource)
+	switch n {
+	case 0:
+		h.server.destroy(resource)
+		return
+	case 4:
+		h.server.hold(resource)
 		return
 	}
 	alter(h.server, resource, "somebody", func(child object) {
@@ -296,6 +344,14 @@ func (h *history) scale() {
 	scaled(n)(h.server)
 }
 
+// release takes a finalizer away, if there is one.
+func (h *history) release(resource string) {
+	if child := h.server.children[resource]; child != nil && len(child.GetFinalizers()) > 0 {
+		h.note("the %s are released", resource)
+		h.server.release(resource)
+	}
+}
+
 // collect does what the garbage collector does with a child whose owner is gone.
 func (h *history) collect() {
 	for _, resource := range resourceNames {
@@ -305,7 +361,7 @@ func (h *history) collect() {
 		}
 		if owner := metav1.GetControllerOf(child); owner != nil && (h.server.app == nil || owner.UID != h.server.app.UID) {
 			h.note("the garbage collector deletes %s", child.GetUID())
-			h.server.remove(resource)
+			h.server.destroy(resource)
 		}
 	}
 }
@@ -318,6 +374,9 @@ func (h *history) settle() {
 	}
 	for range 50 {
 		was, quiet := len(h.server.history), true
+		for _, resource := range resourceNames {
+			h.release(resource)
+		}
 		h.collect()
 		if d, ok := h.server.children["deployments"].(*appsv1.Deployment); ok && !isForeign(d) && d.Status.ObservedGeneration < d.Generation {
 			h.server.rollOut()
@@ -325,11 +384,13 @@ func (h *history) settle() {
 		for i, o := range h.operators {
 			h.server.clock.SetTime(h.server.clock.Now().Add(6 * time.Second))
 			o.catchUp()
-			before := len(h.server.history)
+			before, sees := len(h.server.history), o.autoscaled()
 			requests, after, err := o.sync(h.t)
 			h.note("settling: operator %d %q after %s, error %v", i, requests, after, err)
 			h.leftOthersAlone(before)
-			quiet = quiet && err == nil && (after == 0 || after == conflictCheck)
+			h.keptTheNumber(before, sees)
+			quiet = quiet && err == nil && (after == 0 || after == child.Recheck)
+			h.server.clock.SetTime(h.server.clock.Now().Add(after))
 		}
 		if quiet && len(h.server.history) == was {
 			h.account()
@@ -342,14 +403,14 @@ func (h *history) settle() {
 // account checks that there is exactly what is wanted, and that the status says so.
 func (h *history) account() {
 	app, wanted := h.server.app, desired(h.t, h.server.app)
-	conflict, resources := false, 0
+	conflict, resources := false, []string(nil)
 	for _, resource := range resourceNames {
 		child, configuration := h.server.children[resource], wanted[resource]
 		switch {
 		case child != nil && isForeign(child):
 			conflict = conflict || configuration != nil
 			continue
-		case child != nil && configuration == nil && !h.wasListed(resource, child.GetUID()):
+		case child != nil && configuration == nil && child.GetLabels()[v1.LabelApplication] == "" && !h.wasListed(resource, child.GetUID()):
 			continue // It lost the label and then its use before any status told of it: nobody knows that it is there.
 		case (child != nil) != (configuration != nil):
 			h.t.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
@@ -357,7 +418,7 @@ func (h *history) account() {
 		case child == nil:
 			continue
 		}
-		resources++
+		resources = append(resources, kinds[resource].Kind)
 		owned := extract(h.t, cached(child))
 		if resource == "deployments" {
 			configuration = h.deployment(child.(*appsv1.Deployment), owned)
@@ -369,15 +430,20 @@ func (h *history) account() {
 			h.t.Errorf("%s is not controlled by %s", child.GetUID(), app.UID)
 		}
 	}
-	if app.Status.ObservedGeneration != app.Generation || len(app.Status.Resources) != resources {
-		h.t.Errorf("the status is about generation %d and %d objects, want %d and %d", app.Status.ObservedGeneration, len(app.Status.Resources),
-			app.Generation, resources)
+	var listed []string
+	for _, r := range app.Status.Resources {
+		listed = append(listed, r.Kind)
+	}
+	slices.Sort(listed)
+	slices.Sort(resources)
+	if app.Status.ObservedGeneration != app.Generation || !slices.Equal(listed, resources) {
+		h.t.Errorf("the status is about generation %d and %v, want %d and %v", app.Status.ObservedGeneration, listed, app.Generation, resources)
 	}
 	if is := meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict); is != conflict {
 		h.t.Errorf("Conflict is %t, want %t", is, conflict)
 	}
-	if !conflict && !meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionReady) {
-		h.t.Errorf("it is not ready: %+v", app.Status.Conditions)
+	if is := meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionReady); is == conflict {
+		h.t.Errorf("Ready is %t, want %t: %+v", is, !conflict, app.Status.Conditions)
 	}
 }
 
@@ -393,7 +459,7 @@ func (h *history) wasListed(resource string, uid types.UID) bool {
 // deployment is what is wanted of the Deployment: the number of replicas is as the
 // spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
-	configuration, err := deployment(h.server.app, nil)
+	configuration, err := deployment(h.server.app, nil, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
-	"errors"
-
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -33,13 +31,12 @@ type observed struct {
 	budget     child.Seen[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
 }
 
-func (c *Controller) observe(app *v1.Application) (observed, error) {
-	var seen observed
-	var errs [5]error
-	seen.deployment, errs[0] = c.deployments.Observe(app, app.Name)
-	seen.service, errs[1] = c.services.Observe(app, app.Name)
-	seen.ingress, errs[2] = c.ingresses.Observe(app, app.Name)
-	seen.autoscaler, errs[3] = c.autoscalers.Observe(app, app.Name)
-	seen.budget, errs[4] = c.budgets.Observe(app, app.Name)
-	return seen, errors.Join(errs[:]...)
+func (c *Controller) observe(app *v1.Application) observed {
+	return observed{
+		deployment: c.deployments.Observe(app, app.Name),
+		service:    c.services.Observe(app, app.Name),
+		ingress:    c.ingresses.Observe(app, app.Name),
+		autoscaler: c.autoscalers.Observe(app, app.Name),
+		budget:     c.budgets.Observe(app, app.Name),
+	}
 }

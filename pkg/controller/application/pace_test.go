@@ -81,11 +81,11 @@ func TestPace(t *testing.T) {
 		o.catchUp()
 	}
 	want := []string{
-		"Normal RolloutInProgress 30 Pods are wanted, 30 are available, 1 are of the latest version",
+		"Normal RolloutInProgress Pods: 30 wanted, 30 available, 1 of the latest version",
 		"Warning ProgressDeadlineExceeded so far", // Ready and Degraded have it in common.
-		"Normal RolloutInProgress 30 Pods are wanted, 22 are available, 16 are of the latest version",
+		"Normal RolloutInProgress Pods: 30 wanted, 22 available, 16 of the latest version",
 		"Normal AsExpected Nothing is wrong",
-		"Normal RolledOut 30 Pods are wanted, 30 are available",
+		"Normal RolledOut Pods: 30 wanted, 30 available",
 	}
 	if events := o.sent(); !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)

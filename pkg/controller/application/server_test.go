@@ -127,6 +127,8 @@ type server struct {
 	// answer, and a panic is a crash of the one who wrote.
 	before, after func(request string) error
 	uids          int
+	// blind is a resource that no cache shows anything of.
+	blind string
 }
 
 // state is what is stored, and is never changed in place.
@@ -197,8 +199,37 @@ func (s *server) put(resource, who string, child object) {
 	s.change(func(now *state) { now.children[resource] = generation(live, merged.(object)) })
 }
 
+// remove takes a child away, whatever it has of finalizers.
 func (s *server) remove(resource string) {
 	s.change(func(now *state) { delete(now.children, resource) })
+}
+
+// destroy deletes a child as the API server does: one with a finalizer stays, on its
+// way out, until that is taken away.
+func (s *server) destroy(resource string) {
+	switch child := s.children[resource]; {
+	case len(child.GetFinalizers()) == 0:
+		s.remove(resource)
+	case child.GetDeletionTimestamp() == nil:
+		s.change(func(now *state) {
+			going := child.DeepCopyObject().(object)
+			going.SetDeletionTimestamp(ptr.To(metav1.NewTime(s.clock.Now())))
+			now.children[resource] = going
+		})
+	}
+}
+
+// hold gives a child a finalizer, and release takes it away.
+func (s *server) hold(resource string) {
+	alter(s, resource, "somebody", func(child object) { child.SetFinalizers([]string{"example.com/held"}) })
+}
+
+func (s *server) release(resource string) {
+	if going := s.children[resource].GetDeletionTimestamp() != nil; going {
+		s.remove(resource)
+		return
+	}
+	alter(s, resource, "somebody", func(child object) { child.SetFinalizers(nil) })
 }
 
 // empty is an object of which nothing is known but the kind.
@@ -227,24 +258,26 @@ func foreign(resource string, labelled bool, controller *metav1.OwnerReference) 
 	return child
 }
 
-// generation counts the versions of a Deployment's spec.
+// generation counts the versions of a Deployment's spec, and of its annotations, as
+// the API server does.
 func generation(was, is object) object {
 	before, ok := was.(*appsv1.Deployment)
-	if now, is := is.(*appsv1.Deployment); ok && is && !equality.Semantic.DeepEqual(before.Spec, now.Spec) {
+	if now, is := is.(*appsv1.Deployment); ok && is &&
+		(!equality.Semantic.DeepEqual(before.Spec, now.Spec) || !equality.Semantic.DeepEqual(before.Annotations, now.Annotations)) {
 		now.Generation = before.Generation + 1
 	}
 	return is
 }
 
 // write carries out one write, between before and after.
-func (s *server) write(request string, f func(*state)) error {
+func (s *server) write(request string, f func()) error {
 	if s.before != nil {
 		if err := s.before(request); err != nil {
 			return err
 		}
 	}
 	if f != nil {
-		s.change(f)
+		f()
 	}
 	if s.after != nil {
 		return s.after(request)
@@ -292,6 +325,9 @@ func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (r
 	request += resource
 	s.requests = append(s.requests, request)
 	live, exists := s.children[resource]
+	if uid := patch.GetUID(); exists && uid != "" && uid != live.GetUID() {
+		return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the UID is another"))
+	}
 	if exists && version != "" && version != live.GetResourceVersion() {
 		return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the version is another"))
 	}
@@ -316,7 +352,7 @@ func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (r
 	} else if equality.Semantic.DeepEqual(next, live) {
 		return live.DeepCopyObject(), s.write(request, nil)
 	}
-	err = s.write(request, func(now *state) { now.children[resource] = next })
+	err = s.write(request, func() { s.change(func(now *state) { now.children[resource] = next }) })
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +382,7 @@ func (s *server) delete(resource string, action clienttesting.DeleteActionImpl) 
 	if version != "" && version != live.GetResourceVersion() {
 		return apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the version is another"))
 	}
-	return s.write(request, func(now *state) { delete(now.children, resource) })
+	return s.write(request, func() { s.destroy(resource) })
 }
 
 func (s *server) updateStatus(action clienttesting.UpdateActionImpl) (runtime.Object, error) {
@@ -359,9 +395,11 @@ func (s *server) updateStatus(action clienttesting.UpdateActionImpl) (runtime.Ob
 	if updated.ResourceVersion != s.app.ResourceVersion || updated.UID != s.app.UID {
 		return nil, apierrors.NewConflict(v1.Resource("applications"), updated.Name, errors.New("the version is another"))
 	}
-	err := s.write(request, func(now *state) {
-		now.app = s.app.DeepCopy()
-		now.app.Status = *updated.Status.DeepCopy()
+	err := s.write(request, func() {
+		s.change(func(now *state) {
+			now.app = s.app.DeepCopy()
+			now.app.Status = *updated.Status.DeepCopy()
+		})
 	})
 	return s.app.DeepCopy(), err
 }
@@ -468,7 +506,7 @@ func (o *operator) see(resource string, at int) {
 		if then.app != nil {
 			objects = append(objects, then.app)
 		}
-	} else if child := then.children[resource]; child != nil && child.GetLabels()[v1.LabelApplication] != "" {
+	} else if child := then.children[resource]; child != nil && resource != o.server.blind && child.GetLabels()[v1.LabelApplication] != "" {
 		objects = append(objects, cached(child))
 	}
 	if err := o.stores[resource].Replace(objects, strconv.Itoa(then.version)); err != nil {
@@ -496,6 +534,45 @@ func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	made := len(o.server.requests)
 	after, err := o.Sync(t.Context(), key)
 	return o.server.requests[made:], after, err
+}
+
+// written is a write of an operator's.
+type written struct {
+	at      time.Duration // since the beginning
+	request string
+}
+
+// run lets the operator sync for so long as its loop does: at once after a change,
+// and else when the sync before has asked for it. After each write to a child, then
+// is what others do.
+func (o *operator) run(t testing.TB, long time.Duration, then func()) []written {
+	t.Helper()
+	var all []written
+	s := o.server
+	start := s.clock.Now()
+	for range 10_000 {
+		o.catchUp()
+		was, at := len(s.history), s.clock.Since(start)
+		requests, after, err := o.sync(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.history) > was {
+			request := requests[len(requests)-1]
+			all = append(all, written{at, request})
+			if request != statusRequest {
+				then()
+			}
+			continue
+		}
+		if after == 0 || at+after > long {
+			s.clock.SetTime(start.Add(long))
+			return all
+		}
+		s.clock.SetTime(s.clock.Now().Add(after))
+	}
+	t.Fatal("it never rests")
+	return nil
 }
 
 // sent returns the events that the controller has sent.

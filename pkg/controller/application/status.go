@@ -38,26 +38,34 @@ const (
 // statusOfInvalid is the status of an object whose spec has errs. What runs is left
 // as it is.
 func statusOfInvalid(app *v1.Application, seen observed, errs field.ErrorList, now time.Time) v1.ApplicationStatus {
-	return statusAfter(app, seen, []child.Problem{{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}}, now)
+	problem := child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}
+	return statusAfter(app, seen, outcome{problems: []child.Problem{problem}}, now)
 }
 
-// statusAfter is the status after a sync that saw this, met these problems and wrote
+// statusAfter is the status after a sync that saw this, came to out and wrote
 // nothing.
-func statusAfter(app *v1.Application, seen observed, problems []child.Problem, now time.Time) v1.ApplicationStatus {
+func statusAfter(app *v1.Application, seen observed, out outcome, now time.Time) v1.ApplicationStatus {
 	status := *app.Status.DeepCopy()
+	news := status.ObservedGeneration != app.Generation || len(out.problems) > 0
 	status.ObservedGeneration = app.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(app)})
 	status.URL = url(app)
-	status.Resources = resources(seen)
-	r := rolloutOf(seen.deployment.Object)
+	status.Resources = resources(app, seen, out.gone)
+	d := seen.deployment.Object
+	if d != nil && d.Status.ObservedGeneration < d.Generation && !news {
+		// The Deployment is another version: repaired, scaled or only annotated. What
+		// that means, its controller tells in a moment.
+		return status
+	}
+	r := rolloutOf(d)
 	status.Replicas, status.UpdatedReplicas = r.status.Replicas, r.status.UpdatedReplicas
 	status.ReadyReplicas, status.AvailableReplicas = r.status.ReadyReplicas, r.status.AvailableReplicas
 
 	c := report.Conditions{List: &status.Conditions, Generation: app.Generation, Now: now}
 	switch {
-	case len(problems) > 0:
-		c.Set(glassback.ConditionReady, false, problems[0].Reason, join(problems))
-		c.Set(glassback.ConditionDegraded, true, problems[0].Reason, join(problems))
+	case len(out.problems) > 0:
+		c.Set(glassback.ConditionReady, false, out.problems[0].Reason, join(out.problems))
+		c.Set(glassback.ConditionDegraded, true, out.problems[0].Reason, join(out.problems))
 	case r.failure != nil:
 		c.Set(glassback.ConditionReady, false, r.failure.Reason, r.failure.Message)
 		c.Set(glassback.ConditionDegraded, true, r.failure.Reason, r.failure.Message)
@@ -67,7 +75,7 @@ func statusAfter(app *v1.Application, seen observed, problems []child.Problem, n
 	}
 	c.Set(glassback.ConditionProgressing, r.progressing, r.reason, r.message)
 	c.Set(v1.ConditionAvailable, r.available, r.availableReason, r.availableMessage)
-	conflicts := slices.DeleteFunc(slices.Clone(problems), func(p child.Problem) bool { return p.Reason != child.ReasonConflict })
+	conflicts := slices.DeleteFunc(slices.Clone(out.problems), func(p child.Problem) bool { return p.Reason != child.ReasonConflict })
 	if len(conflicts) > 0 {
 		c.Set(v1.ConditionConflict, true, child.ReasonConflict, join(conflicts))
 	} else {
@@ -79,14 +87,14 @@ func statusAfter(app *v1.Application, seen observed, problems []child.Problem, n
 // readiness sets Ready where nothing is wrong. was is the status until now: while
 // Pods are added, it says so until all of them are available.
 func readiness(c report.Conditions, was v1.ApplicationStatus, r rollout) {
-	count := fmt.Sprintf("%d Pods are wanted, %d are available", r.replicas, r.status.AvailableReplicas)
+	count := fmt.Sprintf("Pods: %d wanted, %d available", r.replicas, r.status.AvailableReplicas)
 	ready := meta.FindStatusCondition(was.Conditions, glassback.ConditionReady)
 	scaling := r.replicas > was.Replicas || (ready != nil && ready.Reason == reasonScaling)
 	switch {
 	case r.reason == reasonWaiting:
 		c.Set(glassback.ConditionReady, false, reasonRollout, r.message)
 	case r.progressing:
-		c.Set(glassback.ConditionReady, false, reasonRollout, fmt.Sprintf("%s, %d are of the latest version", count, r.status.UpdatedReplicas))
+		c.Set(glassback.ConditionReady, false, reasonRollout, fmt.Sprintf("%s, %d of the latest version", count, r.status.UpdatedReplicas))
 	case scaling && r.status.AvailableReplicas < r.replicas:
 		c.Set(glassback.ConditionReady, false, reasonScaling, count)
 	case !r.available:
@@ -174,19 +182,25 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-// resources are the children that there are.
-func resources(seen observed) []v1.ResourceReference {
+// resources are the children that there are: those that the caches show, and those
+// that were there before and are not known to be gone.
+func resources(app *v1.Application, seen observed, gone []string) []v1.ResourceReference {
 	var there []v1.ResourceReference
-	add := func(apiVersion, kind string, object metav1.Object, is bool) {
-		if is {
-			there = append(there, v1.ResourceReference{APIVersion: apiVersion, Kind: kind, Name: object.GetName()})
+	for _, child := range []struct {
+		apiVersion, kind string
+		shown            bool
+	}{
+		{"apps/v1", "Deployment", seen.deployment.Object != nil},
+		{"v1", "Service", seen.service.Object != nil},
+		{"networking.k8s.io/v1", "Ingress", seen.ingress.Object != nil},
+		{"autoscaling/v2", "HorizontalPodAutoscaler", seen.autoscaler.Object != nil},
+		{"policy/v1", "PodDisruptionBudget", seen.budget.Object != nil},
+	} {
+		resource := v1.ResourceReference{APIVersion: child.apiVersion, Kind: child.kind, Name: app.Name}
+		if child.shown || (slices.Contains(app.Status.Resources, resource) && !slices.Contains(gone, child.kind)) {
+			there = append(there, resource)
 		}
 	}
-	add("apps/v1", "Deployment", seen.deployment.Object, seen.deployment.Object != nil)
-	add("v1", "Service", seen.service.Object, seen.service.Object != nil)
-	add("networking.k8s.io/v1", "Ingress", seen.ingress.Object, seen.ingress.Object != nil)
-	add("autoscaling/v2", "HorizontalPodAutoscaler", seen.autoscaler.Object, seen.autoscaler.Object != nil)
-	add("policy/v1", "PodDisruptionBudget", seen.budget.Object, seen.budget.Object != nil)
 	return there
 }
 

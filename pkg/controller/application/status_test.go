@@ -106,72 +106,72 @@ func TestStatusOfARollout(t *testing.T) {
 		},
 		"its controller has seen it, and told nothing": {
 			deployment: deploymentOf(0, 0, 0),
-			ready:      "False RolloutInProgress: 3 Pods are wanted, 0 are available, 0 are of the latest version",
+			ready:      "False RolloutInProgress: Pods: 3 wanted, 0 available, 0 of the latest version",
 			degraded:   fine, progressing: "True RolloutInProgress: " + byNumbers,
 			available: "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
 		},
 		"it has no deadline, and all Pods are available": {
 			deployment: deploymentOf(3, 3, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")),
-			ready:      "True RolledOut: 3 Pods are wanted, 3 are available",
+			ready:      "True RolledOut: Pods: 3 wanted, 3 available",
 			degraded:   fine, progressing: "False RolledOut: " + byNumbers, available: "True MinimumReplicasAvailable: because",
 		},
 		"it has no deadline, and Pods of the version before are left": {
 			deployment: deploymentOf(4, 3, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")),
-			ready:      "False RolloutInProgress: 3 Pods are wanted, 3 are available, 3 are of the latest version",
+			ready:      "False RolloutInProgress: Pods: 3 wanted, 3 available, 3 of the latest version",
 			degraded:   fine, progressing: "True RolloutInProgress: " + byNumbers, available: "True MinimumReplicasAvailable: because",
 		},
 		"the first rollout is under way": {
 			deployment: deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"),
 				is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated")),
-			ready:    "False RolloutInProgress: 3 Pods are wanted, 1 are available, 3 are of the latest version",
+			ready:    "False RolloutInProgress: Pods: 3 wanted, 1 available, 3 of the latest version",
 			degraded: fine, progressing: "True ReplicaSetUpdated: because", available: "False MinimumReplicasUnavailable: because",
 		},
 		"a later rollout is under way": {
 			deployment: deploymentOf(4, 2, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable"),
 				is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated")),
-			ready:    "False RolloutInProgress: 3 Pods are wanted, 3 are available, 2 are of the latest version",
+			ready:    "False RolloutInProgress: Pods: 3 wanted, 3 available, 2 of the latest version",
 			degraded: fine, progressing: "True ReplicaSetUpdated: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"a new rollout has begun, and its reason is still the old one": {
 			deployment: deploymentOf(3, 0, 3, rolledOut...),
-			ready:      "False RolloutInProgress: 3 Pods are wanted, 3 are available, 0 are of the latest version",
+			ready:      "False RolloutInProgress: Pods: 3 wanted, 3 available, 0 of the latest version",
 			degraded:   fine, progressing: "True NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"the rollout is complete": {
 			deployment: deploymentOf(3, 3, 3, rolledOut...),
-			ready:      "True RolledOut: 3 Pods are wanted, 3 are available",
+			ready:      "True RolledOut: Pods: 3 wanted, 3 available",
 			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"the rollout is complete, and then Pods fail": {
 			was:        v1.ApplicationStatus{Replicas: 3},
 			deployment: deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1]),
-			ready:      "False MinimumReplicasUnavailable: 3 Pods are wanted, 1 are available",
+			ready:      "False MinimumReplicasUnavailable: Pods: 3 wanted, 1 available",
 			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "False MinimumReplicasUnavailable: because",
 		},
 		"Pods are being added": {
 			was: v1.ApplicationStatus{Replicas: 1}, deployment: deploymentOf(3, 3, 1, rolledOut...),
-			ready:    "False ScalingInProgress: 3 Pods are wanted, 1 are available",
+			ready:    "False ScalingInProgress: Pods: 3 wanted, 1 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"Pods are being added, and the status has said so": {
 			was: scaling, deployment: deploymentOf(3, 3, 2, rolledOut...),
-			ready:    "False ScalingInProgress: 3 Pods are wanted, 2 are available",
+			ready:    "False ScalingInProgress: Pods: 3 wanted, 2 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"Pods are being added, and too few serve until then": {
 			was:        scaling,
 			deployment: deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1]),
-			ready:      "False ScalingInProgress: 3 Pods are wanted, 1 are available",
+			ready:      "False ScalingInProgress: Pods: 3 wanted, 1 available",
 			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "False MinimumReplicasUnavailable: because",
 		},
 		"Pods were added, and all are available": {
 			was: scaling, deployment: deploymentOf(3, 3, 3, rolledOut...),
-			ready:    "True RolledOut: 3 Pods are wanted, 3 are available",
+			ready:    "True RolledOut: Pods: 3 wanted, 3 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"Pods are being taken away": {
 			was: v1.ApplicationStatus{Replicas: 5}, deployment: deploymentOf(5, 5, 5, rolledOut...),
-			ready:    "True RolledOut: 3 Pods are wanted, 5 are available",
+			ready:    "True RolledOut: Pods: 3 wanted, 5 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"the rollout takes too long": {
@@ -197,7 +197,7 @@ func TestStatusOfARollout(t *testing.T) {
 		},
 		"Pods could not be made once": {
 			deployment: deploymentOf(3, 3, 3, append(slices.Clone(rolledOut), is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "FailedCreate"))...),
-			ready:      "True RolledOut: 3 Pods are wanted, 3 are available",
+			ready:      "True RolledOut: Pods: 3 wanted, 3 available",
 			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"scaled to 0": {
@@ -206,7 +206,7 @@ func TestStatusOfARollout(t *testing.T) {
 				d.Spec.Replicas = ptr.To[int32](0)
 				return d
 			}(),
-			ready:    "True RolledOut: 0 Pods are wanted, 0 are available",
+			ready:    "True RolledOut: Pods: 0 wanted, 0 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"the number of replicas is not said: it is 1": {
@@ -215,20 +215,20 @@ func TestStatusOfARollout(t *testing.T) {
 				d.Spec.Replicas = nil
 				return d
 			}(),
-			ready:    "True RolledOut: 1 Pods are wanted, 1 are available",
+			ready:    "True RolledOut: Pods: 1 wanted, 1 available",
 			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"the rollout is paused": {
 			deployment: deploymentOf(3, 1, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable"),
 				is(appsv1.DeploymentProgressing, corev1.ConditionUnknown, "DeploymentPaused")),
-			ready:    "False RolloutInProgress: 3 Pods are wanted, 3 are available, 1 are of the latest version",
+			ready:    "False RolloutInProgress: Pods: 3 wanted, 3 available, 1 of the latest version",
 			degraded: fine, progressing: "True DeploymentPaused: because", available: "True MinimumReplicasAvailable: because",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			seen.deployment.Object = test.deployment
-			status := statusAfter(application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was }), seen, nil, t0)
+			status := statusAfter(application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was }), seen, outcome{}, t0)
 			expectConditions(t, status, map[string]string{
 				glassback.ConditionReady: test.ready, glassback.ConditionDegraded: test.degraded, glassback.ConditionProgressing: test.progressing,
 				v1.ConditionAvailable: test.available, v1.ConditionConflict: noConflict,
@@ -313,7 +313,7 @@ func TestStatusOfProblems(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			seen.deployment.Object = test.deployment
-			status := statusAfter(application(), seen, test.problems, t0)
+			status := statusAfter(application(), seen, outcome{problems: test.problems}, t0)
 			status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == v1.ConditionAvailable })
 			expectConditions(t, status, map[string]string{
 				glassback.ConditionReady: "False " + test.is, glassback.ConditionDegraded: "True " + test.is,
@@ -346,16 +346,16 @@ func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 	was := app.DeepCopy()
 	var seen observed
 	seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
-	app.Status = statusAfter(app, seen, nil, t0)
+	app.Status = statusAfter(app, seen, outcome{}, t0)
 	if meta.FindStatusCondition(app.Status.Conditions, "Theirs") == nil || len(was.Status.Conditions) != 1 {
 		t.Errorf("conditions %+v, want somebody else's among them", app.Status.Conditions)
 	}
 	// Once more, later: nothing changes, not even a time.
-	if again := statusAfter(app, seen, nil, t0.Add(time.Hour)); !equality.Semantic.DeepEqual(again, app.Status) {
+	if again := statusAfter(app, seen, outcome{}, t0.Add(time.Hour)); !equality.Semantic.DeepEqual(again, app.Status) {
 		t.Errorf("the same state gives another status later: %+v, before %+v", again, app.Status)
 	}
 	seen.deployment.Object = deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1])
-	later := statusAfter(app, seen, nil, t0.Add(time.Hour))
+	later := statusAfter(app, seen, outcome{}, t0.Add(time.Hour))
 	for kind, want := range map[string]time.Time{glassback.ConditionReady: t0.Add(time.Hour), glassback.ConditionDegraded: t0} {
 		if got := meta.FindStatusCondition(later.Conditions, kind).LastTransitionTime; !got.Time.Equal(want) {
 			t.Errorf("%s has been so since %s, want %s", kind, got, want)
@@ -393,7 +393,7 @@ func TestURL(t *testing.T) {
 		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := statusAfter(application(test.change), observed{}, nil, t0).URL; got != test.want {
+			if got := statusAfter(application(test.change), observed{}, outcome{}, t0).URL; got != test.want {
 				t.Errorf("URL %q, want %q", got, test.want)
 			}
 		})
@@ -402,11 +402,31 @@ func TestURL(t *testing.T) {
 
 func TestResources(t *testing.T) {
 	named := metav1.ObjectMeta{Name: "sample"}
+	deployment := v1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "sample"}
+	ingress := v1.ResourceReference{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "sample"}
 	for sentence, test := range map[string]struct {
+		was  []v1.ResourceReference
 		see  func(*observed)
+		gone []string
 		want []v1.ResourceReference
 	}{
 		"nothing is there": {see: func(*observed) {}},
+		"what was there and is not shown stays": {
+			was: []v1.ResourceReference{ingress}, want: []v1.ResourceReference{deployment, ingress},
+			see: func(seen *observed) { seen.deployment.Object = &appsv1.Deployment{ObjectMeta: named} },
+		},
+		"what was there and is known to be gone does not": {
+			was: []v1.ResourceReference{deployment, ingress}, see: func(*observed) {}, gone: []string{"Ingress", "Service"},
+			want: []v1.ResourceReference{deployment},
+		},
+		"what is gone and was not there is not": {see: func(*observed) {}, gone: []string{"Ingress"}},
+		"what was there by another name, or version, or kind is not": {
+			was: []v1.ResourceReference{
+				{APIVersion: "apps/v1", Kind: "Deployment", Name: "other"}, {APIVersion: "extensions/v1beta1", Kind: "Ingress", Name: "sample"},
+				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "sample"},
+			},
+			see: func(*observed) {},
+		},
 		"all are there": {
 			see: func(seen *observed) {
 				seen.deployment.Object, seen.service.Object = &appsv1.Deployment{ObjectMeta: named}, &corev1.Service{ObjectMeta: named}
@@ -431,25 +451,96 @@ func TestResources(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			test.see(&seen)
-			if got := statusAfter(application(), seen, nil, t0).Resources; !slices.Equal(got, test.want) {
+			app := application(func(a *v1.Application) { a.Status.Resources = test.was })
+			if got := statusAfter(app, seen, outcome{gone: test.gone}, t0).Resources; !slices.Equal(got, test.want) {
 				t.Errorf("resources %+v, want %+v", got, test.want)
 			}
 		})
 	}
 }
 
-func TestOutcomeTaken(t *testing.T) {
+// TestStatusWhileTheDeploymentIsUnobserved is about a Deployment that its controller
+// has not looked at: what was told of it stays, unless there is something new.
+func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
+	rejected := child.Problem{Reason: "IngressRejected", Message: "the host is wrong"}
+	unobserved := deploymentOf(3, 3, 1, rolledOut...)
+	unobserved.Generation++
 	for sentence, test := range map[string]struct {
-		problems []child.Problem
-		want     bool
+		was   *child.Problem // what was told
+		edit  func(*v1.Application)
+		of    *appsv1.Deployment
+		out   outcome
+		ready string
+		keeps bool
 	}{
-		"no problem":                     {},
-		"problems, but no name taken":    {problems: []child.Problem{{Reason: "ServiceRejected"}, {Reason: "DeploymentNotApplied"}}},
-		"a name taken, among the others": {problems: []child.Problem{{Reason: "ServiceRejected"}, {Reason: child.ReasonConflict}}, want: true},
+		"nothing new: all stays": {of: unobserved, ready: "True RolledOut: Pods: 3 wanted, 3 available", keeps: true},
+		"nothing new, and a problem was told: it stays": {
+			was: &rejected, of: unobserved, ready: "False IngressRejected: the host is wrong", keeps: true,
+		},
+		"nothing new to a status that keeps what it waits for": {
+			of: unobserved, out: outcome{wait: time.Minute}, ready: "True RolledOut: Pods: 3 wanted, 3 available", keeps: true,
+		},
+		"it has been looked at": {
+			of:    deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1]),
+			ready: "False MinimumReplicasUnavailable: Pods: 3 wanted, 1 available",
+		},
+		"another generation of the Application": {
+			edit: func(a *v1.Application) { a.Generation++ }, of: unobserved,
+			ready: "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
+		},
+		"a problem":  {of: unobserved, out: outcome{problems: []child.Problem{rejected}}, ready: "False IngressRejected: the host is wrong"},
+		"it is gone": {ready: "False RolloutInProgress: The Deployment is not there yet"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := (outcome{problems: test.problems}).taken(); got != test.want {
-				t.Errorf("taken is %t, want %t", got, test.want)
+			app := application()
+			var seen observed
+			seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
+			var before outcome
+			if test.was != nil {
+				before.problems = append(before.problems, *test.was)
+			}
+			app.Status = statusAfter(app, seen, before, t0)
+			if test.edit != nil {
+				test.edit(app)
+			}
+			seen.deployment.Object = test.of
+			status := statusAfter(app, seen, test.out, t0.Add(time.Minute))
+			ready := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady)
+			if got := string(ready.Status) + " " + ready.Reason + ": " + ready.Message; got != test.ready {
+				t.Errorf("Ready is %q, want %q", got, test.ready)
+			}
+			if keeps := equality.Semantic.DeepEqual(status, app.Status); keeps != test.keeps {
+				t.Errorf("status %+v, before %+v; want the same: %t", status, app.Status, test.keeps)
+			}
+			if status.ObservedGeneration != app.Generation {
+				t.Errorf("it is about generation %d, want %d", status.ObservedGeneration, app.Generation)
+			}
+		})
+	}
+	t.Run("what is not the Deployment's is told all the same", func(t *testing.T) {
+		app := application()
+		var seen observed
+		seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
+		app.Status = statusAfter(app, seen, outcome{}, t0)
+		seen.deployment.Object, seen.service.Object = unobserved, &corev1.Service{}
+		status := statusAfter(app, seen, outcome{}, t0)
+		if len(status.Resources) != 2 || status.AvailableReplicas != 3 {
+			t.Errorf("resources %+v and %d available, want the Service among them, and 3 as before", status.Resources, status.AvailableReplicas)
+		}
+	})
+}
+
+func TestSoonest(t *testing.T) {
+	for sentence, test := range map[string]struct{ a, b, want time.Duration }{
+		"neither":    {0, 0, 0},
+		"one":        {3, 0, 3},
+		"the other":  {0, 3, 3},
+		"both":       {3, 2, 2},
+		"both alike": {3, 3, 3},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := soonest(test.a, test.b); got != test.want {
+				t.Errorf("soonest is %d, want %d", got, test.want)
 			}
 		})
 	}

@@ -35,10 +35,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.AutoscalingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DisruptionBudget"):
 		return &appv1.DisruptionBudgetApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("EnvVar"):
+		return &appv1.EnvVarApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Ingress"):
 		return &appv1.IngressApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IngressTLS"):
 		return &appv1.IngressTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Probe"):
+		return &appv1.ProbeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Probes"):
 		return &appv1.ProbesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceReference"):

@@ -41,11 +41,16 @@ func (a *Application) Default() {
 	set(&s.Ingress.ClassName, DefaultIngressClassName)
 	set(&s.Ingress.Host, DefaultIngressHost)
 	set(&s.Ingress.Path, DefaultIngressPath)
+	for i := range s.Env {
+		if from := s.Env[i].ValueFrom; from != nil && from.FileKeyRef != nil {
+			set(&from.FileKeyRef.Optional, ptr.To(false))
+		}
+	}
 	if s.Autoscaling != nil {
 		set(&s.Autoscaling.MinReplicas, ptr.To[int32](DefaultMinReplicas))
 	}
 	if p := s.Probes; p != nil {
-		for _, probe := range []*corev1.Probe{p.Liveness, p.Readiness, p.Startup} {
+		for _, probe := range []*Probe{p.Liveness, p.Readiness, p.Startup} {
 			if probe != nil && probe.GRPC != nil {
 				set(&probe.GRPC.Service, ptr.To(""))
 			}

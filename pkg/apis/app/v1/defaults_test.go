@@ -34,7 +34,10 @@ func TestDefault(t *testing.T) {
 		return s
 	}
 	grpc := func(service *string) *Probes {
-		return &Probes{Readiness: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80, Service: service}}}}
+		return &Probes{Readiness: &Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80, Service: service}}}}
+	}
+	file := func(optional *bool) []EnvVar {
+		return []EnvVar{{Name: "A"}, {Name: "B", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{Optional: optional}}}}
 	}
 	for name, test := range map[string]struct{ spec, want ApplicationSpec }{
 		"an empty spec gets what the schema defaults, and no port of its Service": {ApplicationSpec{}, defaults},
@@ -46,6 +49,8 @@ func TestDefault(t *testing.T) {
 		"a budget gets nothing": {ApplicationSpec{PDB: &DisruptionBudget{}}, with(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{} })},
 		"a probe by gRPC gets an empty service": {ApplicationSpec{Probes: grpc(nil)},
 			with(func(s *ApplicationSpec) { s.Probes = grpc(ptr.To("")) })},
+		"a variable from a file is not optional": {ApplicationSpec{Env: file(nil)},
+			with(func(s *ApplicationSpec) { s.Env = file(ptr.To(false)) })},
 		"defaults get no more defaults": {defaults, defaults},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ type Application struct {
 
 // ApplicationSpec says what runs, and how it is reached. Only image is needed.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.service) && has(self.service.enabled) && !self.service.enabled) || (has(self.ingress) && has(self.ingress.enabled) && !self.ingress.enabled)",fieldPath=".ingress.enabled",message="an Ingress needs the Service: where service.enabled is false, ingress.enabled must be false too"
+// +kubebuilder:validation:XValidation:rule="self.?service.enabled.orValue(true) || !self.?ingress.enabled.orValue(true)",fieldPath=".ingress.enabled",message="an Ingress needs the Service: where service.enabled is false, ingress.enabled must be false too"
 type ApplicationSpec struct {
 	// image is what the one container of each Pod runs. Needed.
 	// +optional
@@ -83,40 +83,35 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port *int32 `json:"port,omitempty"`
 
-	// Why the rules of env and others look at text one character at a time: text inside
-	// of a Kubernetes type and the keys of a map have no MaxLength, so the API server
-	// reckons with any length, and takes only what costs the same for all.
-
 	// env are the container's environment variables.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:XValidation:rule="self.all(e, '0123456789'.indexOf(e.name.charAt(0)) < 0 && e.name != '.' && !e.name.startsWith('..') && size(e.name) <= 128 && [0, 16, 32, 48, 64, 80, 96, 112].all(a, a >= size(e.name) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(e.name) || '-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(e.name.charAt(a + b)) >= 0)) && (!has(e.value) || e.value == '' || !has(e.valueFrom)) && (!has(e.valueFrom) || !has(e.valueFrom.fileKeyRef) && [has(e.valueFrom.configMapKeyRef), has(e.valueFrom.secretKeyRef), has(e.valueFrom.fieldRef), has(e.valueFrom.resourceFieldRef)].exists_one(h, h)) && (!has(e.valueFrom) || (!has(e.valueFrom.configMapKeyRef) || e.valueFrom.configMapKeyRef.name != '' && e.valueFrom.configMapKeyRef.key != '') && (!has(e.valueFrom.secretKeyRef) || e.valueFrom.secretKeyRef.name != '' && e.valueFrom.secretKeyRef.key != '') && (!has(e.valueFrom.fieldRef) || (!has(e.valueFrom.fieldRef.apiVersion) || e.valueFrom.fieldRef.apiVersion in ['', 'v1']) && (e.valueFrom.fieldRef.fieldPath in ['metadata.name', 'metadata.namespace', 'metadata.uid', 'spec.nodeName', 'spec.serviceAccountName', 'status.hostIP', 'status.hostIPs', 'status.podIP', 'status.podIPs'] || e.valueFrom.fieldRef.fieldPath.startsWith('metadata.labels[') || e.valueFrom.fieldRef.fieldPath.startsWith('metadata.annotations['))) && (!has(e.valueFrom.resourceFieldRef) || e.valueFrom.resourceFieldRef.resource in ['limits.cpu', 'limits.memory', 'limits.ephemeral-storage', 'requests.cpu', 'requests.memory', 'requests.ephemeral-storage'] && (!has(e.valueFrom.resourceFieldRef.divisor) || (type(e.valueFrom.resourceFieldRef.divisor) == int ? e.valueFrom.resourceFieldRef.divisor in [0, 1] : e.valueFrom.resourceFieldRef.divisor in ['1m', '1', '1k', '1M', '1G', '1T', '1P', '1E', '1Ki', '1Mi', '1Gi', '1Ti', '1Pi', '1Ei', '0'])))))",message="every entry must have a name, and either a value or one source in valueFrom",messageExpression="self.map(e, !('0123456789'.indexOf(e.name.charAt(0)) < 0 && e.name != '.' && !e.name.startsWith('..') && size(e.name) <= 128 && [0, 16, 32, 48, 64, 80, 96, 112].all(a, a >= size(e.name) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(e.name) || '-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(e.name.charAt(a + b)) >= 0))) ? 'the name \"%s\" must be 1 to 128 letters, digits, \"_\", \"-\" and \".\", the first neither a digit nor \"..\"'.format([e.name]) : !((!has(e.value) || e.value == '' || !has(e.valueFrom)) && (!has(e.valueFrom) || !has(e.valueFrom.fileKeyRef) && [has(e.valueFrom.configMapKeyRef), has(e.valueFrom.secretKeyRef), has(e.valueFrom.fieldRef), has(e.valueFrom.resourceFieldRef)].exists_one(h, h))) ? '%s must have either value or valueFrom, and valueFrom exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef'.format([e.name]) : !(!has(e.valueFrom) || (!has(e.valueFrom.configMapKeyRef) || e.valueFrom.configMapKeyRef.name != '' && e.valueFrom.configMapKeyRef.key != '') && (!has(e.valueFrom.secretKeyRef) || e.valueFrom.secretKeyRef.name != '' && e.valueFrom.secretKeyRef.key != '') && (!has(e.valueFrom.fieldRef) || (!has(e.valueFrom.fieldRef.apiVersion) || e.valueFrom.fieldRef.apiVersion in ['', 'v1']) && (e.valueFrom.fieldRef.fieldPath in ['metadata.name', 'metadata.namespace', 'metadata.uid', 'spec.nodeName', 'spec.serviceAccountName', 'status.hostIP', 'status.hostIPs', 'status.podIP', 'status.podIPs'] || e.valueFrom.fieldRef.fieldPath.startsWith('metadata.labels[') || e.valueFrom.fieldRef.fieldPath.startsWith('metadata.annotations['))) && (!has(e.valueFrom.resourceFieldRef) || e.valueFrom.resourceFieldRef.resource in ['limits.cpu', 'limits.memory', 'limits.ephemeral-storage', 'requests.cpu', 'requests.memory', 'requests.ephemeral-storage'] && (!has(e.valueFrom.resourceFieldRef.divisor) || (type(e.valueFrom.resourceFieldRef.divisor) == int ? e.valueFrom.resourceFieldRef.divisor in [0, 1] : e.valueFrom.resourceFieldRef.divisor in ['1m', '1', '1k', '1M', '1G', '1T', '1P', '1E', '1Ki', '1Mi', '1Gi', '1Ti', '1Pi', '1Ei', '0'])))) ? '%s: configMapKeyRef and secretKeyRef need a name and a key, fieldRef a fieldPath like \"metadata.name\", resourceFieldRef a resource like \"limits.memory\" and a divisor, if any, like \"1Mi\"'.format([e.name]) : '').filter(m, m != '')[0]"
-	Env []corev1.EnvVar `json:"env,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.name.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$'))",message="the name of every variable must be letters, digits, \"_\", \"-\" and \".\", and must not begin with a digit",messageExpression="'the name \"%s\" must be letters, digits, \"_\", \"-\" and \".\", and must not begin with a digit'.format([self.filter(e, !e.name.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$'))[0].name])"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !has(e.valueFrom) || e.?value.orValue('') == '' && [has(e.valueFrom.configMapKeyRef), has(e.valueFrom.secretKeyRef), has(e.valueFrom.fieldRef), has(e.valueFrom.resourceFieldRef)].exists_one(h, h))",message="every variable must have either value or valueFrom, and in valueFrom exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef",messageExpression="'%s must have either value or valueFrom, and in valueFrom exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef'.format([self.filter(e, !(!has(e.valueFrom) || e.?value.orValue('') == '' && [has(e.valueFrom.configMapKeyRef), has(e.valueFrom.secretKeyRef), has(e.valueFrom.fieldRef), has(e.valueFrom.resourceFieldRef)].exists_one(h, h)))[0].name])"
+	Env []EnvVar `json:"env,omitempty"`
 
-	// envFrom are ConfigMaps and Secrets whose keys become environment variables.
+	// envFrom are ConfigMaps and Secrets whose keys become environment variables: each
+	// entry has exactly one of configMapRef and secretRef.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(e, has(e.configMapRef) != has(e.secretRef) && (!has(e.configMapRef) || e.configMapRef.name != '') && (!has(e.secretRef) || e.secretRef.name != ''))",message="every entry must have exactly one of configMapRef and secretRef, with a name",messageExpression="'[%d] must have exactly one of configMapRef and secretRef, with a name'.format([self.map(e, has(e.configMapRef) != has(e.secretRef) && (!has(e.configMapRef) || e.configMapRef.name != '') && (!has(e.secretRef) || e.secretRef.name != '')).indexOf(false)])"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, has(e.configMapRef) != has(e.secretRef))",message="every entry must have exactly one of configMapRef and secretRef",messageExpression="'[%d] must have exactly one of configMapRef and secretRef'.format([self.map(e, has(e.configMapRef) != has(e.secretRef)).indexOf(false)])"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// Why quantities have no exponent: to parse 1e-999999999, or to compare 1e999999999,
-	// takes the API server, and everybody who reads the object, longer than they have.
+	// Why the rule of resources passes long exponents over: the pattern refuses them,
+	// but keeps no rule from running, and quantity('1e-99999999') takes minutes.
 
-	// resources are what the container asks for, and may not exceed. Those other than
-	// cpu, memory and ephemeral-storage are whole numbers.
+	// resources are what the container asks for, and may not exceed, as in the
+	// container of a Pod.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.limits) || (type(self.limits[k]) == int ? self.limits[k] >= 0 : size(self.limits[k]) <= 32 && !self.limits[k].matches('[eE][-+.0-9]') && (!isQuantity(self.limits[k]) || !quantity(self.limits[k]).isLessThan(quantity('0')))))",fieldPath=".limits",message="must be quantities like \"100m\" or \"64Mi\": not negative, and without an exponent"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || (type(self.requests[k]) == int ? self.requests[k] >= 0 : size(self.requests[k]) <= 32 && !self.requests[k].matches('[eE][-+.0-9]') && (!isQuantity(self.requests[k]) || !quantity(self.requests[k]).isLessThan(quantity('0')))))",fieldPath=".requests",message="must be quantities like \"100m\" or \"64Mi\": not negative, and without an exponent"
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.limits && k in self.requests && (type(self.limits[k]) == int || size(self.limits[k]) <= 32 && !self.limits[k].matches('[eE][-+.0-9]') && isQuantity(self.limits[k])) && (type(self.requests[k]) == int || size(self.requests[k]) <= 32 && !self.requests[k].matches('[eE][-+.0-9]') && isQuantity(self.requests[k])) && (type(self.requests[k]) == int ? quantity('0').add(self.requests[k]) : quantity(self.requests[k])).compareTo((type(self.limits[k]) == int ? quantity('0').add(self.limits[k]) : quantity(self.limits[k]))) > 0))",fieldPath=".requests",message="no request may be more than its limit",messageExpression="'%s must not be more than in limits'.format([['cpu', 'memory', 'ephemeral-storage'].filter(k, k in self.limits && k in self.requests && (type(self.limits[k]) == int || size(self.limits[k]) <= 32 && !self.limits[k].matches('[eE][-+.0-9]') && isQuantity(self.limits[k])) && (type(self.requests[k]) == int || size(self.requests[k]) <= 32 && !self.requests[k].matches('[eE][-+.0-9]') && isQuantity(self.requests[k])) && (type(self.requests[k]) == int ? quantity('0').add(self.requests[k]) : quantity(self.requests[k])).compareTo((type(self.limits[k]) == int ? quantity('0').add(self.limits[k]) : quantity(self.limits[k]))) > 0)[0]])"
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || self.limits.all(k, k == 'cpu' || k == 'memory' || k == 'ephemeral-storage' || int(self.limits[k]) >= 0)",fieldPath=".limits",message="resources other than cpu, memory and ephemeral-storage must be whole numbers, and not negative"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || self.requests.all(k, k == 'cpu' || k == 'memory' || k == 'ephemeral-storage' || int(self.requests[k]) >= 0)",fieldPath=".requests",message="resources other than cpu, memory and ephemeral-storage must be whole numbers, and not negative"
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",fieldPath=".claims",message="must be empty: an Application has no resourceClaims"
+	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// probes tell whether the container works.
+	// probes tell whether the container works: each by exactly one of httpGet,
+	// tcpSocket, grpc and exec, as in the container of a Pod. The port "http" stands
+	// for spec.port.
 	// +optional
 	Probes *Probes `json:"probes,omitempty"`
 
@@ -125,7 +120,7 @@ type ApplicationSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.map(e, e.name).all(n, n != '' && size(n) <= 253 && 'abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(size(n) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240].all(a, a >= size(n) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(n) || '-.abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(a + b)) >= 0)))",message="every entry must have the name of a Secret",messageExpression="'\"%s\" cannot be the name of a Secret'.format([self.map(e, e.name).filter(n, !(n != '' && size(n) <= 253 && 'abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(size(n) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240].all(a, a >= size(n) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(n) || '-.abcdefghijklmnopqrstuvwxyz0123456789'.indexOf(n.charAt(a + b)) >= 0))))[0]])"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, e.name != '')",message="every entry must have the name of a Secret"
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// service is how the Application is reached inside the cluster.
@@ -148,27 +143,41 @@ type ApplicationSpec struct {
 	PDB *DisruptionBudget `json:"pdb,omitempty"`
 }
 
+// EnvVar is an environment variable of the container.
+type EnvVar struct {
+	// name is the variable's name. It must not begin with a digit.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// value is the variable's value. $(OTHER) in it stands for the value of another
+	// variable.
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// valueFrom says where the value is, instead: exactly one of configMapKeyRef,
+	// secretKeyRef, fieldRef and resourceFieldRef.
+	// +optional
+	ValueFrom *corev1.EnvVarSource `json:"valueFrom,omitempty"`
+}
+
 // Probes tell whether the container works.
 type Probes struct {
 	// liveness restarts the container when it fails.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(h, h) && (!has(self.exec) || has(self.exec.command) && size(self.exec.command) > 0)",message="must have exactly one of httpGet, tcpSocket, grpc and exec, and exec a command"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.httpGet) || (type(self.httpGet.port) == int ? self.httpGet.port >= 1 && self.httpGet.port <= 65535 : self.httpGet.port == 'http')) && (!has(self.tcpSocket) || (type(self.tcpSocket.port) == int ? self.tcpSocket.port >= 1 && self.tcpSocket.port <= 65535 : self.tcpSocket.port == 'http')) && (!has(self.grpc) || self.grpc.port >= 1 && self.grpc.port <= 65535) && (!has(self.httpGet) || !has(self.httpGet.scheme) || self.httpGet.scheme in ['', 'HTTP', 'HTTPS'])",message="port must be a number from 1 to 65535, without quotes, or \"http\", which stands for spec.port; and scheme, if any, HTTP or HTTPS"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.initialDelaySeconds) || self.initialDelaySeconds >= 0) && (!has(self.timeoutSeconds) || self.timeoutSeconds >= 0) && (!has(self.periodSeconds) || self.periodSeconds >= 0) && (!has(self.successThreshold) || self.successThreshold >= 0) && (!has(self.failureThreshold) || self.failureThreshold >= 0) && (!has(self.successThreshold) || self.successThreshold <= 1) && (!has(self.terminationGracePeriodSeconds) || self.terminationGracePeriodSeconds >= 1)",message="no number may be negative; successThreshold can only be 1, and terminationGracePeriodSeconds must be at least 1"
-	Liveness *corev1.Probe `json:"liveness,omitempty"`
+	Liveness *Probe `json:"liveness,omitempty"`
 	// readiness takes the Pod out of the Service while it fails.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(h, h) && (!has(self.exec) || has(self.exec.command) && size(self.exec.command) > 0)",message="must have exactly one of httpGet, tcpSocket, grpc and exec, and exec a command"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.httpGet) || (type(self.httpGet.port) == int ? self.httpGet.port >= 1 && self.httpGet.port <= 65535 : self.httpGet.port == 'http')) && (!has(self.tcpSocket) || (type(self.tcpSocket.port) == int ? self.tcpSocket.port >= 1 && self.tcpSocket.port <= 65535 : self.tcpSocket.port == 'http')) && (!has(self.grpc) || self.grpc.port >= 1 && self.grpc.port <= 65535) && (!has(self.httpGet) || !has(self.httpGet.scheme) || self.httpGet.scheme in ['', 'HTTP', 'HTTPS'])",message="port must be a number from 1 to 65535, without quotes, or \"http\", which stands for spec.port; and scheme, if any, HTTP or HTTPS"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.initialDelaySeconds) || self.initialDelaySeconds >= 0) && (!has(self.timeoutSeconds) || self.timeoutSeconds >= 0) && (!has(self.periodSeconds) || self.periodSeconds >= 0) && (!has(self.successThreshold) || self.successThreshold >= 0) && (!has(self.failureThreshold) || self.failureThreshold >= 0) && !has(self.terminationGracePeriodSeconds)",message="no number may be negative, and terminationGracePeriodSeconds goes with the other probes only"
-	Readiness *corev1.Probe `json:"readiness,omitempty"`
+	Readiness *Probe `json:"readiness,omitempty"`
 	// startup holds the other probes back until it succeeds.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(h, h) && (!has(self.exec) || has(self.exec.command) && size(self.exec.command) > 0)",message="must have exactly one of httpGet, tcpSocket, grpc and exec, and exec a command"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.httpGet) || (type(self.httpGet.port) == int ? self.httpGet.port >= 1 && self.httpGet.port <= 65535 : self.httpGet.port == 'http')) && (!has(self.tcpSocket) || (type(self.tcpSocket.port) == int ? self.tcpSocket.port >= 1 && self.tcpSocket.port <= 65535 : self.tcpSocket.port == 'http')) && (!has(self.grpc) || self.grpc.port >= 1 && self.grpc.port <= 65535) && (!has(self.httpGet) || !has(self.httpGet.scheme) || self.httpGet.scheme in ['', 'HTTP', 'HTTPS'])",message="port must be a number from 1 to 65535, without quotes, or \"http\", which stands for spec.port; and scheme, if any, HTTP or HTTPS"
-	// +kubebuilder:validation:XValidation:rule="(!has(self.initialDelaySeconds) || self.initialDelaySeconds >= 0) && (!has(self.timeoutSeconds) || self.timeoutSeconds >= 0) && (!has(self.periodSeconds) || self.periodSeconds >= 0) && (!has(self.successThreshold) || self.successThreshold >= 0) && (!has(self.failureThreshold) || self.failureThreshold >= 0) && (!has(self.successThreshold) || self.successThreshold <= 1) && (!has(self.terminationGracePeriodSeconds) || self.terminationGracePeriodSeconds >= 1)",message="no number may be negative; successThreshold can only be 1, and terminationGracePeriodSeconds must be at least 1"
-	Startup *corev1.Probe `json:"startup,omitempty"`
+	Startup *Probe `json:"startup,omitempty"`
 }
+
+// Probe asks the container one thing.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(h, h)",message="must have exactly one of httpGet, tcpSocket, grpc and exec"
+type Probe corev1.Probe
 
 // Service is how an Application is reached inside the cluster.
 type Service struct {
@@ -193,7 +202,6 @@ type Service struct {
 	// annotations are put on the Service.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k != '' && size(k) <= 317 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(size(k) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].all(a, a >= size(k) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(k) || '-._/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(a + b)) >= 0)) && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].map(a, size([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].filter(b, a + b < size(k) && k.charAt(a + b) == '/'))).sum() <= 1)",message="every key must be like \"team\" or \"example.com/team\"",messageExpression="'the key \"%s\" must be like \"team\" or \"example.com/team\": letters, digits, \"-\", \"_\" and \".\", and a letter or digit at both ends'.format([self.filter(k, !(k != '' && size(k) <= 317 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(size(k) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].all(a, a >= size(k) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(k) || '-._/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(a + b)) >= 0)) && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].map(a, size([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].filter(b, a + b < size(k) && k.charAt(a + b) == '/'))).sum() <= 1))[0]])"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -234,7 +242,6 @@ type Ingress struct {
 	// annotations are put on the Ingress.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k != '' && size(k) <= 317 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(size(k) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].all(a, a >= size(k) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(k) || '-._/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(a + b)) >= 0)) && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].map(a, size([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].filter(b, a + b < size(k) && k.charAt(a + b) == '/'))).sum() <= 1)",message="every key must be like \"team\" or \"example.com/team\"",messageExpression="'the key \"%s\" must be like \"team\" or \"example.com/team\": letters, digits, \"-\", \"_\" and \".\", and a letter or digit at both ends'.format([self.filter(k, !(k != '' && size(k) <= 317 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(0)) >= 0 && 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(size(k) - 1)) >= 0 && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].all(a, a >= size(k) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].all(b, a + b >= size(k) || '-._/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'.indexOf(k.charAt(a + b)) >= 0)) && [0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304].map(a, size([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].filter(b, a + b < size(k) && k.charAt(a + b) == '/'))).sum() <= 1))[0]])"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

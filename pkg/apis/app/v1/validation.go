@@ -7,10 +7,8 @@ package v1
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +19,15 @@ import (
 )
 
 const (
+	maxImage       = 1024
+	maxPath        = 1024
 	maxReplicas    = 10000
 	maxPort        = 65535
 	maxUtilization = 1000
 	maxAnnotations = 64
+
+	// annotationClass is how the class of an Ingress was given before it had a field.
+	annotationClass = "kubernetes.io/ingress.class"
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 	hostLabel = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
@@ -48,12 +51,11 @@ var (
 // Validate returns what is wrong with a, or nil. old is the object that a
 // replaces, nil when a is new; no field of an Application is immutable.
 //
-// It states the same rules as the schema, and says more exactly where in a list or
-// a probe the fault is. Of the keys of annotations the schema knows less. How a
-// quantity is written only the schema sees.
+// It states the same rules as the schema, and says more exactly where in a list the
+// fault is. How a quantity is written only the schema sees.
 //
-// What a Deployment or a Service would be refused for and is not checked here, the
-// API server says when the controller applies them.
+// For what else a Deployment or a Service would be refused, the API server says when
+// the controller applies them: the condition Degraded has its message.
 func (a *Application) Validate(_ *Application) field.ErrorList {
 	var errs field.ErrorList
 	if len(validation.IsDNS1035Label(a.Name)) > 0 {
@@ -93,7 +95,7 @@ func validateImage(path *field.Path, image string) field.ErrorList {
 	if image == "" {
 		return field.ErrorList{field.Required(path, `say which image to run, like "nginx:1.27"`)}
 	}
-	return validateText(path, image, 1024, imageName.MatchString,
+	return validateText(path, image, maxImage, imageName.MatchString,
 		`must be the name of an image, like "nginx:1.27" or "ghcr.io/owner/app:v1": without spaces, and in lower case but for the tag`)
 }
 
@@ -113,17 +115,16 @@ func (i *Ingress) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateText(path.Child("host"), i.Host, validation.DNS1123SubdomainMaxLength,
 		func(host string) bool { return hostName.MatchString(host) && !ipAddress.MatchString(host) },
 		`must be a host name in lower case, like "shop.example.com" or "*.example.com": without scheme, port and path, and not an IP address`)...)
-	errs = append(errs, validateText(path.Child("path"), i.Path, 1024,
+	errs = append(errs, validateText(path.Child("path"), i.Path, maxPath,
 		func(path string) bool { return urlPath.MatchString(path) && !notAPrefix.MatchString(path) },
 		`must be the path of a URL, like "/shop": it begins with "/", and has no "//", "/./", "/../" or "%2F", no spaces, and no "?" or "#"`)...)
 	if i.TLS != nil {
 		errs = append(errs, validateText(path.Child("tls", "secretName"), i.TLS.SecretName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
 			`must be the name of a Secret, like "shop-tls": lower case letters, digits, "-" and "."`)...)
 	}
-	const class = "kubernetes.io/ingress.class"
 	annotations := path.Child("annotations")
-	if value, ok := i.Annotations[class]; ok {
-		errs = append(errs, field.Invalid(annotations.Key(class), value, "set className instead of "+class))
+	if value, ok := i.Annotations[annotationClass]; ok {
+		errs = append(errs, field.Invalid(annotations.Key(annotationClass), value, "set className instead of "+annotationClass))
 	}
 	return append(errs, validateAnnotations(annotations, i.Annotations)...)
 }
@@ -155,17 +156,9 @@ func (b *DisruptionBudget) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateAnnotations blames the first key that no object could have.
 func validateAnnotations(path *field.Path, annotations map[string]string) field.ErrorList {
 	if len(annotations) > maxAnnotations {
 		return field.ErrorList{field.TooMany(path, len(annotations), maxAnnotations)}
-	}
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		// In lower case, as the API server looks at the keys of annotations.
-		if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
-			return field.ErrorList{field.Invalid(path.Key(key), key,
-				`must be like "team" or "example.com/team": letters, digits, "-", "_" and ".", and a letter or digit at both ends`)}
-		}
 	}
 	return nil
 }

@@ -28,13 +28,16 @@ type ApplicationSpecApplyConfiguration struct {
 	// port is the port that the container listens on, TCP.
 	Port *int32 `json:"port,omitempty"`
 	// env are the container's environment variables.
-	Env []corev1.EnvVar `json:"env,omitempty"`
-	// envFrom are ConfigMaps and Secrets whose keys become environment variables.
+	Env []EnvVarApplyConfiguration `json:"env,omitempty"`
+	// envFrom are ConfigMaps and Secrets whose keys become environment variables: each
+	// entry has exactly one of configMapRef and secretRef.
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
-	// resources are what the container asks for, and may not exceed. Those other than
-	// cpu, memory and ephemeral-storage are whole numbers.
+	// resources are what the container asks for, and may not exceed, as in the
+	// container of a Pod.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// probes tell whether the container works.
+	// probes tell whether the container works: each by exactly one of httpGet,
+	// tcpSocket, grpc and exec, as in the container of a Pod. The port "http" stands
+	// for spec.port.
 	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
 	// imagePullSecrets are Secrets of this namespace to pull the image with.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
@@ -102,9 +105,12 @@ func (b *ApplicationSpecApplyConfiguration) WithPort(value int32) *ApplicationSp
 // WithEnv adds the given value to the Env field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Env field.
-func (b *ApplicationSpecApplyConfiguration) WithEnv(values ...corev1.EnvVar) *ApplicationSpecApplyConfiguration {
+func (b *ApplicationSpecApplyConfiguration) WithEnv(values ...*EnvVarApplyConfiguration) *ApplicationSpecApplyConfiguration {
 	for i := range values {
-		b.Env = append(b.Env, values[i])
+		if values[i] == nil {
+			panic("nil value passed to WithEnv")
+		}
+		b.Env = append(b.Env, *values[i])
 	}
 	return b
 }

@@ -7,21 +7,17 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1
 
-import (
-	corev1 "k8s.io/api/core/v1"
-)
-
 // ProbesApplyConfiguration represents a declarative configuration of the Probes type for use
 // with apply.
 //
 // Probes tell whether the container works.
 type ProbesApplyConfiguration struct {
 	// liveness restarts the container when it fails.
-	Liveness *corev1.Probe `json:"liveness,omitempty"`
+	Liveness *ProbeApplyConfiguration `json:"liveness,omitempty"`
 	// readiness takes the Pod out of the Service while it fails.
-	Readiness *corev1.Probe `json:"readiness,omitempty"`
+	Readiness *ProbeApplyConfiguration `json:"readiness,omitempty"`
 	// startup holds the other probes back until it succeeds.
-	Startup *corev1.Probe `json:"startup,omitempty"`
+	Startup *ProbeApplyConfiguration `json:"startup,omitempty"`
 }
 
 // ProbesApplyConfiguration constructs a declarative configuration of the Probes type for use with
@@ -33,23 +29,23 @@ func Probes() *ProbesApplyConfiguration {
 // WithLiveness sets the Liveness field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Liveness field is set to the value of the last call.
-func (b *ProbesApplyConfiguration) WithLiveness(value corev1.Probe) *ProbesApplyConfiguration {
-	b.Liveness = &value
+func (b *ProbesApplyConfiguration) WithLiveness(value *ProbeApplyConfiguration) *ProbesApplyConfiguration {
+	b.Liveness = value
 	return b
 }
 
 // WithReadiness sets the Readiness field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Readiness field is set to the value of the last call.
-func (b *ProbesApplyConfiguration) WithReadiness(value corev1.Probe) *ProbesApplyConfiguration {
-	b.Readiness = &value
+func (b *ProbesApplyConfiguration) WithReadiness(value *ProbeApplyConfiguration) *ProbesApplyConfiguration {
+	b.Readiness = value
 	return b
 }
 
 // WithStartup sets the Startup field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Startup field is set to the value of the last call.
-func (b *ProbesApplyConfiguration) WithStartup(value corev1.Probe) *ProbesApplyConfiguration {
-	b.Startup = &value
+func (b *ProbesApplyConfiguration) WithStartup(value *ProbeApplyConfiguration) *ProbesApplyConfiguration {
+	b.Startup = value
 	return b
 }

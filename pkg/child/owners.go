@@ -1,0 +1,70 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package child
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/loop"
+)
+
+// Owners are the objects of one kind, such as all Applications. What is remembered
+// of them, the kinds of their children share.
+type Owners struct {
+	kind    string
+	written *loop.Written
+	repairs repairs
+}
+
+// NewOwners returns the Owners of a kind. written is told of every write.
+func NewOwners(kind string, written *loop.Written, clock clock.PassiveClock) *Owners {
+	return &Owners{kind: kind, written: written, repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}}}
+}
+
+// Forget drops what is remembered of an owner that is gone.
+func (o *Owners) Forget(key cache.ObjectName) { o.repairs.forget(key) }
+
+// Reference returns the owner reference that makes owner the controller of a child,
+// which is deleted after it.
+func Reference(owner metav1.Object, kind schema.GroupVersionKind) *metav1ac.OwnerReferenceApplyConfiguration {
+	return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind).
+		WithName(owner.GetName()).WithUID(owner.GetUID()).WithController(true).WithBlockOwnerDeletion(true)
+}
+
+// takenError says that a name is taken by an object that the owner does not
+// control.
+type takenError string
+
+func (e takenError) Error() string { return string(e) }
+
+func (o *Owners) taken(owner metav1.Object, kind string, object metav1.Object) error {
+	holder := metav1.GetControllerOfNoCopy(object)
+	switch {
+	case holder == nil:
+		return takenError(fmt.Sprintf("%s %s exists already and has no controller: rename or delete one of the two", kind, object.GetName()))
+	case holder.Kind == o.kind && holder.Name == owner.GetName():
+		return takenError(fmt.Sprintf("%s %s belongs to the %s %s that was deleted before, and has not been garbage-collected yet",
+			kind, object.GetName(), holder.Kind, holder.Name))
+	}
+	return takenError(fmt.Sprintf("%s %s exists already and is controlled by %s %s: rename or delete one of the two",
+		kind, object.GetName(), holder.Kind, holder.Name))
+}
+
+// contested is what comes of an apply that must wait; its Wait is 0 if it need not.
+func (o *Owners) contested(owner metav1.Object, kind string) Outcome {
+	wait := o.repairs.wait(cache.MetaObjectToName(owner), kind, owner.GetGeneration())
+	if wait == 0 {
+		return Outcome{}
+	}
+	return Outcome{Wait: wait, Problem: &Problem{kind + "Contested", fmt.Sprintf(
+		"Something else keeps changing the %s back. It is repaired ever less often: see who else writes to it, in its managedFields", kind)}}
+}

@@ -1,0 +1,81 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package child
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// A child may be applied freeRepairs times for one generation of its owner. From
+// then on whoever changes it back waits: first firstHold, then twice as long each
+// time up to mostHold. All is forgiven once it has stayed as wanted for twice as
+// long as that, but at least calm.
+const (
+	freeRepairs = 5
+	firstHold   = time.Second
+	mostHold    = 5 * time.Minute
+	calm        = 30 * time.Second
+)
+
+// repairs remembers how often children had to be applied, so that two controllers
+// that want different things do not write as fast as the API server takes it.
+type repairs struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	byKey map[cache.ObjectName]map[string]repair // by owner, and the child's kind
+}
+
+type repair struct {
+	generation int64 // of the owner
+	times      int
+	last       time.Time
+}
+
+// hold is how long after the last one the next repair may come.
+func (r repair) hold() time.Duration {
+	if r.times < freeRepairs {
+		return 0
+	}
+	return min(firstHold<<min(r.times-freeRepairs, 10), mostHold)
+}
+
+// wait returns how long the child must not be applied now.
+func (r *repairs) wait(key cache.ObjectName, kind string, generation int64) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.byKey[key][kind]
+	if !ok || last.generation != generation {
+		return 0
+	}
+	return max(0, last.hold()-r.clock.Since(last.last))
+}
+
+// applied notes that the child was applied.
+func (r *repairs) applied(key cache.ObjectName, kind string, generation int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.byKey[key][kind]
+	if last.generation != generation || r.clock.Since(last.last) > max(calm, 2*last.hold()) {
+		last = repair{generation: generation}
+	}
+	last.times++
+	last.last = r.clock.Now()
+	if r.byKey[key] == nil {
+		r.byKey[key] = map[string]repair{}
+	}
+	r.byKey[key][kind] = last
+}
+
+func (r *repairs) forget(key cache.ObjectName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byKey, key)
+}

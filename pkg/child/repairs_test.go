@@ -1,0 +1,182 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package child
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+var (
+	contestedProblem = Problem{"ConfigMapContested",
+		"Something else keeps changing the ConfigMap back. It is repaired ever less often: see who else writes to it, in its managedFields"}
+
+	// undone are the ways to undo what was wanted.
+	undone = map[string]func(*server){
+		"a value is changed back":                                 func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
+		"a field is taken away":                                   func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"the label is taken away, and the cache does not show it": unlabelled,
+		"it is deleted":                                           func(s *server) { s.object = nil },
+	}
+)
+
+// see makes the cache show what has the label.
+func (f *fixture) see() {
+	if f.server.object != nil && f.server.object.Labels["of"] == "" {
+		if err := f.cache.Replace(nil, ""); err != nil {
+			panic(err)
+		}
+		return
+	}
+	f.catchUp()
+}
+
+// fight undoes all that is written at once, until so much time is over, and returns
+// when it was written.
+func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []time.Duration {
+	t.Helper()
+	var wrote []time.Duration
+	for start := f.clock.Now(); f.clock.Since(start) <= over; {
+		f.see()
+		switch _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); {
+		case err != nil:
+			t.Fatal(err)
+		case out.Wrote:
+			wrote = append(wrote, f.clock.Since(start))
+			undo(f.server)
+		case out.Problem == nil || *out.Problem != contestedProblem || out.Wait <= 0:
+			t.Fatalf("outcome %+v (%+v), want that it is contested, and when to try again", out, out.Problem)
+		case len(f.server.requests) > 0:
+			t.Fatalf("requests %q while it waits", f.server.requests)
+		default:
+			f.clock.SetTime(f.clock.Now().Add(out.Wait))
+		}
+	}
+	return wrote
+}
+
+// firstHour is when a child is written that is undone at once.
+func firstHour() []time.Duration {
+	all := make([]time.Duration, freeRepairs)
+	at, hold := time.Duration(0), time.Second
+	for at += hold; at <= time.Hour; at += hold {
+		all = append(all, at)
+		hold = min(2*hold, 5*time.Minute)
+	}
+	return all
+}
+
+func TestAFightGetsSlower(t *testing.T) {
+	if want := firstHour(); len(want) > 25 || want[4] != 0 || want[5] != time.Second || want[7] != 7*time.Second {
+		t.Fatalf("the test expects repairs at %v", want)
+	}
+	for sentence, undo := range undone {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFixture()
+			if got, want := f.fight(t, time.Hour, undo), firstHour(); !slices.Equal(got, want) {
+				t.Errorf("written at %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
+	for sentence, undo := range undone {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFixture()
+			for n := range freeRepairs { // The first makes it.
+				f.see()
+				if _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
+					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
+				}
+				undo(f.server)
+			}
+		})
+	}
+}
+
+func TestAFightIsForgiven(t *testing.T) {
+	const hour = time.Hour
+	edit := undone["a value is changed back"]
+	for sentence, test := range map[string]struct {
+		fight time.Duration
+		then  func(*fixture)
+		want  int
+	}{
+		"not at once: when the time comes, it is written once":   {hour, func(*fixture) {}, 1},
+		"not while it was calm for less than twice as long":      {hour, func(f *fixture) { f.mend(t); f.pass(9 * time.Minute) }, 1},
+		"after ten minutes of calm":                              {hour, func(f *fixture) { f.mend(t); f.pass(10*time.Minute + time.Second) }, freeRepairs},
+		"not half a minute after a few":                          {0, func(f *fixture) { f.mend(t); f.pass(29 * time.Second) }, 1},
+		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.mend(t); f.pass(31 * time.Second) }, freeRepairs},
+		"at once, for another generation of the owner":           {hour, func(f *fixture) { f.owner.Generation++ }, freeRepairs},
+		"at once, once the owner was gone":                       {hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs},
+		"not once another owner is gone":                         {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFixture()
+			f.fight(t, test.fight, edit)
+			test.then(f)
+			edit(f.server)
+			if got := len(f.fight(t, 0, edit)); got != test.want {
+				t.Errorf("written %d times at once, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
+
+// mend waits until the child is written once more, and lets it be so.
+func (f *fixture) mend(t *testing.T) {
+	t.Helper()
+	for range 2 {
+		f.see()
+		_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Wrote {
+			return
+		}
+		f.pass(out.Wait)
+	}
+	t.Fatal("it is not written")
+}
+
+func TestAFightIsAboutOneChild(t *testing.T) {
+	f := newFixture()
+	f.fight(t, time.Minute, undone["it is deleted"])
+	f.mend(t)
+	other := f.owner.DeepCopy()
+	other.Name = "other"
+	if out := f.owners.contested(other, "ConfigMap"); out != (Outcome{}) {
+		t.Errorf("another owner's: %+v", out)
+	}
+	if out := f.owners.contested(f.owner, "Secret"); out != (Outcome{}) {
+		t.Errorf("another kind: %+v", out)
+	}
+	if out := f.owners.contested(f.owner, "ConfigMap"); out.Wait == 0 {
+		t.Error("the child itself is not contested")
+	}
+	f.owners.Forget(cache.MetaObjectToName(f.owner))
+	if n := len(f.owners.repairs.byKey); n > 0 {
+		t.Errorf("%d owners are remembered of which all are gone", n)
+	}
+}
+
+func TestNothingIsCountedThatWroteNothing(t *testing.T) {
+	f := newFixture()
+	kept(f.server)
+	for range 10 * freeRepairs { // The cache never shows it.
+		if _, out, err := f.bring(t, false, keeping); err != nil || out.Problem == nil || out.Problem.Reason != "ConfigMapHidden" {
+			t.Fatalf("outcome %+v, error %v; want that it is hidden, however often", out, err)
+		}
+	}
+}
