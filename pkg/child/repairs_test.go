@@ -49,7 +49,9 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 		case err != nil:
 			t.Fatal(err)
 		case out.Wrote:
-			wrote = append(wrote, f.clock.Since(start))
+			if wrote = append(wrote, f.clock.Since(start)); len(wrote) > 100 {
+				t.Fatalf("%d writes in %s", len(wrote), f.clock.Since(start))
+			}
 			undo(f.server)
 		case out.Problem == nil || *out.Problem != contestedProblem || out.Wait <= 0:
 			t.Fatalf("outcome %+v (%+v), want that it is contested, and when to try again", out, out.Problem)

@@ -161,9 +161,9 @@ func TestWhatIsLogged(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no error": {nil, false},
+		"no error":   {nil, false},
 		"a conflict": {errors.Join(conflict, nil), false},
-		"an error":               {errors.New("refused"), true},
+		"an error":   {errors.New("refused"), true},
 		"an error that comes with a conflict as well": {errors.Join(conflict, errors.New("refused")), true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
