@@ -8,9 +8,9 @@ package app
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -99,53 +99,46 @@ func TestEnoughIsKeptOfAChild(t *testing.T) {
 // TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server:
 // objects of Glassback's own are watched all, and of others those with a label.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
-	var mu sync.Mutex
-	asked, some := map[string]string{}, make(chan struct{}, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked[r.URL.Path] = r.URL.Query().Get("labelSelector")
-		select {
-		case some <- struct{}{}:
-		default:
+	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
+		var mu sync.Mutex
+		asked := map[string]string{}
+		config := &rest.Config{Host: "http://api", QPS: -1, Transport: roundTripper(func(r *http.Request) *http.Response {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[r.URL.Path] = r.URL.Query().Get("labelSelector")
+			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}
+		})}
+		f := newFactories(&clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}, "shop", nil)
+		want := map[string]string{}
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		var running sync.WaitGroup
+		for path, informer := range map[string]struct {
+			cache.SharedIndexInformer
+			label string
+		}{
+			"/apis/app.aiops.org/v1/namespaces/shop/applications":           {f.applications().Informer(), ""},
+			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":   {f.apiExampleAs().Informer(), ""},
+			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":  {f.myCronJobs().Informer(), ""},
+			"/api/v1/namespaces/shop/configmaps":                            {f.configMaps().Informer(), "groupa.k8s.zhuang.com/apiexamplea"},
+			"/apis/batch/v1/namespaces/shop/jobs":                           {f.jobs().Informer(), "batch.wzj.kubebuilder.io/mycronjob"},
+			"/apis/apps/v1/namespaces/shop/deployments":                     {f.deployments().Informer(), "app.aiops.org/application"},
+			"/api/v1/namespaces/shop/services":                              {f.services().Informer(), "app.aiops.org/application"},
+			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses":          {f.ingresses().Informer(), "app.aiops.org/application"},
+			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {f.autoscalers().Informer(), "app.aiops.org/application"},
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets":          {f.budgets().Informer(), "app.aiops.org/application"},
+		} {
+			want[path] = informer.label
+			running.Go(func() { informer.RunWithContext(ctx) })
 		}
-		http.Error(w, "not now", http.StatusForbidden)
-	}))
-	defer server.Close()
-	config := &rest.Config{Host: server.URL, QPS: -1}
-	f := newFactories(&clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}, "shop", nil)
-	want := map[string]string{}
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-	var running sync.WaitGroup
-	for path, informer := range map[string]struct {
-		cache.SharedIndexInformer
-		label string
-	}{
-		"/apis/app.aiops.org/v1/namespaces/shop/applications":           {f.applications().Informer(), ""},
-		"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":   {f.apiExampleAs().Informer(), ""},
-		"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":  {f.myCronJobs().Informer(), ""},
-		"/api/v1/namespaces/shop/configmaps":                            {f.configMaps().Informer(), "groupa.k8s.zhuang.com/apiexamplea"},
-		"/apis/batch/v1/namespaces/shop/jobs":                           {f.jobs().Informer(), "batch.wzj.kubebuilder.io/mycronjob"},
-		"/apis/apps/v1/namespaces/shop/deployments":                     {f.deployments().Informer(), "app.aiops.org/application"},
-		"/api/v1/namespaces/shop/services":                              {f.services().Informer(), "app.aiops.org/application"},
-		"/apis/networking.k8s.io/v1/namespaces/shop/ingresses":          {f.ingresses().Informer(), "app.aiops.org/application"},
-		"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {f.autoscalers().Informer(), "app.aiops.org/application"},
-		"/apis/policy/v1/namespaces/shop/poddisruptionbudgets":          {f.budgets().Informer(), "app.aiops.org/application"},
-	} {
-		want[path] = informer.label
-		running.Go(func() { informer.RunWithContext(ctx) })
-	}
-	for n := 0; n < len(want); {
-		<-some
-		mu.Lock()
-		n = len(asked)
-		mu.Unlock()
-	}
-	cancel()
-	running.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	if !equality.Semantic.DeepEqual(asked, want) {
-		t.Errorf("asked for %v, want %v", asked, want)
-	}
+		synctest.Wait() // Each waits for its next try.
+		cancel()
+		running.Wait()
+		if !equality.Semantic.DeepEqual(asked, want) {
+			t.Errorf("asked for %v, want %v", asked, want)
+		}
+	})
 }
+
+type roundTripper func(*http.Request) *http.Response
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
