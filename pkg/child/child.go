@@ -131,8 +131,7 @@ func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], li
 		change.do = func(ctx context.Context) (Outcome, error) { return k.sweep(ctx, owner, name) }
 	case want == nil:
 	case seen.err != nil:
-		return change.because("Unreadable", fmt.Sprintf("Which fields of %s %s are %s's cannot be told, so it is left as it is: %v",
-			k.Name, name, glassback.Name, seen.err))
+		change.do = func(context.Context) (Outcome, error) { return k.unreadable(name, seen.err), nil }
 	case seen.other != none:
 		change.do = func(context.Context) (Outcome, error) { return Outcome{}, k.owners.taken(owner, k.Name, seen.other) }
 	case seen.Object == none:
@@ -184,7 +183,15 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	case !metav1.IsControlledBy(live, owner):
 		return Outcome{}, k.owners.taken(owner, k.Name, live)
 	}
-	return k.restore(ctx, owner, live, want)
+	out, restoreErr := k.restore(ctx, owner, live, want)
+	if restoreErr != nil || out != (Outcome{}) {
+		return out, restoreErr
+	}
+	if _, labelled := live.GetLabels()[k.owners.label]; labelled {
+		return Outcome{}, err // It is as wanted: the cache is behind, and about to show it.
+	}
+	return Outcome{Problem: &Problem{k.Name + "Hidden", fmt.Sprintf("%s %s is there, but is not shown to %s: something takes its label %s away",
+		k.Name, name, glassback.Name, k.owners.label)}}, nil
 }
 
 // restore applies to a child that the cache does not show: it was made just before
@@ -192,18 +199,18 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, want Want[A]) (Outcome, error) {
 	owned, err := k.extract(live, glassback.Name)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("extract the fields of %s %s that %s owns: %w", k.Name, live.GetName(), glassback.Name, err)
+		return k.unreadable(live.GetName(), err), nil
 	}
 	wanted, err := want(owned)
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := k.apply(ctx, owner, live, wanted)
-	if err == nil && out == (Outcome{}) {
-		out.Problem = &Problem{k.Name + "Hidden", fmt.Sprintf("%s %s is there, but is not shown to %s: something takes its labels away",
-			k.Name, live.GetName(), glassback.Name)}
-	}
-	return out, err
+	return k.apply(ctx, owner, live, wanted)
+}
+
+func (k *Kind[T, A]) unreadable(name string, err error) Outcome {
+	return Outcome{Problem: &Problem{k.Name + "Unreadable", fmt.Sprintf(
+		"Which fields of %s %s are %s's cannot be told, so it is left as it is: %v", k.Name, name, glassback.Name, err)}}
 }
 
 // apply applies to exactly this version of an object. The UID says that there must
@@ -226,7 +233,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, w
 
 // wrote notes that the child was created or applied.
 func (k *Kind[T, A]) wrote(ctx context.Context, owner metav1.Object, verb string, object T) {
-	k.owners.repairs.applied(cache.MetaObjectToName(owner), k.Name, owner.GetGeneration())
+	k.owners.repairs.applied(owner, k.Name)
 	k.owners.written.Record(cache.MetaObjectToName(owner), verb+" "+k.resource, k.cache, object)
 	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", verb, "child", klog.KObj(object))
 }
@@ -241,7 +248,14 @@ func (k *Kind[T, A]) sweep(ctx context.Context, owner metav1.Object, name string
 		return Outcome{}, fmt.Errorf("get %s %s, which may have lost its label: %w", k.Name, name, err)
 	}
 	_, err = k.delete(ctx, owner, live)
-	return Outcome{Gone: err == nil}, err // The cache has nothing to show of it.
+	// The cache has nothing to show of it, nor of what holds it up.
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case len(live.GetFinalizers()) > 0:
+		return Outcome{Wait: Recheck}, nil
+	}
+	return Outcome{Gone: true}, nil
 }
 
 // delete deletes exactly this version of an object, and what it owns after it: a

@@ -225,10 +225,10 @@ func TestBring(t *testing.T) {
 			since: []func(*server){ours}, wanted: greeting("a", "2"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, out: Outcome{Wrote: true}, left: data{"a": "2"},
 		},
-		"ours that the cache does not show, as wanted: nothing is written, and told of": {
+		"ours that the cache does not show yet, as wanted: a conflict, which is nothing to tell of": {
 			since: []func(*server){ours}, wanted: greeting("a", "1"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, left: data{"a": "1"},
-			out: troubled("ConfigMapHidden", "ConfigMap sample-greeting is there, but is not shown to glassback: something takes its labels away"),
+			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 		},
 		"ours that the cache shows is gone: it is not brought back": {
 			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }},
@@ -514,9 +514,8 @@ func TestUnreadable(t *testing.T) {
 	if err := f.cache.Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
-	const want = "extract the fields of ConfigMap sample-greeting that glassback owns: "
-	if _, out, err := f.bring(t, true, exactly(greeting("a", "2"))); err == nil || !strings.HasPrefix(err.Error(), want) || out.Wrote {
-		t.Errorf("outcome %+v, error %v; want %q and nothing written", out, err, want)
+	if _, out, err := f.bring(t, true, exactly(greeting("a", "2"))); err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
+		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
 	}
 	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {
 		t.Errorf("requests %q, want %q", f.server.requests, want)

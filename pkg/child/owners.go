@@ -20,14 +20,15 @@ import (
 // Owners are the objects of one kind, such as all Applications. What is remembered
 // of them, the kinds of their children share.
 type Owners struct {
-	kind    string
-	written *loop.Written
-	repairs repairs
+	kind, label string
+	written     *loop.Written
+	repairs     repairs
 }
 
-// NewOwners returns the Owners of a kind. written is told of every write.
-func NewOwners(kind string, written *loop.Written, clock clock.PassiveClock) *Owners {
-	return &Owners{kind: kind, written: written, repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}}}
+// NewOwners returns the Owners of a kind. The caches of their children show what has
+// the label. written is told of every write.
+func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClock) *Owners {
+	return &Owners{kind: kind, label: label, written: written, repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}}}
 }
 
 // Forget drops what is remembered of an owner that is gone.
@@ -61,7 +62,7 @@ func (o *Owners) taken(owner metav1.Object, kind string, object metav1.Object) e
 
 // contested is what comes of an apply that must wait; its Wait is 0 if it need not.
 func (o *Owners) contested(owner metav1.Object, kind string) Outcome {
-	wait := o.repairs.wait(cache.MetaObjectToName(owner), kind, owner.GetGeneration())
+	wait := o.repairs.wait(owner, kind)
 	if wait == 0 {
 		return Outcome{}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 )
@@ -34,9 +36,15 @@ type repairs struct {
 }
 
 type repair struct {
+	owner      types.UID
 	generation int64 // of the owner
 	times      int
 	last       time.Time
+}
+
+// of returns whether it was for this generation of owner.
+func (r repair) of(owner metav1.Object) bool {
+	return r.owner == owner.GetUID() && r.generation == owner.GetGeneration()
 }
 
 // hold is how long after the last one the next repair may come.
@@ -48,23 +56,24 @@ func (r repair) hold() time.Duration {
 }
 
 // wait returns how long the child must not be applied now.
-func (r *repairs) wait(key cache.ObjectName, kind string, generation int64) time.Duration {
+func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.byKey[key][kind]
-	if !ok || last.generation != generation {
+	last := r.byKey[cache.MetaObjectToName(owner)][kind]
+	if !last.of(owner) {
 		return 0
 	}
 	return max(0, last.hold()-r.clock.Since(last.last))
 }
 
 // applied notes that the child was applied.
-func (r *repairs) applied(key cache.ObjectName, kind string, generation int64) {
+func (r *repairs) applied(owner metav1.Object, kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	key := cache.MetaObjectToName(owner)
 	last := r.byKey[key][kind]
-	if last.generation != generation || r.clock.Since(last.last) > max(calm, 2*last.hold()) {
-		last = repair{generation: generation}
+	if !last.of(owner) || r.clock.Since(last.last) > max(calm, 2*last.hold()) {
+		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}
 	last.times++
 	last.last = r.clock.Now()

@@ -201,7 +201,7 @@ func newFixture() *fixture {
 		}
 		return f.server
 	}
-	f.Kind = New(NewOwners("Greeter", f.written, f.clock), "ConfigMap", "configmaps", cache.NewStore(cache.MetaNamespaceKeyFunc),
+	f.Kind = New(NewOwners("Greeter", "of", f.written, f.clock), "ConfigMap", "configmaps", cache.NewStore(cache.MetaNamespaceKeyFunc),
 		client, corev1ac.ExtractConfigMap)
 	return f
 }

@@ -49,6 +49,16 @@ func (c Conditions) Set(kind string, is bool, reason, message string) {
 	})
 }
 
+// Keep is Set, but a condition that says the same of the same generation keeps its
+// message: what the API server says may be another text each time.
+func (c Conditions) Keep(kind string, is bool, reason, message string) {
+	was := meta.FindStatusCondition(*c.List, kind)
+	if was != nil && was.Reason == reason && was.ObservedGeneration == c.Generation && (was.Status == metav1.ConditionTrue) == is {
+		return
+	}
+	c.Set(kind, is, reason, message)
+}
+
 // ReasonAsExpected is the reason of a Degraded that is False.
 const ReasonAsExpected = "AsExpected"
 

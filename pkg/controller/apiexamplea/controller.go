@@ -99,7 +99,7 @@ func newController(config Config) *Controller {
 		clock:    config.Clock,
 		written:  loop.NewWritten(Name, config.Clock, config.Trace),
 	}
-	c.owners = child.NewOwners(kind.Kind, c.written, config.Clock)
+	c.owners = child.NewOwners(kind.Kind, v1.LabelApiExampleA, c.written, config.Clock)
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 		config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
 	return c
@@ -120,10 +120,10 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if example == nil || err != nil {
 		return 0, err
 	}
-	if errs := example.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, example, statusOfInvalid(example, errs, c.clock.Now()))
-	}
 	seen := c.observe(example)
+	if errs := example.Validate(nil); len(errs) > 0 {
+		return 0, c.report(ctx, example, statusOfInvalid(example, seen.Object, errs, c.clock.Now()))
+	}
 	change := c.configMaps.Bring(example, example.ConfigMapName(), seen, false, child.Exactly(configMap(example)))
 	out, actErr := change.Do(ctx)
 	if out.Wrote {
@@ -134,7 +134,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		// leads to the next sync, and it reports.
 		return c.written.Wait(key), actErr
 	}
-	reportErr := c.report(ctx, example, statusAfter(example, out.Problem, c.clock.Now()))
+	reportErr := c.report(ctx, example, statusAfter(example, seen.Object, out.Problem, c.clock.Now()))
 	return out.Wait, errors.Join(actErr, reportErr)
 }
 

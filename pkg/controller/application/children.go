@@ -36,7 +36,7 @@ type children struct {
 }
 
 func newChildren(c Config, written *loop.Written) children {
-	owners := child.NewOwners(kind.Kind, written, c.Clock)
+	owners := child.NewOwners(kind.Kind, v1.LabelApplication, written, c.Clock)
 	return children{
 		owners: owners,
 		deployments: child.New(owners, "Deployment", "deployments.apps", c.Deployments.Informer().GetStore(),

@@ -388,11 +388,11 @@ func TestSync(t *testing.T) {
 			given: []func(*server){dying("deployments"), func(s *server) { s.remove("services") }}, want: and("create services"),
 		},
 		"a child that is there and stays hidden: told of": {
-			given: []func(*server){func(s *server) { s.blind = "services" }},
+			given: []func(*server){hide("services")},
 			want: want{
 				requests: []string{"create services", "get services", "apply services", statusRequest}, after: child.Recheck,
 				ready: "ServiceHidden", degraded: "ServiceHidden",
-				events: []string{"Warning ServiceHidden Service sample is there, but is not shown to glassback: something takes its labels away"},
+				events: []string{"Warning ServiceHidden Service sample is there, but is not shown to glassback: something takes its label app.aiops.org/application away"},
 			},
 		},
 		"a Deployment whose fields cannot be told: the others are brought up to date": {
@@ -955,7 +955,7 @@ func TestAnUnreadableDeployment(t *testing.T) {
 // What is not known to be gone stays in the status, so that it is looked for later.
 func TestWhatIsHiddenStaysInTheStatus(t *testing.T) {
 	s := newServer(application()).settle(t)
-	s.blind = "ingresses"
+	hide("ingresses")(s)
 	s.settleBeside(t)
 	listed := func() bool {
 		return slices.ContainsFunc(s.app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == "Ingress" })

@@ -67,7 +67,9 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	case autoscaling == nil && hpa == nil:
 		return &n
 	case owned == nil && hpa != nil:
-		n = max(n, hpa.Status.DesiredReplicas) // Somebody deleted the Deployment.
+		if wanted := hpa.Status.DesiredReplicas; wanted > 0 {
+			n = wanted // Somebody deleted the Deployment.
+		}
 	case owned == nil:
 	case owned.Spec == nil || owned.Spec.Replicas == nil:
 		return nil

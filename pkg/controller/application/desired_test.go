@@ -278,11 +278,12 @@ func TestReplicas(t *testing.T) {
 		"nothing is owned of the Deployment any more: it is left alone": {autoscaling: autoscaling, spec: 3,
 			owned: &appsv1ac.DeploymentApplyConfiguration{}},
 
-		"the Deployment is gone: as many as the autoscaler has asked for":            {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: ptr.To[int32](4)},
-		"the Deployment is gone, and the autoscaler has not said anything":           {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
-		"the Deployment is gone, and the autoscaler has asked for fewer: the spec's": {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: ptr.To[int32](3)},
-		"the Deployment is gone, and the autoscaler has asked for more than it may":  {autoscaling: autoscaling, hpa: desires(9), spec: 3, want: ptr.To[int32](5)},
-		"an autoscaler that is there and has the field: it is left to it":            {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
+		"the Deployment is gone: as many as the autoscaler has asked for":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: ptr.To[int32](4)},
+		"the Deployment is gone, and the autoscaler has not said anything":          {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
+		"the Deployment is gone, and the autoscaler has asked for fewer":            {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: ptr.To[int32](2)},
+		"the Deployment is gone, and the autoscaler has not asked: the spec's":      {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
+		"the Deployment is gone, and the autoscaler has asked for more than it may": {autoscaling: autoscaling, hpa: desires(9), spec: 3, want: ptr.To[int32](5)},
+		"an autoscaler that is there and has the field: it is left to it":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
 		"an autoscaler that is there, and owned: kept, whatever it asks for": {
 			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(ptr.To[int32](4)), want: ptr.To[int32](4),
 		},

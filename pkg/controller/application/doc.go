@@ -25,7 +25,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - Nothing is written when nothing has changed. While a rollout goes on, numbers
 //     alone are brought up to date every countsEvery.
 //
-// A sync either writes children or reports. What it wrote comes back by the watch,
+// A sync either writes children that the caches show, or reports. What it wrote comes back by the watch,
 // and leads to the sync that does report: so in a burst of new Applications, all
 // of their children are made before the first status is written, and a status never
 // tells of what the caches do not show yet.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -254,7 +255,7 @@ func (h *history) keptTheNumber(since int, sees sight) {
 		if !ok || (there && was.ResourceVersion == is.ResourceVersion) {
 			continue
 		}
-		want := max(*sees.spec.Replicas, sees.hpa.Status.DesiredReplicas)
+		want := cmp.Or(sees.hpa.Status.DesiredReplicas, *sees.spec.Replicas)
 		if there {
 			want = *was.Spec.Replicas
 		}

@@ -60,11 +60,9 @@ func withoutNumbers(status v1.ApplicationStatus) v1.ApplicationStatus {
 	status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0, 0
 	conditions := make([]metav1.Condition, len(status.Conditions))
 	for i, c := range status.Conditions {
-		switch c.Type {
-		case glassback.ConditionProgressing, v1.ConditionAvailable:
-			c.Reason, c.Message = "", ""
-		case glassback.ConditionReady:
-			c.Message = ""
+		c.Message = "" // What the API server says may be another text each time.
+		if c.Type == glassback.ConditionProgressing || c.Type == v1.ConditionAvailable {
+			c.Reason = ""
 		}
 		conditions[i] = c
 	}

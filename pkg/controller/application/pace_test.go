@@ -142,8 +142,8 @@ func TestTransition(t *testing.T) {
 			s.Conditions[condition(s, glassback.ConditionProgressing)].Status = "True"
 		}, true},
 		"whether it is Available": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionAvailable)].Status = "False" }, true},
-		"what Degraded says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, true},
-		"what Conflict says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, true},
+		"what Degraded says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, false},
+		"what Conflict says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, false},
 		"the URL":                 {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
 		"the objects":             {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
 		"the generation":          {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},

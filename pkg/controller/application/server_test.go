@@ -343,6 +343,9 @@ func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (r
 	}
 	next := generation(live, merged.(object))
 	next.SetResourceVersion(live.GetResourceVersion())
+	if s.blind == resource {
+		withoutLabel(next)
+	}
 	for i := range next.GetManagedFields() {
 		next.GetManagedFields()[i].Time = nil
 	}
@@ -596,4 +599,23 @@ func failing(prefix string, err error) func(string) error {
 		}
 		return nil
 	}
+}
+
+// hide has something take the label away from the children of a kind, so that no
+// cache shows them.
+func hide(resource string) func(*server) {
+	return func(s *server) {
+		s.blind = resource
+		s.change(func(now *state) {
+			hidden := now.children[resource].DeepCopyObject().(object)
+			withoutLabel(hidden)
+			now.children[resource] = hidden
+		})
+	}
+}
+
+func withoutLabel(child object) {
+	labels := child.GetLabels()
+	delete(labels, v1.LabelApplication)
+	child.SetLabels(labels)
 }

@@ -39,7 +39,12 @@ const (
 // as it is.
 func statusOfInvalid(app *v1.Application, seen observed, errs field.ErrorList, now time.Time) v1.ApplicationStatus {
 	problem := child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}
-	return statusAfter(app, seen, outcome{problems: []child.Problem{problem}}, now)
+	status := statusAfter(app, seen, outcome{problems: []child.Problem{problem}}, now)
+	status.URL = app.Status.URL
+	if was := meta.FindStatusCondition(app.Status.Conditions, v1.ConditionConflict); was != nil {
+		meta.SetStatusCondition(&status.Conditions, *was)
+	}
+	return status
 }
 
 // statusAfter is the status after a sync that saw this, came to out and wrote
@@ -52,7 +57,7 @@ func statusAfter(app *v1.Application, seen observed, out outcome, now time.Time)
 	status.URL = url(app)
 	status.Resources = resources(app, seen, out.gone)
 	d := seen.deployment.Object
-	if d != nil && d.Status.ObservedGeneration < d.Generation && !news {
+	if d != nil && d.Status.ObservedGeneration > 0 && d.Status.ObservedGeneration < d.Generation && !news {
 		// The Deployment is another version: repaired, scaled or only annotated. What
 		// that means, its controller tells in a moment.
 		return status
