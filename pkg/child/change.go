@@ -87,11 +87,3 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 	}
 	return out, err
 }
-
-// because is a Change that can do nothing, and why.
-func (c Change) because(what, message string) Change {
-	c.do = func(context.Context) (Outcome, error) {
-		return Outcome{Problem: &Problem{c.Kind + what, message}}, nil
-	}
-	return c
-}

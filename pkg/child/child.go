@@ -138,7 +138,8 @@ func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], li
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, want) }
 	case seen.Object.GetDeletionTimestamp() != nil:
-		return change.because("Terminating", fmt.Sprintf("%s %s is being deleted, and is made anew when it is gone", k.Name, name))
+		going := Problem{k.Name + "Terminating", fmt.Sprintf("%s %s is being deleted, and is made anew when it is gone", k.Name, name)}
+		change.do = func(context.Context) (Outcome, error) { return Outcome{Problem: &going}, nil }
 	default:
 		wanted, err := want(seen.Owned)
 		if err == nil && equality.Semantic.DeepEqual(seen.Owned, wanted) {

@@ -513,7 +513,11 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	if code := o.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	launch(t, "--kubeconfig", spy.kubeconfig, "-v=2").waitFor("Started controller")
+	spy.forget()
+	o = launch(t, "--kubeconfig", spy.kubeconfig, "-v=2")
+	for i := range objects { // Each was looked at, and not only watched.
+		o.waitFor(fmt.Sprintf(`"Synced" controller="application" object="%s/%s"`, ns, appName(i)))
+	}
 	time.Sleep(20 * time.Second) // what is looked at
 	for request, n := range spy.requests() {
 		if verb, resource, _ := strings.Cut(request, " "); verb != "GET" && verb != "LIST" && resource != "selfsubjectaccessreviews" {

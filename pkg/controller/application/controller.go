@@ -222,7 +222,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.Application, error) {
 }
 
 // report writes the status, if it has changed, and tells of transitions. If only
-// numbers have, it may put the write off, and returns for how long.
+// numbers and messages have, it may put the write off, and returns for how long.
 func (c *Controller) report(ctx context.Context, app *v1.Application, status v1.ApplicationStatus) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(app.Status, status) {
 		return 0, nil

@@ -16,17 +16,18 @@ SPDX-License-Identifier: Apache-2.0
 //
 // What it keeps, whatever fails and whenever it stops:
 //
-//   - The fields that it applies have the values that the spec gives them. What
-//     others set beside them stays: labels, annotations, a sidecar, a restart.
+//   - The fields that it applies have the values that the spec gives them, within
+//     the three limits that docs/application.md names. What others set beside them
+//     stays: labels, annotations, a sidecar, a restart.
 //   - The number of replicas is left to the autoscaler once there is one, and is
 //     handed over without a dip: see replicas.
 //   - An object that the Application does not control is never touched, but named
 //     in the condition Conflict.
-//   - Nothing is written when nothing has changed. While a rollout goes on, numbers
-//     alone are brought up to date every countsEvery.
+//   - Nothing is written when nothing has changed. Where only numbers and messages
+//     have, the status is written every countsEvery.
 //
-// A sync either writes children that the caches show, or reports. What it wrote comes back by the watch,
-// and leads to the sync that does report: so in a burst of new Applications, all
-// of their children are made before the first status is written, and a status never
-// tells of what the caches do not show yet.
+// A sync either writes children that the caches show, or reports. What it wrote
+// comes back by the watch, and leads to the sync that does report: so in a burst of
+// new Applications, all of their children are made before the first status is
+// written, and a status never tells of what the caches do not show yet.
 package application

@@ -17,8 +17,9 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// countsEvery is how often a status is written at most for numbers alone. A rollout
-// changes them with every Pod; who waits for it waits for a condition.
+// countsEvery is how often a status is written at most for numbers and messages
+// alone. A rollout changes them with every Pod; who waits for it waits for a
+// condition.
 const countsEvery = 10 * time.Second
 
 // pace remembers when statuses were written. It is not in the status itself: after
@@ -28,7 +29,7 @@ type pace struct {
 	at map[cache.ObjectName]time.Time
 }
 
-// wait returns how long numbers alone are to wait.
+// wait returns how long numbers and messages alone are to wait.
 func (p *pace) wait(key cache.ObjectName, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
