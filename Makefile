@@ -25,8 +25,13 @@ LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # The tests that were skipped, one a line.
 SKIPPED := $(CURDIR)/bin/skipped.txt
+# What failed tests keep: events, objects, logs.
+ARTIFACTS := $(CURDIR)/bin/artifacts
 # What the tests on a real API server run.
 BINARIES := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster GLASSBACK_BIN=$(CURDIR)/bin/glassback
+
+# The name of the image that "make image" makes.
+IMG ?= glassback/glassback:dev
 
 # kubectl, or the one in devcluster where there is none.
 KUBECTL := $(shell command -v kubectl 2>/dev/null)
@@ -53,7 +58,7 @@ help: ## Show this
 	@echo
 
 .PHONY: demo
-demo: build devcluster bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
+demo: build devcluster node bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
 	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once)
 
 .PHONY: bin/demo
@@ -69,6 +74,19 @@ build: ## Build bin/glassback, the operator
 .PHONY: devcluster
 devcluster: ## Build bin/devcluster, a Kubernetes control plane for the demo and tests (minutes at first, then seconds)
 	@hack/devcluster/build.sh bin/devcluster
+
+.PHONY: node
+node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing
+	@hack/devcluster/node.sh bin/images
+
+.PHONY: image
+image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: its name)
+	@CGO_ENABLED=0 GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
+	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
+
+.PHONY: bin/tools/mkimage
+bin/tools/mkimage:
+	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
 generate: ## Make generated code and CRDs anew from pkg/apis
@@ -108,7 +126,7 @@ bin/tools/kubectl: devcluster
 .PHONY: test
 test: ## Verify, then run every test; the last line says what was skipped
 	@mkdir -p bin && rm -f $(SKIPPED)
-	@hack/steps.sh test verify unit build devcluster integration
+	@hack/steps.sh test verify unit build devcluster node integration
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
 .PHONY: verify
@@ -154,8 +172,9 @@ unit: bin/tools/gotest ## Run the tests that need nothing but Go
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
-integration: build devcluster bin/tools/gotest ## Run the tests on a real API server
-	@cd hack/devcluster && $(BINARIES) $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) -p 1 -count=1 -timeout 40m ./...
+integration: build devcluster node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
+	@cd hack/devcluster && $(BINARIES) $(CURDIR)/bin/tools/gotest -artifacts $(ARTIFACTS) $(SKIPPED) \
+		$(RACE) -p 1 -count=1 -timeout 40m ./...
 
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)

@@ -17,7 +17,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/glassback/glassback/hack/devcluster/control"
+	"github.com/glassback/glassback/hack/devcluster/images"
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
+	"github.com/glassback/glassback/hack/devcluster/sandbox"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
@@ -30,11 +32,12 @@ type Component = control.Component
 
 // Cluster is a running cluster. Its methods may be called from several goroutines at once.
 type Cluster struct {
-	dir    state.Dir
-	token  string // tells this cluster from a later one in the same directory
-	client *control.Client
-	config *rest.Config
-	owned  *child // nil if another process started the cluster
+	dir     state.Dir
+	token   string // tells this cluster from a later one in the same directory
+	client  *control.Client
+	config  *rest.Config
+	sandbox *state.Sandbox // nil if its node is not real
+	owned   *child         // nil if another process started the cluster
 }
 
 // child is the supervisor as a child of this process.
@@ -103,7 +106,7 @@ func Open(path string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load kubeconfig: %w", err)
 	}
-	return &Cluster{dir: dir, token: record.Token, client: control.NewClient(record), config: config}, nil
+	return &Cluster{dir: dir, token: record.Token, client: control.NewClient(record), config: config, sandbox: record.Sandbox}, nil
 }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
@@ -134,6 +137,44 @@ func (c *Cluster) Terminate(ctx context.Context, component string) error {
 // Restart starts a component, after killing it if it runs, and returns when it is ready. It keeps its port and its data.
 func (c *Cluster) Restart(ctx context.Context, component string) error {
 	return c.client.Restart(ctx, component)
+}
+
+// Load gives a cluster with a real node the images of a tar archive, as "docker save" writes it or in the OCI format, and returns their
+// names. An image that the node has already by the same name is replaced by it.
+func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
+	if c.sandbox == nil {
+		return nil, errNoContainers
+	}
+	names, err := images.Store(c.dir.Path("node", "images")).Load(archive)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := c.client.Pull(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// errNoContainers says that a cluster has no real node.
+var errNoContainers = configError("this cluster runs no containers: start one with --node real")
+
+// Enter moves the calling thread, which must be locked to its goroutine, to where the cluster's network is. What it executes finds the
+// cluster's Services and Pods, and their names. It does nothing if the cluster has no real node.
+func (c *Cluster) Enter() error {
+	if c.sandbox == nil {
+		return nil
+	}
+	return sandbox.Enter(c.sandbox.Init, c.sandbox.Network, c.dir.Path("node", "etc", "resolv.conf"))
+}
+
+// Command returns a command that runs in the cluster's network, as by "devcluster exec": with KUBECONFIG set, and a kubectl first in PATH.
+func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	binary, err := os.Readlink(c.dir.Path("bin", "kubectl"))
+	cmd := exec.CommandContext(ctx, binary, append([]string{"exec", "--dir", string(c.dir), "--", name}, args...)...)
+	cmd.Err = err
+	return cmd
 }
 
 // Stop ends the cluster and removes what it made in its directory. It returns when its last process is gone, and may be called again.
@@ -203,8 +244,14 @@ func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error 
 			return err
 		default:
 			defer lock.Close()
-			if now, err := dir.Load(); err != nil || now.Token != record.Token {
+			now, err := dir.Load()
+			if err != nil || now.Token != record.Token {
 				return nil
+			}
+			if now.Sandbox != nil {
+				if err := sandbox.RemoveCgroup(now.Sandbox.Cgroup); err != nil {
+					return err
+				}
 			}
 			return dir.Remove(record.OwnsDir)
 		}
@@ -222,14 +269,9 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	binary := config.Binary
-	if binary == "" {
-		if binary, err = FindBinary(); err != nil {
-			return "", nil, err
-		}
-	}
-	if binary, err = filepath.Abs(binary); err != nil {
-		return "", nil, fmt.Errorf("find binary: %w", err)
+	binary, err := config.binary()
+	if err != nil {
+		return "", nil, err
 	}
 	if spec.Dir == "" {
 		if spec.Dir, err = os.MkdirTemp("", "devcluster-"); err != nil {

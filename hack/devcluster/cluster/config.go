@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -18,12 +19,19 @@ const (
 	APIServer         = state.APIServer
 	ControllerManager = state.ControllerManager
 	Scheduler         = state.Scheduler
-	Kwok              = state.Kwok
+	Kwok              = state.Kwok     // of a simulated node
+	Registry          = state.Registry // these of a real one
+	Containerd        = state.Containerd
+	Kubelet           = state.Kubelet
+	KubeProxy         = state.KubeProxy
+	CoreDNS           = state.CoreDNS
+	Provisioner       = state.Provisioner
 )
 
 // The kinds of node.
 const (
 	NodeSimulated = state.NodeSimulated // nodes that kwok answers for: Pods run and Jobs complete without any container
+	NodeReal      = state.NodeReal      // one node that runs containers: see RealNodeMissing
 	NodeNone      = state.NodeNone      // no node; by default nothing but etcd and the API server
 )
 
@@ -47,6 +55,8 @@ type Config struct {
 	APIPort int
 	// ExtraArgs are added to the command lines of the components, for example {APIServer: {"--v=4"}}.
 	ExtraArgs map[string][]string
+	// Images is the image store of a real node (package images). Empty: the directory images beside Binary.
+	Images string
 	// Timeout bounds the start. 0: DefaultTimeout.
 	Timeout time.Duration
 	// Progress, if set, is called with a line for every step.
@@ -83,6 +93,12 @@ func (c Config) spec() (state.Spec, error) {
 	if s.Components, err = components(s.Node, c.Components); err != nil {
 		return s, err
 	}
+	if s.Node == NodeReal {
+		return s, c.completeReal(&s)
+	}
+	if c.Images != "" {
+		return s, bad("images, but node %q runs no containers: use %q", s.Node, NodeReal)
+	}
 	switch {
 	case s.Nodes < 0:
 		return s, bad("%d nodes: 0 or more", s.Nodes)
@@ -91,18 +107,92 @@ func (c Config) spec() (state.Spec, error) {
 	case s.Node == NodeSimulated && s.Nodes == 0:
 		s.Nodes = 1
 	}
+	return s, c.check(s)
+}
+
+// check checks what all kinds of nodes have in common.
+func (c Config) check(s state.Spec) error {
 	if s.Timeout < 0 {
-		return s, bad("timeout %s: a positive duration", s.Timeout)
+		return bad("timeout %s: a positive duration", s.Timeout)
 	}
 	if s.APIPort < 0 || s.APIPort > 65535 {
-		return s, bad("API port %d: 1 to 65535, or 0 for any free one", s.APIPort)
+		return bad("API port %d: 1 to 65535, or 0 for any free one", s.APIPort)
 	}
 	for name := range s.ExtraArgs {
 		if !s.Has(name) {
-			return s, bad("arguments for %q, which this cluster does not have: it has %s", name, strings.Join(s.Components, ", "))
+			return bad("arguments for %q, which this cluster does not have: it has %s", name, strings.Join(s.Components, ", "))
 		}
 	}
-	return s, nil
+	return nil
+}
+
+// completeReal fills in what a real node needs, and refuses what this machine cannot do.
+func (c Config) completeReal(s *state.Spec) error {
+	if s.Nodes > 1 {
+		return bad("%d nodes: there is one, if it is real", s.Nodes)
+	}
+	if len(c.Components) > 0 {
+		return bad("components: a real node needs all of them")
+	}
+	s.Nodes = 1
+	if err := c.check(*s); err != nil {
+		return err
+	}
+	images, err := c.images()
+	if err != nil {
+		return err
+	}
+	if _, err := requirements.Find(images); err != nil {
+		return configError(err.Error())
+	}
+	s.Images = images
+	return nil
+}
+
+// images returns the path of the image store.
+func (c Config) images() (string, error) {
+	if c.Images != "" {
+		return resolve(c.Images)
+	}
+	binary, err := c.binary()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(binary), "images"), nil
+}
+
+// binary returns the path of devcluster.
+func (c Config) binary() (string, error) {
+	if c.Binary != "" {
+		return resolve(c.Binary)
+	}
+	binary, err := FindBinary()
+	if err != nil {
+		return "", err
+	}
+	return resolve(binary)
+}
+
+// resolve returns the absolute path behind path, which is there.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	return abs, nil
+}
+
+// RealNodeMissing says in one line why this machine cannot run a real node, and what to do; nil if it can.
+func RealNodeMissing() error {
+	images, err := Config{}.images()
+	if err != nil {
+		return err
+	}
+	_, err = requirements.Find(images)
+	return err
 }
 
 // needs says what a component cannot be without.
@@ -110,15 +200,9 @@ var needs = map[string]string{APIServer: Etcd, ControllerManager: APIServer, Sch
 
 // components returns the components for the kind of node, in the order of their start, or checks those asked for.
 func components(node string, asked []string) ([]string, error) {
-	all := state.AllComponents()
-	switch node {
-	case NodeSimulated:
-	case NodeNone:
-		all = []string{Etcd, APIServer, ControllerManager, Scheduler}
-	case "real":
-		return nil, bad("node \"real\" is not available yet: use %q", NodeSimulated)
-	default:
-		return nil, bad("unknown kind of node %q: %s or %s", node, NodeSimulated, NodeNone)
+	all, known := state.Components(node)
+	if !known {
+		return nil, bad("unknown kind of node %q: %s, %s or %s", node, NodeSimulated, NodeReal, NodeNone)
 	}
 	if len(asked) == 0 {
 		if node == NodeNone {

@@ -47,8 +47,12 @@ func TestSpecRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"an unknown kind of node":                {Config{Node: "fake"}, `unknown kind of node "fake": simulated or none`},
-		"the real node":                          {Config{Node: "real"}, `node "real" is not available yet: use "simulated"`},
+		"an unknown kind of node":                {Config{Node: "fake"}, `unknown kind of node "fake": simulated, real or none`},
+		"two real nodes":                         {Config{Node: NodeReal, Nodes: 2}, "2 nodes: there is one, if it is real"},
+		"half a real node":                       {Config{Node: NodeReal, Components: []string{Etcd}}, "components: a real node needs all of them"},
+		"kwok on a real node":                    {Config{Node: NodeReal, Components: []string{Kwok}}, `"kwok" has nothing to do with node "real"`},
+		"a real node without images":             {Config{Node: NodeReal, Images: "/"}, "the real node "},
+		"images that nothing runs":               {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
 		"an unknown component":                   {Config{Components: []string{Etcd, "dns"}}, `unknown component "dns": etcd, `},
 		"a component without what it stands on":  {Config{Components: []string{APIServer}}, `component "kube-apiserver" needs "etcd"`},
 		"kwok without nodes":                     {Config{Node: NodeNone, Components: []string{Etcd, APIServer, Kwok}}, `"kwok" has nothing to do with node "none"`},

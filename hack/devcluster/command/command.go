@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,15 +28,17 @@ const (
 	exitInterrupted = 130 // Ctrl-C
 )
 
-const rootHelp = `devcluster is a local Kubernetes control plane in one binary: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-and a simulated node (kwok) on which Pods run and Jobs complete without any container.
+const rootHelp = `devcluster is a local Kubernetes cluster in one binary: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a node.
+The node is simulated (kwok: Pods run and Jobs complete without any container) or real (kubelet, containerd, kube-proxy, DNS).
 
-Everything that belongs to a cluster is below its directory and listens on 127.0.0.1, so that clusters in different
-directories do not get into each other's way.`
+Everything that belongs to a cluster is below its directory and listens on 127.0.0.1, or is in namespaces of its own, so that
+clusters in different directories do not get into each other's way, and nothing of them is left on the machine.`
 
 const rootExample = `  devcluster up --dir /tmp/a                                # returns when the node is Ready
+  devcluster up --dir /tmp/b --node real                    # with containers: Linux, root, and what "make node" installs
   devcluster kubectl --dir /tmp/a -- get nodes
   devcluster exec --dir /tmp/a -- make integration          # with KUBECONFIG set, and kubectl in PATH
+  devcluster load --dir /tmp/b image.tar                    # as "docker save" writes it
   devcluster kill --dir /tmp/a kube-apiserver               # stays dead until …
   devcluster restart --dir /tmp/a kube-apiserver            # … same port, same data
   devcluster down --dir /tmp/a`
@@ -73,7 +76,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "devcluster",
-		Short:         "A local Kubernetes control plane in one binary",
+		Short:         "A local Kubernetes cluster in one binary",
 		Long:          rootHelp,
 		Example:       rootExample,
 		SilenceErrors: true,
@@ -90,19 +93,23 @@ func newRoot() *cobra.Command {
 		return usagef("%v: see %s --help", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newDown(), newStatus(), newExec(), newKubectl(), newKill(), newRestart(), newLogs(), newSupervise())
+	root.AddCommand(newUp(), newRun(), newDown(), newStatus(), newExec(), newKubectl(), newKill(), newRestart(), newLogs(), newLoad())
+	root.AddCommand(
+		newProcess("supervise", supervisor.Main),
+		newProcess(supervisor.SandboxCommand, supervisor.MainSandbox),
+		newProcess(supervisor.InsideCommand, supervisor.MainInside),
+	)
 	return root
 }
 
-// newSupervise is the process that package cluster starts; it is of no use to anybody else.
-func newSupervise() *cobra.Command {
+// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people who
+// look at the list of processes.
+func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 	return &cobra.Command{
-		Use:    "supervise DIR",
+		Use:    name + " DIR",
 		Hidden: true,
 		Args:   exactly("DIR"),
-		Run: func(cmd *cobra.Command, _ []string) {
-			os.Exit(supervisor.Main(cmd.InOrStdin()))
-		},
+		Run:    func(cmd *cobra.Command, _ []string) { os.Exit(run(cmd.InOrStdin())) },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -18,8 +19,9 @@ func newExec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec --dir D -- COMMAND…",
 		Short: "Run a command for which this cluster is the current one",
-		Long: `Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. This process becomes
-the command: its signals and its exit code are the command's.`,
+		Long: `Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. If the node is real, the
+command runs in the cluster's network: it reaches Services and Pods, also by their names, and nothing else. This process becomes the
+command: its signals and its exit code are the command's.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("no command: devcluster exec --dir D -- COMMAND…")
@@ -72,6 +74,10 @@ func newKubectl() *cobra.Command {
 
 // become replaces this process by another program that uses the cluster.
 func become(binary string, args []string, c *cluster.Cluster) error {
+	runtime.LockOSThread() // it is this thread that becomes the program
+	if err := c.Enter(); err != nil {
+		return err
+	}
 	env := []string{"KUBECONFIG=" + c.Kubeconfig()}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "KUBECONFIG=") {

@@ -32,11 +32,12 @@ func addStartFlags(cmd *cobra.Command) *startFlags {
 	f := &startFlags{dir: dirFlag(cmd)}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.config.Node, "node", "", `kind of node: "simulated" (kwok; the default) or "none" (etcd and the API server alone)`)
+	flags.StringVar(&f.config.Node, "node", "", `kind of node: "simulated" (kwok; the default), "real" (runs containers; Linux and root) or "none" (etcd and the API server alone)`)
 	flags.IntVar(&f.config.Nodes, "nodes", 0, "number of nodes (default 1, if there are any)")
 	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default any free one)")
 	flags.StringSliceVar(&f.config.Components, "components", nil,
-		"run only these: a list of etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kwok")
+		"run only these: a list of etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kwok (not with a real node)")
+	flags.StringVar(&f.config.Images, "images", "", "image store of a real node (default the directory images beside this program)")
 	flags.StringArrayVar(&f.args, "arg", nil, "an argument more for a component, such as kube-apiserver=--v=4; may be repeated")
 	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "how long it may take until the cluster is usable")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress")

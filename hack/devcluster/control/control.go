@@ -31,6 +31,7 @@ type Operations interface {
 	Status(ctx context.Context) []Component
 	Kill(ctx context.Context, component string, signal syscall.Signal) error
 	Restart(ctx context.Context, component string) error
+	Pull(ctx context.Context, image string) error
 	Stop()
 }
 
@@ -61,6 +62,9 @@ func Handler(token string, ops Operations) http.Handler {
 	})
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, ops.Restart(r.Context(), r.FormValue("component")))
+	})
+	mux.HandleFunc("POST /pull", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, ops.Pull(r.Context(), r.FormValue("image")))
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		ops.Stop()
@@ -117,6 +121,12 @@ func (c *Client) Kill(ctx context.Context, component, signal string) error {
 // Restart starts a component, after killing it if it runs, and returns when it is ready.
 func (c *Client) Restart(ctx context.Context, component string) error {
 	_, err := c.do(ctx, http.MethodPost, "restart", url.Values{"component": {component}})
+	return err
+}
+
+// Pull makes the node fetch an image from the cluster's registry anew.
+func (c *Client) Pull(ctx context.Context, image string) error {
+	_, err := c.do(ctx, http.MethodPost, "pull", url.Values{"image": {image}})
 	return err
 }
 

@@ -26,6 +26,11 @@ func (r *recorder) Kill(_ context.Context, component string, signal syscall.Sign
 
 func (r *recorder) Restart(context.Context, string) error { return errors.New("not today") }
 
+func (r *recorder) Pull(_ context.Context, image string) error {
+	r.asked = append(r.asked, "pull "+image)
+	return nil
+}
+
 func (r *recorder) Stop() { r.asked = append(r.asked, "stop") }
 
 func TestControl(t *testing.T) {
@@ -48,10 +53,13 @@ func TestControl(t *testing.T) {
 	if err := client.Restart(ctx, "etcd"); err == nil || err.Error() != "not today" {
 		t.Errorf("refused restart: %v", err)
 	}
+	if err := client.Pull(ctx, "a/b:1"); err != nil {
+		t.Error(err)
+	}
 	if err := client.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(ops.asked, ", "); got != "kill etcd terminated, stop" {
+	if got := strings.Join(ops.asked, ", "); got != "kill etcd terminated, pull a/b:1, stop" {
 		t.Errorf("asked: %s", got)
 	}
 }

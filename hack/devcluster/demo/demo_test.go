@@ -41,7 +41,7 @@ func objectOf(apiVersion, kind, name, ready, reason string, observed int64, stat
 
 // exampleOf returns what is followed of an object.
 func exampleOf(object *unstructured.Unstructured) *example {
-	e := newFollower(nil, []*unstructured.Unstructured{object}).examples[0]
+	e := newFollower(nil, []*unstructured.Unstructured{object}, false).examples[0]
 	e.observe(object)
 	return e
 }
@@ -95,7 +95,7 @@ func TestPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := exampleOf(test.object)
 			e.observeJobs(test.jobs)
-			if got := e.pending(); got != test.want {
+			if got := e.pending(false); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -114,7 +114,7 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 func TestOnlyOwnKindsAreFollowed(t *testing.T) {
 	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
-	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, object("a", "", "", 0)})
+	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, object("a", "", "", 0)}, false)
 	if len(f.examples) != 1 {
 		t.Errorf("got %d", len(f.examples))
 	}
@@ -123,7 +123,7 @@ func TestOnlyOwnKindsAreFollowed(t *testing.T) {
 func TestAnExampleThatWasDeletedIsNotSettled(t *testing.T) {
 	e := greeting()
 	e.deleted()
-	if got := e.pending(); got != "Deleted" {
+	if got := e.pending(false); got != "Deleted" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -221,7 +221,7 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 		}
 		objects = append(objects, in...)
 	}
-	f := newFollower(nil, objects)
+	f := newFollower(nil, objects, false)
 	for i := range kinds {
 		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool { return strings.Contains(kinds[i].hint.command, e.object.GetName()) })
 		if !named {

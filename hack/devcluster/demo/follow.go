@@ -22,6 +22,7 @@ var settledReasons = []string{"Suspended"}
 type follower struct {
 	api      *api
 	examples []*example
+	real     bool     // there are containers
 	verdict  string   // what to say once all are settled
 	hints    []string // what the user may do then
 	trouble  string   // why the last look saw nothing
@@ -34,10 +35,15 @@ type example struct {
 	ready   metav1.Condition
 	settled bool
 	jobs    []job // of a MyCronJob: every one that was ever seen, in their order
+
+	// Where there are containers.
+	printed string // of a MyCronJob: by the last Job that has completed
+	read    string // that Job's name
+	page    string // of the seed's Application: the title of its page
 }
 
-func newFollower(a *api, objects []*unstructured.Unstructured) *follower {
-	f := &follower{api: a}
+func newFollower(a *api, objects []*unstructured.Unstructured, real bool) *follower {
+	f := &follower{api: a, real: real}
 	for _, object := range objects {
 		if kind, ours := kindOf(object); ours {
 			f.examples = append(f.examples, &example{kind: kind, object: object})
@@ -50,14 +56,14 @@ func newFollower(a *api, objects []*unstructured.Unstructured) *follower {
 func (f *follower) look(ctx context.Context) {
 	f.trouble = ""
 	for _, e := range f.examples {
-		if err := e.look(ctx, f.api); err != nil {
+		if err := e.look(ctx, f.api, f.real); err != nil {
 			f.trouble = strings.Join(strings.Fields(err.Error()), " ")
 			return
 		}
 	}
 }
 
-func (e *example) look(ctx context.Context, a *api) error {
+func (e *example) look(ctx context.Context, a *api, real bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	object, err := a.get(ctx, e.object)
@@ -69,10 +75,15 @@ func (e *example) look(ctx context.Context, a *api) error {
 		return fmt.Errorf("get %s: %w", e.name(), err)
 	}
 	e.observe(object)
-	if e.kind.look == nil {
-		return nil
+	if e.kind.look != nil {
+		if err := e.kind.look(ctx, a, e); err != nil {
+			return err
+		}
 	}
-	return e.kind.look(ctx, a, e)
+	if e.kind.lookInside != nil && real {
+		return e.kind.lookInside(ctx, a, e)
+	}
+	return nil
 }
 
 // observe takes over what the object says.
@@ -95,16 +106,21 @@ func (e *example) name() string {
 }
 
 // pending says what an example lacks, or nothing.
-func (e *example) pending() string {
+func (e *example) pending(real bool) string {
 	switch {
 	case !e.settled && e.ready.Reason == "":
 		return "no condition Ready"
 	case !e.settled:
 		return strings.TrimSpace(e.ready.Reason + " " + e.ready.Message)
-	case e.kind.lacks != nil:
-		return e.kind.lacks(e)
 	}
-	return ""
+	lacks := ""
+	if e.kind.lacks != nil {
+		lacks = e.kind.lacks(e)
+	}
+	if lacks == "" && e.kind.lacksInside != nil && real {
+		lacks = e.kind.lacksInside(e)
+	}
+	return lacks
 }
 
 // of returns the examples of a kind.
@@ -114,14 +130,14 @@ func (f *follower) of(k *kind) []*example {
 
 // settled returns whether every example is as it should be.
 func (f *follower) settled() bool {
-	return f.trouble == "" && !slices.ContainsFunc(f.examples, func(e *example) bool { return e.pending() != "" })
+	return f.trouble == "" && !slices.ContainsFunc(f.examples, func(e *example) bool { return e.pending(f.real) != "" })
 }
 
 // unsettled says which examples are not, and why.
 func (f *follower) unsettled() string {
 	var all []string
 	for _, e := range f.examples {
-		if pending := e.pending(); pending != "" {
+		if pending := e.pending(f.real); pending != "" {
 			all = append(all, e.name()+" ("+pending+")")
 		}
 	}
@@ -138,6 +154,14 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 		jobs += e.completed()
 	}
 	f.verdict = fmt.Sprintf("All %d examples are settled, and %d Jobs have completed, after %.0f s.", len(f.examples), jobs, after.Seconds())
+	for _, e := range f.examples {
+		switch {
+		case e.page != "":
+			f.hints = append(f.hints, "At http://"+seedAddress+": "+e.page)
+		case e.printed != "" && e.object.GetName() == seed:
+			f.hints = append(f.hints, "Printed by Job "+e.read+": "+e.printed)
+		}
+	}
 	if !stay {
 		return
 	}

@@ -22,12 +22,17 @@ type kind struct {
 	look    func(context.Context, *api, *example) error // asks for what the object itself does not say
 	lacks   func(*example) string                       // says what an example that is Ready lacks still, or nothing
 	hint    hint
+
+	// The same of what containers do, where there are any.
+	lookInside  func(context.Context, *api, *example) error
+	lacksInside func(*example) string
 }
 
 // column is one of the table.
 type column struct {
 	heading string
 	cell    func(*example) string
+	real    bool // it is about what containers do
 }
 
 // hint is what the user may do with an example of artifacts/examples, and what happens then.
@@ -37,21 +42,33 @@ type hint struct{ command, effect string }
 var kinds = []kind{
 	{
 		GroupKind: schema.GroupKind{Group: groupav1.GroupName, Kind: "ApiExampleA"},
-		columns:   []column{{"STATUS", inStatus("status")}, {"GREETING", inStatus("greeting")}},
+		columns:   []column{{heading: "STATUS", cell: inStatus("status")}, {heading: "GREETING", cell: inStatus("greeting")}},
 		hint:      hint{"kubectl delete cm apiexamplea-sample-greeting", "comes back"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: appv1.GroupName, Kind: "Application"},
-		columns:   []column{{"PODS", availablePods}, {"URL", inStatus("url")}},
-		hint:      hint{"kubectl set image deploy/application-sample app=other", "is undone"},
+		columns: []column{
+			{heading: "PODS", cell: availablePods},
+			{heading: "URL", cell: inStatus("url")},
+			{heading: "PAGE", cell: func(e *example) string { return e.page }, real: true},
+		},
+		lookInside:  lookForPage,
+		lacksInside: lacksPage,
+		hint:        hint{"kubectl set image deploy/application-sample app=other", "is undone"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: mcjv1.GroupName, Kind: "MyCronJob"},
-		ticking:   []column{{"DONE", completedJobs}, {"LAST JOB", lastJob}},
-		columns:   []column{{"SCHEDULE", inStatus("schedule")}},
-		look:      lookForJobs,
-		lacks:     lacksJobs,
-		hint:      hint{"kubectl annotate mcj " + seed + " glassback.dev/run-now=1", "one more Job"},
+		ticking: []column{
+			{heading: "DONE", cell: completedJobs},
+			{heading: "LAST JOB", cell: lastJob},
+			{heading: "PRINTED", cell: func(e *example) string { return e.printed }, real: true},
+		},
+		columns:     []column{{heading: "SCHEDULE", cell: inStatus("schedule")}},
+		look:        lookForJobs,
+		lacks:       lacksJobs,
+		lookInside:  lookForOutput,
+		lacksInside: lacksOutput,
+		hint:        hint{"kubectl annotate mcj " + seed + " glassback.dev/run-now=1", "one more Job"},
 	},
 }
 
@@ -64,11 +81,13 @@ func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	return &kinds[i], true
 }
 
-// cells returns what each column of the table has, by a function.
-func (k *kind) cells(of func(column) string) []string {
+// cells returns what each column of the table has, by a function. Columns about containers are left out where there are none.
+func (k *kind) cells(real bool, of func(column) string) []string {
 	var cells []string
 	for _, c := range slices.Concat(k.ticking, k.columns) {
-		cells = append(cells, of(c))
+		if real || !c.real {
+			cells = append(cells, of(c))
+		}
 	}
 	return cells
 }

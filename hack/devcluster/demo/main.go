@@ -5,7 +5,7 @@
 //	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
 //	├─ operator the operator as a child that does not outlive the demo
 //	├─ kinds    the table of Glassback's kinds: what is shown of each, and how the user may try it
-//	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs
+//	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs; page: of an Application's
 //	└─ screen   shows it: a table redrawn in place on a terminal, a line for every change elsewhere
 //
 // Ctrl-C ends everything at any time and removes every file. So does the end of the demo in any other way, but for its directory.
@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -43,6 +45,7 @@ const (
 
 type options struct {
 	once      bool
+	node      string
 	timeout   time.Duration
 	glassback string
 	artifacts string
@@ -54,16 +57,37 @@ func main() {
 	}
 	var o options
 	flag.BoolVar(&o.once, "once", false, "end when every example is Ready")
+	flag.StringVar(&o.node, "node", nodeAny, `kind of node: "real", "simulated", or "any": real where that can run`)
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long that may take")
 	flag.StringVar(&o.glassback, "glassback", "bin/glassback", "the operator's binary")
 	flag.StringVar(&o.artifacts, "artifacts", "artifacts", "directory of the manifests")
 	flag.Parse()
-	if flag.NArg() > 0 || o.timeout <= 0 {
-		fmt.Fprintln(os.Stderr, "demo: there are only flags, and --timeout is positive: see --help")
+	if flag.NArg() > 0 || o.timeout <= 0 || !slices.Contains([]string{nodeAny, cluster.NodeReal, cluster.NodeSimulated}, o.node) {
+		fmt.Fprintln(os.Stderr, "demo: there are only flags, --node is any, real or simulated, and --timeout is positive: see --help")
 		os.Exit(exitUsage)
 	}
 	os.Exit(show(o))
 }
+
+// nodeAny is a real node where that can run, and a simulated one elsewhere.
+const nodeAny = "any"
+
+// chooseNode returns the kind of node, and what is to be said of it.
+func chooseNode(asked string) (node, remark string) {
+	if asked == nodeAny {
+		if err := cluster.RealNodeMissing(); err != nil {
+			return cluster.NodeSimulated, "Node: simulated; Pods run and complete without a container. " + sentence(err.Error())
+		}
+		asked = cluster.NodeReal
+	}
+	if asked == cluster.NodeReal {
+		return asked, "Node: real; Pods have containers."
+	}
+	return asked, "Node: simulated; Pods run and complete without a container."
+}
+
+// sentence makes a sentence of an error.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
 
 // show runs the demo and returns its exit code.
 func show(o options) int {
@@ -112,8 +136,10 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer func() { err = errors.Join(err, leftover(os.RemoveAll(dir))) }()
 
-	s.say("Node: simulated; Pods run and complete without a container. No real node yet.")
+	node, remark := chooseNode(o.node)
+	s.say("%s", remark)
 	c, err := cluster.Start(ctx, cluster.Config{
+		Node:     node,
 		Dir:      filepath.Join(dir, "cluster"),
 		Progress: func(line string) { s.say("  %s", line) },
 	})
@@ -135,7 +161,9 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		return false, err
 	}
 	s.say("Starting %s as ServiceAccount %s/%s", o.glassback, operatorNamespace, operatorAccount)
-	op, err := startOperator(filepath.Join(dir, "operator.log"), o.glassback, "--kubeconfig", kubeconfig, "-v=2")
+	// In the cluster's network, from which it reaches what is in containers.
+	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "-v=2")
+	op, err := startOperator(filepath.Join(dir, "operator.log"), command.Args...)
 	if err != nil {
 		return false, err
 	}
@@ -144,8 +172,13 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
 	if err == nil {
 		s.say("Applied %d objects of artifacts/examples", len(examples))
-		sayWhere(s, c, op)
-		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples))
+		if node == cluster.NodeReal {
+			err = admin.sendVisitor(ctx)
+		}
+	}
+	if err == nil {
+		sayWhere(s, c, op, node)
+		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples, node == cluster.NodeReal))
 	}
 	if err != nil && ctx.Err() == nil {
 		s.say("The last lines of the operator's log:\n%s", op.lastLines(15))
@@ -172,10 +205,13 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 	return nil
 }
 
-func sayWhere(s *screen, c *cluster.Cluster, op *operator) {
+func sayWhere(s *screen, c *cluster.Cluster, op *operator, node string) {
 	s.say("")
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
+	if node == cluster.NodeReal {
+		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), seedAddress)
+	}
 	s.say("  the operator's log    %s", op.logFile)
 	s.say("")
 }

@@ -67,8 +67,8 @@ type operator struct {
 	ended   chan struct{}
 }
 
-// startOperator starts the operator, which writes to a file. It ends with stop, or with this process.
-func startOperator(logFile, binary string, args ...string) (*operator, error) {
+// startOperator starts the operator by the given command, and writes what it says to a file. It ends with stop, or with this process.
+func startOperator(logFile string, command ...string) (*operator, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -78,7 +78,7 @@ func startOperator(logFile, binary string, args ...string) (*operator, error) {
 		return nil, fmt.Errorf("create the operator's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append([]string{operateCommand, binary}, args...)...)
+	cmd := exec.Command(self, append([]string{operateCommand}, command...)...)
 	cmd.Env = os.Environ()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of a terminal's Ctrl-C

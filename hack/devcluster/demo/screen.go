@@ -97,9 +97,9 @@ func table(f *follower) []string {
 			continue
 		}
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		row(w, strings.ToUpper(k.Kind), "READY", "REASON", k.cells(func(c column) string { return c.heading }))
+		row(w, strings.ToUpper(k.Kind), "READY", "REASON", k.cells(f.real, func(c column) string { return c.heading }))
 		for _, e := range examples {
-			row(w, e.object.GetName(), string(e.ready.Status), e.ready.Reason, k.cells(func(c column) string { return orDash(c.cell(e)) }))
+			row(w, e.object.GetName(), string(e.ready.Status), e.ready.Reason, k.cells(f.real, func(c column) string { return orDash(c.cell(e)) }))
 		}
 		_ = w.Flush() // It writes to memory.
 		fmt.Fprintln(&b)
@@ -136,6 +136,9 @@ func (s *screen) showChanges(f *follower) {
 		if e.ready.Reason != "" {
 			parts := []string{fmt.Sprintf("Ready=%s %s", orDash(string(e.ready.Status)), e.ready.Reason)}
 			for _, c := range e.kind.columns {
+				if c.real && c.cell(e) == "" {
+					continue
+				}
 				parts = append(parts, strings.ToLower(c.heading)+": "+orDash(c.cell(e)))
 			}
 			s.changed(e.name(), strings.Join(parts, ", "))

@@ -11,6 +11,7 @@
 //	logs/        one file per component, and supervisor.log
 //	bin/         a kubectl, for "devcluster exec"
 //	tmp/         the components' home and temporary files
+//	node/        what a real node keeps: images, containers, volumes, the logs of Pods
 //
 // The lock is the only truth about life: a process id can be reused and a file outlives a crash, but the kernel lets go of a lock when the
 // last process that holds it has gone. The supervisor takes it, and every component inherits the same open file.

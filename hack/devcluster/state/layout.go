@@ -19,17 +19,41 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Kwok              = "kwok"
+	Registry          = "registry"
+	Containerd        = "containerd"
+	Kubelet           = "kubelet"
+	KubeProxy         = "kube-proxy"
+	CoreDNS           = "coredns"
+	Provisioner       = "provisioner"
 )
 
 // The kinds of node a cluster can have.
 const (
 	NodeSimulated = "simulated" // kwok answers for the nodes: Pods run and Jobs complete without any container
+	NodeReal      = "real"      // containers run, in namespaces of the cluster's own; Linux and root
 	NodeNone      = "none"      // no node and nothing that would put Pods on one
 )
 
-// AllComponents lists every component a cluster with a simulated node has, in the order in which they are started.
+// controlPlane is what every cluster can have.
+var controlPlane = []string{Etcd, APIServer, ControllerManager, Scheduler}
+
+// nodeComponents is what each kind of node adds to it.
+var nodeComponents = map[string][]string{
+	NodeSimulated: {Kwok},
+	NodeReal:      {Registry, Containerd, Kubelet, KubeProxy, CoreDNS, Provisioner},
+	NodeNone:      nil,
+}
+
+// Components lists what a cluster with the given kind of node can have, in the order in which they are started, and false if there is no
+// such kind.
+func Components(node string) ([]string, bool) {
+	added, known := nodeComponents[node]
+	return slices.Concat(controlPlane, added), known
+}
+
+// AllComponents lists every component that any cluster can have.
 func AllComponents() []string {
-	return []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+	return slices.Concat(controlPlane, nodeComponents[NodeSimulated], nodeComponents[NodeReal])
 }
 
 // Spec is what a cluster was asked to be. A complete Spec comes from cluster.Config.
@@ -40,7 +64,8 @@ type Spec struct {
 	APIPort    int                 `json:"apiPort,omitempty"` // 0: any free one
 	Components []string            `json:"components"`
 	ExtraArgs  map[string][]string `json:"extraArgs,omitempty"`
-	Timeout    time.Duration       `json:"timeout"` // how long it may take to be ready, in nanoseconds
+	Timeout    time.Duration       `json:"timeout"`          // how long it may take to be ready, in nanoseconds
+	Images     string              `json:"images,omitempty"` // the image store of a real node (package images)
 }
 
 // Has reports whether the cluster has the component.
@@ -55,6 +80,16 @@ type Record struct {
 	Token      string         `json:"token,omitempty"`
 	Ports      map[string]int `json:"ports,omitempty"`
 	Ready      bool           `json:"ready"`
+	Sandbox    *Sandbox       `json:"sandbox,omitempty"` // of a real node
+}
+
+// Sandbox is where on the machine a real node is: see package sandbox.
+type Sandbox struct {
+	// Cgroup is the name of its cgroup, in every hierarchy.
+	Cgroup string `json:"cgroup"`
+	// Init is the process id of its first process, and Network the inode of its network namespace. Zero until it runs.
+	Init    int    `json:"init,omitempty"`
+	Network uint64 `json:"network,omitempty"`
 }
 
 // Dir is the directory of a cluster.
@@ -75,7 +110,7 @@ func (d Dir) record() string { return d.Path("state.json") }
 
 // made lists what a cluster makes in its directory, the lock last: it guards the removal of the rest, and the record next to last: while
 // it is there, the rest is known to be ours.
-var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "state.json", "lock"}
+var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "node", "state.json", "lock"}
 
 // Load reads the directory's record. The error says in one line what to do when there is none.
 func (d Dir) Load() (*Record, error) {

@@ -40,8 +40,8 @@ func portKeys(components []string) []string {
 }
 
 // arguments returns the command line of a component, without its name.
-func arguments(component string, dir state.Dir, ports map[string]int) []string {
-	c := commandLine{dir: dir, ports: ports}
+func arguments(component string, spec state.Spec, ports map[string]int) []string {
+	c := commandLine{dir: state.Dir(spec.Dir), ports: ports, images: spec.Images, real: spec.Node == state.NodeReal}
 	switch component {
 	case state.Etcd:
 		return c.etcd()
@@ -53,13 +53,47 @@ func arguments(component string, dir state.Dir, ports map[string]int) []string {
 		return c.scheduler()
 	case state.Kwok:
 		return c.kwok()
+	default:
+		return c.realNode(component)
+	}
+}
+
+// realNode returns the command line of a component of a real node.
+func (c commandLine) realNode(component string) []string {
+	switch component {
+	case state.Registry:
+		return []string{"--listen=" + loopback(c.ports[component]), "--store=" + c.dir.Path("node", "images"), "--store=" + c.images}
+	case state.Containerd:
+		return []string{"--config=" + nodeFile(c.dir, "containerd.toml")}
+	case state.Kubelet:
+		return []string{
+			"--config=" + nodeFile(c.dir, "kubelet.json"),
+			"--kubeconfig=" + c.pki("kubelet.kubeconfig"),
+			"--root-dir=" + kubeletRoot,
+			"--cert-dir=" + kubeletRoot + "/pki",
+			"--hostname-override=" + nodePrefix + "1",
+			"--node-ip=" + realNodeIP,
+		}
+	case state.KubeProxy:
+		return []string{"--config=" + nodeFile(c.dir, "kube-proxy.json")}
+	case state.CoreDNS:
+		return []string{"-conf=" + nodeFile(c.dir, "Corefile")}
+	case state.Provisioner:
+		return []string{
+			"--kubeconfig=" + c.pki("provisioner.kubeconfig"),
+			"--directory=" + c.dir.Path("node", "volumes"),
+			"--node=" + nodePrefix + "1",
+			"--listen=" + loopback(c.ports[component]),
+		}
 	}
 	return nil
 }
 
 type commandLine struct {
-	dir   state.Dir
-	ports map[string]int
+	dir    state.Dir
+	ports  map[string]int
+	images string
+	real   bool // the node is
 }
 
 func (c commandLine) pki(file string) string { return c.dir.Path("pki", file) }
@@ -93,36 +127,52 @@ func (c commandLine) etcd() []string {
 }
 
 func (c commandLine) apiServer() []string {
-	return []string{
-		"--etcd-servers=" + c.url(state.Etcd),
-		"--etcd-cafile=" + c.pki(etcdCACert),
-		"--etcd-certfile=" + c.pki("apiserver-etcd-client.crt"),
-		"--etcd-keyfile=" + c.pki("apiserver-etcd-client.key"),
-		"--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1",
-		"--secure-port=" + c.port(state.APIServer),
-		"--tls-cert-file=" + c.pki("apiserver.crt"),
-		"--tls-private-key-file=" + c.pki("apiserver.key"),
-		"--client-ca-file=" + c.pki(caCert),
+	return append(c.reach(),
+		"--etcd-servers="+c.url(state.Etcd),
+		"--etcd-cafile="+c.pki(etcdCACert),
+		"--etcd-certfile="+c.pki("apiserver-etcd-client.crt"),
+		"--etcd-keyfile="+c.pki("apiserver-etcd-client.key"),
+		"--secure-port="+c.port(state.APIServer),
+		"--tls-cert-file="+c.pki("apiserver.crt"),
+		"--tls-private-key-file="+c.pki("apiserver.key"),
+		"--client-ca-file="+c.pki(caCert),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + c.pki(serviceAccount+".crt"),
-		"--service-account-signing-key-file=" + c.pki(serviceAccount+".key"),
-		"--requestheader-client-ca-file=" + c.pki(frontProxyCACert),
+		"--service-account-key-file="+c.pki(serviceAccount+".crt"),
+		"--service-account-signing-key-file="+c.pki(serviceAccount+".key"),
+		"--requestheader-client-ca-file="+c.pki(frontProxyCACert),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-username-headers=X-Remote-User",
-		"--proxy-client-cert-file=" + c.pki("front-proxy-client.crt"),
-		"--proxy-client-key-file=" + c.pki("front-proxy-client.key"),
-		"--service-cluster-ip-range=" + serviceCIDR,
-		// A loopback address is not allowed in an EndpointSlice, so the Service "kubernetes" has no endpoints.
-		"--endpoint-reconciler-type=none",
-		"--event-ttl=" + eventTTL,
+		"--proxy-client-cert-file="+c.pki("front-proxy-client.crt"),
+		"--proxy-client-key-file="+c.pki("front-proxy-client.key"),
+		"--service-cluster-ip-range="+serviceCIDR,
+		"--event-ttl="+eventTTL,
 		// Without it, SIGTERM is followed by a minute in which every open watch is waited for.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--allow-privileged",
+	)
+}
+
+// reach is how the API server is reached and reaches others. With a real node it is what containers reach as the Service "kubernetes".
+func (c commandLine) reach() []string {
+	if c.real {
+		return []string{
+			"--bind-address=0.0.0.0",
+			"--advertise-address=" + realNodeIP,
+			"--kubelet-client-certificate=" + c.pki("apiserver-kubelet-client.crt"),
+			"--kubelet-client-key=" + c.pki("apiserver-kubelet-client.key"),
+			"--kubelet-certificate-authority=" + c.pki(caCert),
+			"--kubelet-preferred-address-types=InternalIP",
+		}
+	}
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		// A loopback address is not allowed in an EndpointSlice, so the Service "kubernetes" has no endpoints.
+		"--endpoint-reconciler-type=none",
 	}
 }
 

@@ -2,25 +2,34 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/hack/devcluster/provisioner"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// kwokUser is kwok's identity, and the name of its ClusterRole and ClusterRoleBinding.
-const kwokUser = "devcluster:kwok"
+// Identities that Kubernetes' bootstrap policy does not know: the names of users and of their ClusterRoles and ClusterRoleBindings.
+const (
+	kwokUser    = "devcluster:kwok"
+	corednsUser = "devcluster:coredns"
+	// kubeletClient is the API server when it asks a kubelet.
+	kubeletClient = "devcluster:kube-apiserver"
+)
 
-// nodePrefix and an ordinal from 1 make the name of a simulated node.
+// nodePrefix and an ordinal from 1 make the name of a node.
 const nodePrefix = "devcluster-"
 
 // usablePoll is how often the API is asked whether the cluster is usable.
@@ -45,28 +54,59 @@ func newBootstrap(dir state.Dir, spec state.Spec) (*bootstrap, error) {
 	return &bootstrap{client: client, spec: spec}, nil
 }
 
-// create creates kwok's permissions and the nodes. What is there already stays as it is.
+// create creates what the components of the nodes need: their permissions, and what they act on. What is there already stays as it is.
 func (b *bootstrap) create(ctx context.Context) error {
-	if !b.spec.Has(state.Kwok) {
-		return nil
-	}
-	create := metav1.CreateOptions{}
-	_, err := b.client.RbacV1().ClusterRoles().Create(ctx, kwokRole(), create)
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create ClusterRole %s: %w", kwokUser, err)
-	}
-	_, err = b.client.RbacV1().ClusterRoleBindings().Create(ctx, kwokBinding(), create)
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create ClusterRoleBinding %s: %w", kwokUser, err)
-	}
-	for i := range b.spec.Nodes {
-		node := simulatedNode(nodePrefix + strconv.Itoa(i+1))
-		_, err = b.client.CoreV1().Nodes().Create(ctx, node, create)
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create Node %s: %w", node.Name, err)
-		}
+	switch b.spec.Node {
+	case state.NodeSimulated:
+		return b.createSimulated(ctx)
+	case state.NodeReal:
+		return b.createReal(ctx)
 	}
 	return nil
+}
+
+func (b *bootstrap) createSimulated(ctx context.Context) error {
+	rbac := b.client.RbacV1()
+	err := errors.Join(
+		ensure(ctx, rbac.ClusterRoles().Create, kwokRole()),
+		ensure(ctx, rbac.ClusterRoleBindings().Create, binding(kwokUser, kwokUser)),
+	)
+	for i := range b.spec.Nodes {
+		err = errors.Join(err, ensure(ctx, b.client.CoreV1().Nodes().Create, simulatedNode(nodePrefix+strconv.Itoa(i+1))))
+	}
+	return err
+}
+
+func (b *bootstrap) createReal(ctx context.Context) error {
+	rbac, system := b.client.RbacV1(), metav1.NamespaceSystem
+	return errors.Join(
+		ensure(ctx, rbac.ClusterRoleBindings().Create, binding("system:kubelet-api-admin", kubeletClient)),
+		ensure(ctx, rbac.ClusterRoles().Create, corednsRole()),
+		ensure(ctx, rbac.ClusterRoleBindings().Create, binding(corednsUser, corednsUser)),
+		ensure(ctx, b.client.CoreV1().Services(system).Create, dnsService()),
+		ensure(ctx, b.client.DiscoveryV1().EndpointSlices(system).Create, dnsEndpoints()),
+		ensure(ctx, rbac.ClusterRoles().Create, provisioner.Role()),
+		ensure(ctx, rbac.ClusterRoleBindings().Create, provisioner.Binding()),
+		ensure(ctx, b.client.StorageV1().StorageClasses().Create, provisioner.StorageClass()),
+	)
+}
+
+// ensure creates an object unless it is there. The namespace of the system comes a moment after the API server is ready: it is waited for.
+func ensure[T metav1.Object](ctx context.Context, create func(context.Context, T, metav1.CreateOptions) (T, error), object T) error {
+	for {
+		_, err := create(ctx, object, metav1.CreateOptions{})
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("create %s: %w", object.GetName(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("create %s: %w (%w)", object.GetName(), context.Cause(ctx), err)
+		case <-time.After(usablePoll):
+		}
+	}
 }
 
 // forgetLeases deletes the nodes' leases. Each life of kwok has an identity of its own, and leaves a node alone for the forty seconds that
@@ -107,7 +147,7 @@ func (b *bootstrap) missing(ctx context.Context) string {
 			return "ServiceAccount default: " + err.Error()
 		}
 	}
-	if !b.spec.Has(state.Kwok) {
+	if b.spec.Nodes == 0 {
 		return ""
 	}
 	nodes, err := b.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -181,10 +221,50 @@ var verbSets = map[string][]string{
 	"own":    {"create", "delete", "get", "list", "patch", "update", "watch"},
 }
 
-func kwokBinding() *rbacv1.ClusterRoleBinding {
+func corednsRole() *rbacv1.ClusterRole {
+	rule := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list", "watch"}}
+	}
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: corednsUser},
+		Rules:      []rbacv1.PolicyRule{rule("", "namespaces", "pods", "services"), rule(discoveryv1.GroupName, "endpointslices")},
+	}
+}
+
+// binding returns what gives a ClusterRole to a user.
+func binding(role, user string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: kwokUser},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: kwokUser},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kwokUser}},
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+}
+
+// dnsName is the name that the Service of a cluster's DNS has everywhere, whatever serves it.
+const dnsName = "kube-dns"
+
+func dnsService() *corev1.Service {
+	port := func(name string, protocol corev1.Protocol) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: dnsPort, Protocol: protocol}
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: dnsName, Labels: map[string]string{"k8s-app": dnsName}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: dnsIP,
+			Ports:     []corev1.ServicePort{port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)},
+		},
+	}
+}
+
+// dnsEndpoints leads the Service to CoreDNS, which is no Pod.
+func dnsEndpoints() *discoveryv1.EndpointSlice {
+	port := func(name string, protocol corev1.Protocol) discoveryv1.EndpointPort {
+		return discoveryv1.EndpointPort{Name: &name, Port: ptr.To(int32(dnsPort)), Protocol: &protocol}
+	}
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: dnsName, Labels: map[string]string{discoveryv1.LabelServiceName: dnsName}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{realNodeIP}}},
+		Ports:       []discoveryv1.EndpointPort{port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)},
 	}
 }

@@ -3,8 +3,10 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -27,20 +29,26 @@ type Report struct {
 // Main is the process "devcluster supervise": it reads a Spec from in and runs its cluster until its parent is gone or it is stopped. It
 // returns the exit code.
 func Main(in io.Reader) int {
-	out := lifeline.OpenInherited(ReportFD, "report")
-	reports := json.NewEncoder(out)
-	// A parent that has gone does not read: the error says nothing that the lifeline does not.
-	send := func(r Report) { _ = reports.Encode(r) }
-	signal.Ignore(syscall.SIGPIPE)
+	return supervise(in, func(ctx context.Context, in *json.Decoder, binary string, t *teller) error {
+		var spec state.Spec
+		if err := in.Decode(&spec); err != nil {
+			return fmt.Errorf("read spec: %w", err)
+		}
+		s := New(spec, binary, t.progress)
+		if spec.Node == state.NodeReal {
+			return s.runOutside(ctx, t.out)
+		}
+		return s.Run(ctx, t.ready)
+	})
+}
 
-	var spec state.Spec
-	if err := json.NewDecoder(in).Decode(&spec); err != nil {
-		send(Report{Error: fmt.Sprintf("read spec: %v", err)})
-		return 1
-	}
+// supervise calls run with a context that ends with the process's parent, or when the process is told to end. It returns the exit code.
+func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *teller) error) int {
+	signal.Ignore(syscall.SIGPIPE)
+	t := &teller{out: lifeline.OpenInherited(ReportFD, "report")}
 	binary, err := BinaryPath()
 	if err != nil {
-		send(Report{Error: err.Error()})
+		t.say(Report{Error: err.Error()})
 		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -55,14 +63,30 @@ func Main(in io.Reader) int {
 		defer watch.Wait()
 		defer parent.Close()
 	}
-	s := New(spec, binary, func(line string) { send(Report{Progress: line}) })
-	err = s.Run(ctx, func() {
-		send(Report{Ready: true})
-		out.Close()
-	})
-	if err != nil {
-		send(Report{Error: err.Error()})
+	err = run(ctx, json.NewDecoder(in), binary, t)
+	switch {
+	case errors.Is(err, errTold):
+		return 1
+	case err != nil:
+		t.say(Report{Error: err.Error()})
 		return 1
 	}
 	return 0
+}
+
+// errTold is an error of which the parent knows already.
+var errTold = errors.New("it has been told")
+
+// teller tells the parent how far the cluster is.
+type teller struct{ out *os.File }
+
+// say sends a report. A parent that has gone does not read: the error says nothing that the lifeline does not.
+func (t *teller) say(r Report) { _ = json.NewEncoder(t.out).Encode(r) }
+
+func (t *teller) progress(line string) { t.say(Report{Progress: line}) }
+
+// ready says that the cluster is usable, and with that all that there is to say.
+func (t *teller) ready() {
+	t.say(Report{Ready: true})
+	t.out.Close()
 }

@@ -34,8 +34,9 @@ func (s *Supervisor) Status(ctx context.Context) []control.Component {
 			continue
 		}
 		condition, pid := p.describe()
-		c := control.Component{Name: name, Condition: condition, PID: pid, Port: prober.ports[name]}
+		c := control.Component{Name: name, Condition: condition, Port: prober.ports[name]}
 		if pid != 0 {
+			c.PID = s.machinePID(pid)
 			probeCtx, cancel := context.WithTimeout(ctx, statusTimeout)
 			c.Ready = prober.ready(probeCtx, name) == nil
 			cancel()
@@ -96,6 +97,14 @@ func (s *Supervisor) forgetLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	return boot.forgetLeases(ctx)
+}
+
+// Pull makes the node fetch an image from the cluster's registry anew.
+func (s *Supervisor) Pull(ctx context.Context, image string) error {
+	if !s.record.Spec.Has(state.Containerd) {
+		return errors.New("this cluster runs no containers: images are for --node real")
+	}
+	return pull(ctx, image)
 }
 
 // Stop ends the cluster. It returns at once.

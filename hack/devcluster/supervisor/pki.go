@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/glassback/glassback/hack/devcluster/provisioner"
 )
 
 // validity of every certificate: a cluster for development and tests does not live as long.
@@ -79,7 +81,9 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 		{"etcd", etcdCA, pkix.Name{CommonName: "etcd"}, local, []string{"localhost"}},
 		{"apiserver-etcd-client", etcdCA, pkix.Name{CommonName: "kube-apiserver"}, nil, nil},
 		{"front-proxy-client", frontProxyCA, pkix.Name{CommonName: "front-proxy-client"}, nil, nil},
-		{"apiserver", ca, pkix.Name{CommonName: "kube-apiserver"}, append(local, serviceIP), []string{
+		{"apiserver-kubelet-client", ca, pkix.Name{CommonName: kubeletClient}, nil, nil},
+		{"kubelet", ca, pkix.Name{CommonName: "kubelet"}, []net.IP{net.ParseIP(realNodeIP)}, nil},
+		{"apiserver", ca, pkix.Name{CommonName: "kube-apiserver"}, append(local, serviceIP, net.ParseIP(realNodeIP)), []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
 		{"component", ca, pkix.Name{CommonName: "component"}, local, []string{"localhost"}},
 	}
@@ -98,8 +102,8 @@ func (p pki) generate(serviceIP net.IP, apiServer string) error {
 	return p.kubeconfigs(ca, apiServer)
 }
 
-// kubeconfigs writes one kubeconfig for each identity. The groups and names are those that Kubernetes' bootstrap RBAC policy knows; kwok's
-// is bound by bootstrap.
+// kubeconfigs writes one kubeconfig for each identity. The groups and names are those that Kubernetes' bootstrap RBAC policy knows; the
+// others are bound by bootstrap.
 func (p pki) kubeconfigs(ca *authority, apiServer string) error {
 	identities := []struct {
 		file    string
@@ -109,6 +113,10 @@ func (p pki) kubeconfigs(ca *authority, apiServer string) error {
 		{"kube-controller-manager.kubeconfig", pkix.Name{CommonName: "system:kube-controller-manager"}},
 		{"kube-scheduler.kubeconfig", pkix.Name{CommonName: "system:kube-scheduler"}},
 		{"kwok.kubeconfig", pkix.Name{CommonName: kwokUser}},
+		{"kubelet.kubeconfig", pkix.Name{CommonName: "system:node:" + nodePrefix + "1", Organization: []string{"system:nodes"}}},
+		{"kube-proxy.kubeconfig", pkix.Name{CommonName: "system:kube-proxy"}},
+		{"coredns.kubeconfig", pkix.Name{CommonName: corednsUser}},
+		{"provisioner.kubeconfig", pkix.Name{CommonName: provisioner.User}},
 	}
 	for _, id := range identities {
 		pair, err := p.issue(ca, id.subject, nil, nil)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
+	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -26,7 +27,7 @@ type process struct {
 	binary string
 	args   []string
 	dir    state.Dir
-	lock   *os.File // the directory's lock, which the child inherits
+	lock   *os.File // the directory's lock, which the child inherits; nil for a program of others, whose children would have it too
 
 	ops sync.Mutex // one kill or restart at a time
 
@@ -39,7 +40,7 @@ type process struct {
 type run struct {
 	pid    int
 	proc   *os.Process
-	cut    *os.File      // the write end of the child's lifeline
+	cut    *os.File      // the write end of the child's lifeline; nil if it has none
 	done   chan struct{} // closed when the process has gone and outcome is set
 	ended  string        // why it ended; valid after done
 	killed bool          // by us; guarded by process.mu
@@ -67,20 +68,22 @@ func (p *process) start() error {
 		Dir:         string(p.dir),
 		Stdout:      log,
 		Stderr:      log,
-		ExtraFiles:  []*os.File{p.lock},
 		SysProcAttr: childAttributes(),
 	}
-	read, write, err := lifeline.Attach(cmd)
-	if err != nil {
-		return err
+	r := &run{done: make(chan struct{})}
+	if p.lock != nil {
+		cmd.ExtraFiles = []*os.File{p.lock}
+		read, write, err := lifeline.Attach(cmd)
+		if err != nil {
+			return err
+		}
+		defer read.Close()
+		r.cut = write
 	}
-	defer read.Close()
-
-	r := &run{cut: write, done: make(chan struct{})}
 	started := make(chan error)
 	go r.live(cmd, started)
 	if err := <-started; err != nil {
-		write.Close()
+		r.cut.Close()
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.run = r
@@ -172,12 +175,12 @@ func (p *process) describe() (condition string, pid int) {
 
 // passed are the variables of the supervisor's environment that components see. Everything else could change what they do: ETCD_* sets
 // etcd's flags, KUBECONFIG and HOME lead to somebody else's cluster.
-var passed = []string{"PATH", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK",
+var passed = []string{"LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 
 // environment returns the environment of a component, whose home and temporary files are in the cluster's directory.
 func environment(dir state.Dir) []string {
-	env := []string{"HOME=" + dir.Path("tmp"), "TMPDIR=" + dir.Path("tmp")}
+	env := []string{"HOME=" + dir.Path("tmp"), "TMPDIR=" + dir.Path("tmp"), "PATH=" + requirements.Path()}
 	for _, v := range os.Environ() {
 		if name, _, ok := strings.Cut(v, "="); ok && slices.Contains(passed, name) {
 			env = append(env, v)

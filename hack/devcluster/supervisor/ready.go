@@ -57,22 +57,27 @@ func newProber(dir state.Dir, ports map[string]int) (*prober, error) {
 	return &prober{client: &http.Client{Transport: transport, Timeout: probeTimeout}, ports: ports}, nil
 }
 
-// paths of the components' readiness.
+// readyPath is where each component is asked. Those of a node speak HTTP, those of the control plane HTTPS.
 var readyPath = map[string]string{
-	state.Etcd:              "/readyz",
-	state.APIServer:         "/readyz",
-	state.ControllerManager: "/healthz",
-	state.Scheduler:         "/readyz",
-	state.Kwok:              "/healthz",
+	state.Etcd:              "https:/readyz",
+	state.APIServer:         "https:/readyz",
+	state.ControllerManager: "https:/healthz",
+	state.Scheduler:         "https:/readyz",
+	state.Kwok:              "http:/healthz",
+	state.Registry:          "http:/v2/",
+	state.Kubelet:           "http:/healthz",
+	state.KubeProxy:         "http:/livez", // /healthz is unready while the node is
+	state.CoreDNS:           "http:/ready",
+	state.Provisioner:       "http:/readyz",
 }
 
 // ready asks the component once; nil means yes.
 func (p *prober) ready(ctx context.Context, component string) error {
-	scheme := "https"
-	if component == state.Kwok {
-		scheme = "http"
+	if component == state.Containerd {
+		return runtimeReady(ctx)
 	}
-	url := scheme + "://" + loopback(p.ports[component]) + readyPath[component]
+	scheme, path, _ := strings.Cut(readyPath[component], ":")
+	url := scheme + "://" + loopback(p.ports[component]) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/hack/devcluster/control"
+	"github.com/glassback/glassback/hack/devcluster/requirements"
+	"github.com/glassback/glassback/hack/devcluster/sandbox"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -44,6 +46,12 @@ type Supervisor struct {
 	record  state.Record
 	ports   reservation
 	started time.Time
+	control net.Listener // on the machine's loopback
+
+	// Of a real node only: see inside.go.
+	api     net.Listener // the API server's port on the machine's loopback
+	machine *os.File     // /proc of the machine
+	found   requirements.Found
 
 	stop context.CancelFunc
 
@@ -67,21 +75,30 @@ func New(spec state.Spec, binary string, report func(line string)) *Supervisor {
 // Run starts the cluster, calls ready once it is usable, keeps it until ctx ends or it is told to stop, and removes it. If it cannot be
 // started, its logs stay for whoever wants to know why.
 func (s *Supervisor) Run(ctx context.Context, ready func()) error {
-	ctx, s.stop = context.WithCancel(ctx)
-	defer s.stop()
 	if err := s.takeDir(ctx); err != nil {
 		return err
 	}
 	defer s.lock.Close()
+	if err := s.listenControl(); err != nil {
+		return err
+	}
+	if err := s.work(ctx, ready); err != nil {
+		return err
+	}
+	return s.removeDir()
+}
+
+// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could not
+// be started.
+func (s *Supervisor) work(ctx context.Context, ready func()) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
 	closeLog, err := s.openLog()
 	if err != nil {
 		return err
 	}
 	defer closeLog()
-	closeControl, err := s.serveControl()
-	if err != nil {
-		return err
-	}
+	closeControl := s.serveControl()
 	err = s.start(ctx)
 	if err == nil {
 		s.log.Printf("Cluster is ready after %s", s.elapsed())
@@ -96,8 +113,13 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	if failed {
 		return err
 	}
+	return nil
+}
+
+// removeDir removes what the cluster made in its directory, unless that is another cluster's by now.
+func (s *Supervisor) removeDir() error {
 	if !s.dir.Holds(s.lock) {
-		return nil // what is there now, if anything, is another cluster's
+		return nil
 	}
 	return s.dir.Remove(s.record.OwnsDir)
 }
@@ -136,6 +158,11 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	if old, err := s.dir.Load(); err == nil {
 		s.record.OwnsDir = s.record.OwnsDir || old.OwnsDir
 		s.report("removing what a dead cluster left in " + string(s.dir))
+		if old.Sandbox != nil {
+			if err := sandbox.RemoveCgroup(old.Sandbox.Cgroup); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.dir.Clean(); err != nil {
 		return err
@@ -199,21 +226,23 @@ func (s *Supervisor) openLog() (func(), error) {
 	}, nil
 }
 
-// serveControl starts the control server and returns a func that ends it.
-func (s *Supervisor) serveControl() (func(), error) {
+// listenControl opens the control server's port, and makes the token for it.
+func (s *Supervisor) listenControl() error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listen for control: %w", err)
+		return fmt.Errorf("listen for control: %w", err)
 	}
+	s.control = listener
 	s.record.Control = listener.Addr().String()
 	s.record.Token = rand.Text()
-	if err := s.dir.Save(&s.record); err != nil {
-		listener.Close()
-		return nil, err
-	}
+	return s.dir.Save(&s.record)
+}
+
+// serveControl starts the control server and returns a func that ends it.
+func (s *Supervisor) serveControl() func() {
 	server := &http.Server{Handler: control.Handler(s.record.Token, s), ReadHeaderTimeout: 5 * time.Second}
 	var served sync.WaitGroup
-	served.Go(func() { _ = server.Serve(listener) })
+	served.Go(func() { _ = server.Serve(s.control) })
 	return func() {
 		// A request that waits for a component is cut off rather than waited for.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -222,7 +251,7 @@ func (s *Supervisor) serveControl() (func(), error) {
 			server.Close()
 		}
 		served.Wait()
-	}, nil
+	}
 }
 
 // start brings the components up, on other ports if something outside takes one of them first.
@@ -251,13 +280,27 @@ func (s *Supervisor) start(ctx context.Context) error {
 	return err
 }
 
-func (s *Supervisor) assignPorts() error {
+// reserveAPIPort chooses the API server's port: the one asked for, else any.
+func (s *Supervisor) reserveAPIPort() error {
 	s.record.Ports = map[string]int{}
 	if asked := s.record.Spec.APIPort; asked != 0 {
 		if err := s.ports.exactly(asked); err != nil {
 			return fmt.Errorf("port %d, asked for with --api-port, is in use: choose another", asked)
 		}
 		s.record.Ports[state.APIServer] = asked
+		return nil
+	}
+	if !s.record.Spec.Has(state.APIServer) {
+		return nil
+	}
+	port, err := s.ports.any()
+	s.record.Ports[state.APIServer] = port
+	return err
+}
+
+func (s *Supervisor) assignPorts() error {
+	if err := s.reserveAPIPort(); err != nil {
+		return err
 	}
 	for _, key := range portKeys(s.record.Spec.Components) {
 		if s.record.Ports[key] != 0 {
@@ -282,14 +325,22 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.record.Spec.Node == state.NodeReal {
+		if err := s.configureNode(); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	s.prober = prober
 	for _, name := range s.record.Spec.Components {
-		args := append(arguments(name, s.dir, s.record.Ports), s.record.Spec.ExtraArgs[name]...)
+		args := append(arguments(name, s.record.Spec, s.record.Ports), s.record.Spec.ExtraArgs[name]...)
 		s.processes[name] = &process{name: name, binary: s.binary, args: args, dir: s.dir, lock: s.lock}
+		if name == state.Containerd {
+			s.processes[name].binary, s.processes[name].lock = s.found.Containerd, nil
+		}
 	}
 	s.mu.Unlock()
-	if err := s.startStage(ctx, state.Etcd); err != nil {
+	if err := s.startStage(ctx, state.Etcd, state.Registry, state.Containerd); err != nil {
 		return err
 	}
 	if err := s.startStage(ctx, state.APIServer); err != nil {
@@ -305,7 +356,7 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	if err := boot.create(ctx); err != nil {
 		return err
 	}
-	if err := s.startStage(ctx, state.ControllerManager, state.Scheduler, state.Kwok); err != nil {
+	if err := s.startStage(ctx, s.record.Spec.Components...); err != nil {
 		return err
 	}
 	if err := boot.waitUsable(ctx); err != nil {
@@ -319,9 +370,11 @@ func (s *Supervisor) markReady() error {
 	return s.dir.Save(&s.record)
 }
 
-// startStage starts those of the components that the cluster has, and waits until all are ready.
+// startStage starts those of the components that the cluster has and that have not been started, and waits until all are ready.
 func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
-	names = slices.DeleteFunc(names, func(name string) bool { return !s.record.Spec.Has(name) })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !s.record.Spec.Has(name) || s.processes[name].current() != nil
+	})
 	for _, name := range names {
 		s.log.Printf("Starting %s %s", name, strings.Join(s.processes[name].args, " "))
 		if err := s.processes[name].start(); err != nil {

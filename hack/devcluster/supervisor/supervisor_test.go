@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -139,22 +141,56 @@ func TestKubeconfigIdentities(t *testing.T) {
 }
 
 func TestArgumentsStayOnLoopback(t *testing.T) {
-	dir := state.Dir("/d")
+	spec := state.Spec{Dir: "/d", Node: state.NodeSimulated}
 	ports := map[string]int{}
-	for i, key := range portKeys(state.AllComponents()) {
+	all, _ := state.Components(spec.Node)
+	for i, key := range portKeys(all) {
 		ports[key] = 1000 + i
 	}
-	for _, component := range state.AllComponents() {
-		args := strings.Join(arguments(component, dir, ports), " ")
+	for _, component := range all {
+		args := strings.Join(arguments(component, spec, ports), " ")
 		if !strings.Contains(args, "127.0.0.1") {
 			t.Errorf("%s is not told where to listen: %s", component, args)
 		}
-		if strings.Contains(args, "0.0.0.0:") || strings.Contains(args, ":0 ") {
+		if strings.Contains(args, "0.0.0.0") || strings.Contains(args, ":0 ") {
 			t.Errorf("%s listens elsewhere: %s", component, args)
 		}
 	}
-	if got := arguments("unknown", dir, ports); got != nil {
+	if got := arguments("unknown", spec, ports); got != nil {
 		t.Errorf("arguments of an unknown component: %v", got)
+	}
+}
+
+func TestEveryComponentOfARealNodeIsConfigured(t *testing.T) {
+	dir := state.Dir(t.TempDir())
+	spec := state.Spec{Dir: string(dir), Node: state.NodeReal, Images: "/images"}
+	all, _ := state.Components(spec.Node)
+	ports := map[string]int{}
+	for i, key := range portKeys(all) {
+		ports[key] = 1000 + i
+	}
+	files := nodeFiles{dir: dir, ports: ports, found: requirements.Found{Plugins: "/cni"}, cgroupRoot: "/own"}
+	if err := files.write(); err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range all {
+		args := arguments(component, spec, ports)
+		text := strings.Join(args, " ")
+		for _, arg := range args {
+			_, path, _ := strings.Cut(arg, "=")
+			if !strings.HasPrefix(path, dir.Path("node", "etc")) {
+				continue
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Errorf("%s: %v", component, err)
+			}
+			text += string(data)
+		}
+		// Otherwise it would not be known whether it is ready.
+		if port := strconv.Itoa(ports[component]); !strings.Contains(text, port) {
+			t.Errorf("%s is not told of its port %s: %s", component, port, text)
+		}
 	}
 }
 

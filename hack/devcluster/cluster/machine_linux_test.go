@@ -1,0 +1,135 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
+)
+
+// machine is what a real node could leave on the machine that it ran on.
+type machine map[string]string
+
+// volatile are kernel settings that change by themselves.
+var volatile = regexp.MustCompile(`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain)|net/netfilter/nf_conntrack_count)`)
+
+// look returns what is on the machine now: mounts, interfaces, routes, cgroups, kernel settings, and what is in the directories that a node
+// writes to.
+func look(t *testing.T) machine {
+	t.Helper()
+	m := machine{}
+	for _, file := range []string{"/proc/self/mountinfo", "/proc/net/route"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			m[file+": "+strings.TrimSpace(line)] = ""
+		}
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range interfaces {
+		addresses, err := i.Addrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m["interface "+i.Name] = fmt.Sprint(i.Flags, addresses)
+	}
+	m.walk(t, "/sys/fs/cgroup", func(path string, entry fs.DirEntry) {
+		if entry.IsDir() {
+			m["cgroup "+path] = ""
+		}
+	})
+	for _, dir := range []string{"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/net"} {
+		m.walk(t, dir, func(path string, entry fs.DirEntry) {
+			if data, err := os.ReadFile(path); err == nil && entry.Type().IsRegular() && !volatile.MatchString(path) {
+				m[path] = string(data)
+			}
+		})
+	}
+	for _, dir := range []string{"/", "/run", "/var/lib", "/var/log", "/etc", "/opt", "/usr/lib", "/usr/libexec"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			m["entry "+filepath.Join(dir, entry.Name())] = entry.Type().String()
+		}
+	}
+	return m
+}
+
+func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry)) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil { // what has just gone is not there
+			visit(path, entry)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// differences lists how a later look differs.
+func (m machine) differences(later machine) []string {
+	var all []string
+	for key := range maps.Keys(m) {
+		if now, there := later[key]; !there {
+			all = append(all, "gone: "+key)
+		} else if now != m[key] {
+			all = append(all, fmt.Sprintf("changed: %s: %q, and it was %q", key, now, m[key]))
+		}
+	}
+	for key := range maps.Keys(later) {
+		if _, there := m[key]; !there {
+			all = append(all, "new: "+key)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// inSandbox returns the process ids of all that are in the network of a sandbox, on the machine.
+func inSandbox(t *testing.T, box *state.Sandbox) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil && target == fmt.Sprintf("net:[%d]", box.Network) {
+			pids = append(pids, strings.Split(file, "/")[2])
+		}
+	}
+	return pids
+}
+
+// checkAsBefore fails the test if a real node has left anything.
+func checkAsBefore(t *testing.T, before machine, boxes ...*state.Sandbox) {
+	t.Helper()
+	for _, difference := range before.differences(look(t)) {
+		t.Error("the machine is not as it was: " + difference)
+	}
+	for _, box := range boxes {
+		if pids := inSandbox(t, box); len(pids) > 0 {
+			t.Errorf("processes of the sandbox are alive: %v", pids)
+		}
+	}
+}

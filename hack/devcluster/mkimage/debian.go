@@ -1,0 +1,227 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// errPackages says that Debian's packages could not be had, which an image that is there already survives.
+var errPackages = errors.New("packages are not available")
+
+// packages are Debian packages, unpacked for one image.
+type packages struct {
+	dir      string
+	versions map[string]string   // by package, of those that are unpacked
+	files    map[string]packaged // by path as in an image
+	expanded map[string]bool     // the packages of which the dependencies are unpacked too
+}
+
+// packaged is a file of a package.
+type packaged struct {
+	path  string // on this machine
+	owner string // its package
+}
+
+// unpackAll unpacks packages into an empty directory.
+func unpackAll(ctx context.Context, dir string, names []string) (*packages, error) {
+	for _, program := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("%w: there is no %s: images are made from Debian's packages, so make them on Debian or Ubuntu",
+				errPackages, program)
+		}
+	}
+	p := &packages{dir: dir, versions: map[string]string{}, files: map[string]packaged{}, expanded: map[string]bool{}}
+	known, err := candidates(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if known[name] == "" {
+			return nil, fmt.Errorf("%w: there is no package %s: run apt-get update (on Ubuntu, it is in universe)", errPackages, name)
+		}
+	}
+	return p, p.unpack(ctx, known)
+}
+
+// unpack downloads and unpacks packages of the given versions, but those that are unpacked.
+func (p *packages) unpack(ctx context.Context, versions map[string]string) error {
+	var wanted []string
+	for name, version := range versions {
+		if _, done := p.versions[name]; !done {
+			wanted = append(wanted, name+"="+version)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	slices.Sort(wanted)
+	downloads, err := os.MkdirTemp(p.dir, "download-")
+	if err != nil {
+		return fmt.Errorf("create directory for packages: %w", err)
+	}
+	args := []string{"-qq", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30"}
+	if os.Geteuid() == 0 {
+		args = append(args, "-o", "APT::Sandbox::User=root") // nobody else may write to the directory
+	}
+	if _, err := run(ctx, downloads, "apt-get", append(append(args, "download"), wanted...)...); err != nil {
+		return fmt.Errorf("%w: run apt-get update, and see whether this machine reaches its Debian mirror", err)
+	}
+	archives, err := filepath.Glob(filepath.Join(downloads, "*.deb"))
+	if err != nil || len(archives) != len(wanted) {
+		return fmt.Errorf("%w: apt-get download brought %d of %d packages", errPackages, len(archives), len(wanted))
+	}
+	for _, archive := range archives {
+		name, _, _ := strings.Cut(filepath.Base(archive), "_")
+		root := filepath.Join(p.dir, name)
+		if _, err := run(ctx, p.dir, "dpkg-deb", "-x", archive, root); err != nil {
+			return err
+		}
+		if err := p.list(name, root); err != nil {
+			return fmt.Errorf("list files of package %s: %w", name, err)
+		}
+		p.versions[name] = versions[name]
+	}
+	return nil
+}
+
+// list enters the files of a package that was unpacked into root.
+func (p *packages) list(name, root string) error {
+	return filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		p.files[merged(filepath.ToSlash(rel))] = packaged{path: file, owner: name}
+		return nil
+	})
+}
+
+// expand unpacks what a package depends on directly.
+func (p *packages) expand(ctx context.Context, name string) error {
+	if p.expanded[name] {
+		return nil
+	}
+	p.expanded[name] = true
+	depends, err := run(ctx, p.dir, "apt-cache", "depends", "--important", name)
+	if err != nil {
+		return err
+	}
+	names := dependencies(depends)
+	if len(names) == 0 {
+		return nil
+	}
+	known, err := candidates(ctx, names)
+	if err != nil {
+		return err
+	}
+	return p.unpack(ctx, known)
+}
+
+// dependencies reads what apt-cache depends prints: of alternatives, of which each but the last has a | before it, the first.
+func dependencies(printed string) []string {
+	var names []string
+	alternative := false // the line before was one that has another after it
+	for line := range strings.Lines(printed) {
+		relation, name, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		more := strings.HasPrefix(relation, "|")
+		relation = strings.TrimPrefix(relation, "|")
+		if !ok || relation != "Depends" && relation != "PreDepends" {
+			continue
+		}
+		if !alternative && !strings.HasPrefix(name, "<") { // <…> is the name of no package
+			names = append(names, name)
+		}
+		alternative = more
+	}
+	return names
+}
+
+// candidates returns the versions that apt would install of those packages that it knows.
+func candidates(ctx context.Context, names []string) (map[string]string, error) {
+	printed, err := run(ctx, "", "apt-cache", append([]string{"policy"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	return policy(printed), nil
+}
+
+// policy reads what apt-cache policy prints.
+func policy(printed string) map[string]string {
+	versions := map[string]string{}
+	name := ""
+	for line := range strings.Lines(printed) {
+		line = strings.TrimRight(line, "\n")
+		if !strings.HasPrefix(line, " ") {
+			name = strings.TrimSuffix(line, ":")
+			continue
+		}
+		if version, ok := strings.CutPrefix(line, "  Candidate: "); ok && version != "(none)" {
+			versions[name] = version
+		}
+	}
+	return versions
+}
+
+// run runs a program of Debian's and returns what it prints. The error is one line with all that the program complains of.
+func run(ctx context.Context, dir, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=C")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		var complaints []string
+		for line := range strings.Lines(stderr.String()) {
+			complaint, ok := strings.CutPrefix(strings.TrimSpace(line), "E: ")
+			if ok && !slices.Contains(complaints, complaint) {
+				complaints = append(complaints, complaint)
+			}
+		}
+		if len(complaints) == 0 {
+			complaints = []string{strings.Join(strings.Fields(stderr.String()), " "), err.Error()}
+		}
+		return "", fmt.Errorf("%w: %s: %s", errPackages, program, strings.Join(complaints, "; "))
+	}
+	return stdout.String(), nil
+}
+
+// contents returns those of the given packages that have been unpacked, as words NAME=VERSION in alphabetical order.
+func (p *packages) contents(owners map[string]bool) []string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		words = append(words, name+"="+p.versions[name])
+	}
+	return words
+}
+
+// merged returns where a path of a package is in an image, in which, as in Debian, /bin and the like are links to those below /usr.
+func merged(name string) string {
+	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	first, _, _ := strings.Cut(name, "/")
+	if slices.Contains(mergedDirs(), first) {
+		return "usr/" + name
+	}
+	return name
+}
+
+func mergedDirs() []string { return []string{"bin", "sbin", "lib", "lib64"} }

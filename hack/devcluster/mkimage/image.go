@@ -1,0 +1,232 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+func (r recipe) fullName(tag string) string { return "docker.io/library/" + r.name + ":" + tag }
+
+// names returns the image's names, given the version of its first package.
+func (r recipe) names(version string) []string {
+	names := []string{r.fullName("latest")}
+	for _, tag := range slices.Concat(versionTags(version), r.tags) {
+		names = append(names, r.fullName(tag))
+	}
+	return names
+}
+
+// upstream is the part of a Debian version that is the program's own: no epoch, and nothing that Debian added.
+var upstream = regexp.MustCompile(`^(?:[0-9]+:)?([0-9]+(?:\.[0-9]+)*)`)
+
+// versionTags returns the tags of a Debian version as they are usual: 1.2.3, 1.2 and 1.
+func versionTags(version string) []string {
+	match := upstream.FindStringSubmatch(version)
+	if match == nil {
+		return nil
+	}
+	var tags []string
+	for tag := match[1]; tag != ""; {
+		tags = append(tags, tag)
+		tag = tag[:max(strings.LastIndex(tag, "."), 0)]
+	}
+	return tags
+}
+
+// build makes the image of a recipe and puts it into the store.
+func (b base) build(ctx context.Context, r recipe, stamp string) error {
+	scratch, err := os.MkdirTemp("", "mkimage-")
+	if err != nil {
+		return fmt.Errorf("create temporary directory: %w", err)
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary one.
+	from, err := unpackAll(ctx, scratch, r.packages)
+	if err != nil {
+		return err
+	}
+	files := tree{}
+	t := &taker{from: from, to: files, owners: map[string]bool{r.packages[0]: true}}
+	for _, file := range r.files {
+		if err := t.take(ctx, file, r.packages[0]); err != nil {
+			return err
+		}
+	}
+	if err := addRootfs(files, r.name); err != nil {
+		return err
+	}
+	if err := r.add(ctx, files, from); err != nil {
+		return err
+	}
+	below := empty.Image
+	if r.on != "" {
+		if below, err = b.store.Image(r.on); err != nil {
+			return err
+		}
+	}
+	config := r.config
+	config.Labels = map[string]string{recipeLabel: stamp, packagesLabel: strings.Join(from.contents(t.owners), " ")}
+	return b.put(below, files, config, r.names(from.versions[r.packages[0]])...)
+}
+
+// makePause makes the image of the pause program if there is none, or one of another program.
+func (b base) makePause() error {
+	program, err := os.ReadFile(b.pause)
+	if err != nil {
+		return fmt.Errorf("read pause program: %w", err)
+	}
+	needs, err := needsOf(program)
+	if err != nil {
+		return err
+	}
+	if len(needs) > 0 || !bytes.HasPrefix(program, []byte("\x7fELF")) {
+		return fmt.Errorf("%s is no static Linux program: build it with CGO_ENABLED=0", b.pause)
+	}
+	sum := sha256.Sum256(program)
+	stamp := hex.EncodeToString(sum[:])
+	labels, err := b.labels(pauseImage)
+	if err != nil || labels[recipeLabel] == stamp {
+		return err
+	}
+	files := tree{}
+	files.file("pause", 0o755, program)
+	// The user is that of the original.
+	config := v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535", Labels: map[string]string{recipeLabel: stamp}}
+	return b.put(empty.Image, files, config, pauseImage)
+}
+
+// put stores an image of files on top of another image, and says so.
+func (b base) put(below v1.Image, files tree, config v1.Config, names ...string) error {
+	image, err := assemble(below, files, config, runtime.GOARCH, types.OCIManifestSchema1)
+	if err != nil {
+		return err
+	}
+	if err := b.store.Put(image, names...); err != nil {
+		return err
+	}
+	manifest, err := image.Manifest()
+	if err != nil {
+		return fmt.Errorf("read manifest: %w", err)
+	}
+	size := int64(0)
+	for _, layer := range manifest.Layers {
+		size += layer.Size
+	}
+	fmt.Fprintf(b.out, "mkimage: made %s (%.1f MB)\n", strings.Join(names[:min(len(names), 2)], ", "), float64(size)/1e6)
+	return nil
+}
+
+// assemble returns an image of files on top of another image. Its kind is OCI's or Docker's.
+func assemble(below v1.Image, files tree, config v1.Config, arch string, kind types.MediaType) (v1.Image, error) {
+	layerType, configType := types.OCILayer, types.OCIConfigJSON
+	if kind == types.DockerManifestSchema2 {
+		layerType, configType = types.DockerLayer, types.DockerConfigJSON
+	}
+	layer, err := files.layer(layerType)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(below, kind), configType)
+	image, err = mutate.Append(image, mutate.Addendum{Layer: layer, MediaType: layerType})
+	if err != nil {
+		return nil, fmt.Errorf("append layer: %w", err)
+	}
+	whole, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	whole = whole.DeepCopy()
+	whole.OS, whole.Architecture, whole.Config = "linux", arch, config
+	if image, err = mutate.ConfigFile(image, whole); err != nil {
+		return nil, fmt.Errorf("set configuration: %w", err)
+	}
+	return image, nil
+}
+
+// addRootfs adds the files of rootfs/NAME. Scripts are executable.
+func addRootfs(files tree, name string) error {
+	root := path.Join("rootfs", name)
+	return fs.WalkDir(sources, root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := sources.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		mode := int64(0o644)
+		if bytes.HasPrefix(data, []byte("#!")) {
+			mode = 0o755
+		}
+		files.file(strings.TrimPrefix(file, root+"/"), mode, data)
+		return nil
+	})
+}
+
+// addBusybox adds the directories of every image, and busybox under the names of all that it can do.
+func addBusybox(ctx context.Context, files tree, from *packages) error {
+	applets, err := run(ctx, "", from.files["usr/bin/busybox"].path, "--list")
+	if err != nil {
+		return err
+	}
+	for applet := range strings.FieldsSeq(applets) {
+		if applet != "busybox" {
+			files.symlink("usr/bin/"+applet, "busybox")
+		}
+	}
+	if _, ok := files["usr/bin/sh"]; !ok {
+		return errors.New("busybox has no sh")
+	}
+	for _, dir := range mergedDirs() {
+		files.dir("usr/"+dir, 0o755, 0)
+		files.symlink(dir, "usr/"+dir)
+	}
+	files.symlink("var/run", "/run")
+	files.dir("tmp", 0o1777, 0)
+	files.dir("var/tmp", 0o1777, 0)
+	for _, dir := range []string{"dev", "home", "proc", "run", "sys"} {
+		files.dir(dir, 0o755, 0)
+	}
+	files.dir("root", 0o700, 0)
+	return nil
+}
+
+// addNginx adds where nginx writes to. Its logs are the container's output.
+func addNginx(_ context.Context, files tree, _ *packages) error {
+	files.dir("var/cache/nginx", 0o755, 0)
+	files.dir("var/lib/nginx", 0o755, 0)
+	files.symlink("var/log/nginx/access.log", "/dev/stdout")
+	files.symlink("var/log/nginx/error.log", "/dev/stderr")
+	return nil
+}
+
+// redisUser is whom /data belongs to, for Pods that do not run as root.
+const redisUser = 999
+
+// addRedis adds the place of redis' data, and its programs where Docker's image has them, but for redis-server, which is in rootfs.
+func addRedis(_ context.Context, files tree, _ *packages) error {
+	files.dir("data", 0o755, redisUser)
+	for _, program := range []string{"redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"} {
+		files.symlink("usr/local/bin/"+program, "/usr/bin/"+program)
+	}
+	files.symlink("usr/local/bin/redis-sentinel", "/usr/bin/redis-server")
+	return nil
+}

@@ -1,0 +1,6 @@
+#!/bin/sh
+# As in Docker's image: arguments that name no program are redis-server's.
+case ${1-} in
+-* | *.conf) set -- redis-server "$@" ;;
+esac
+exec "$@"

@@ -1,0 +1,290 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/glassback/glassback/hack/devcluster/images"
+)
+
+// made is where make node puts the images.
+const made = "../../../bin/images"
+
+// patience is how long a server may take to answer.
+const patience = 20 * time.Second
+
+// enter runs a command in the root directory $1 and there in $2, with /proc and /dev for as long as it lives.
+const enter = `mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift &&
+	exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$@"`
+
+// container is an unpacked image.
+type container struct {
+	root   string
+	config v1.Config
+}
+
+// unpacked returns an image that make node made, in a directory. The test is skipped where there is none.
+func unpacked(t *testing.T, name string) container {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("images run with root alone: sudo make node integration")
+	}
+	image, err := images.Store(made).Image(name)
+	if errors.Is(err, images.ErrNotFound) {
+		t.Skipf("image %s is not made: make node makes it, with root on Debian or Ubuntu", name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := container{root: t.TempDir(), config: config.Config}
+	files := mutate.Extract(image)
+	defer files.Close()
+	untar := exec.CommandContext(t.Context(), "tar", "-xpf", "-", "-C", c.root)
+	untar.Stdin = files
+	if out, err := untar.CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v: %s", name, err, out)
+	}
+	return c
+}
+
+// command returns a command in the container, without which it runs what it is made for.
+func (c container) command(ctx context.Context, args ...string) *exec.Cmd {
+	if len(args) == 0 {
+		args = c.config.Cmd
+	}
+	args = append([]string{"--mount", "sh", "-c", enter, "sh", c.root, "/" + c.config.WorkingDir}, args...)
+	cmd := exec.CommandContext(ctx, "unshare", args...)
+	cmd.Env = c.config.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+func (c container) output(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := c.command(t.Context(), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// log is the output of a server.
+type log struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data.String()
+}
+
+// start starts a server, which ends with the test, by the signal with which Kubernetes would end it, and without an error.
+func (c container) start(t *testing.T, args ...string) *log {
+	t.Helper()
+	cmd, out := c.command(context.WithoutCancel(t.Context()), args...), &log{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop := syscall.SIGTERM
+		if c.config.StopSignal == "SIGQUIT" {
+			stop = syscall.SIGQUIT
+		}
+		timer := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		defer timer.Stop()
+		_ = cmd.Process.Signal(stop)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v ended with %v: %s", args, err, out)
+		}
+	})
+	return out
+}
+
+// eventually waits until there is an answer.
+func eventually(t *testing.T, out *log, ask func() (string, error)) string {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := ask()
+		if err == nil {
+			return answer
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no answer: %v: %s: %s", err, answer, out)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestBusyboxRuns(t *testing.T) {
+	c := unpacked(t, "busybox")
+	if c.config.Cmd[0] != "sh" {
+		t.Errorf("it runs %v", c.config.Cmd)
+	}
+	for name, test := range map[string]struct{ script, want string }{
+		"the shell":          {"echo hello", "hello"},
+		"date":               {"date -d 2020-02-02 +%F", "2020-02-02"},
+		"applets by path":    {"/bin/ls -d /bin/sleep /usr/bin/env; /usr/bin/env -i /bin/echo ok", "/bin/sleep\n/usr/bin/env\nok"},
+		"users":              {"id nobody; stat -c %U:%G /root", "uid=65534(nobody) gid=65534(nogroup) groups=65534(nogroup)\nroot:root"},
+		"temporary files":    {"stat -c %a /tmp /var/tmp", "1777\n1777"},
+		"names, in the libc": {"echo 10.1.2.3 me > /etc/hosts; ping -c 1 -W 1 me | grep -o 'PING me (10.1.2.3)'", "PING me (10.1.2.3)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.output(t, "sh", "-c", test.script); got != test.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestNginxRuns(t *testing.T) {
+	c := unpacked(t, "nginx")
+	if got := c.output(t, "nginx", "-t"); !strings.Contains(got, "test is successful") {
+		t.Errorf("got %s", got)
+	}
+	port := freePort(t)
+	site := filepath.Join(c.root, "etc/nginx/conf.d/default.conf")
+	text, err := os.ReadFile(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "listen 80;", fmt.Sprintf("listen 127.0.0.1:%d;", port), 1)
+	if changed == string(text) {
+		t.Fatal("it does not listen on 80")
+	}
+	if err := os.WriteFile(site, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := c.start(t)
+	get := func(path string) (int, string, error) {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err != nil {
+			return 0, "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return response.StatusCode, response.Header.Get("Content-Type") + " " + string(body), err
+	}
+	page := eventually(t, out, func() (string, error) { _, page, err := get("/"); return page, err })
+	if !strings.HasPrefix(page, "text/html ") || !strings.Contains(page, "<h1>Welcome to nginx!</h1>") {
+		t.Errorf("got %s", page)
+	}
+	if status, _, err := get("/none"); status != http.StatusNotFound {
+		t.Errorf("got %d, %v", status, err)
+	}
+	eventually(t, out, func() (string, error) {
+		if !strings.Contains(out.String(), `"GET / HTTP/1.1" 200`) || !strings.Contains(out.String(), "/none") {
+			return "", errors.New("the log does not have both requests")
+		}
+		return "", nil
+	})
+	if workers := c.output(t, "sh", "-c", "ps -o user,args | grep -c '^nginx .*worker process'"); workers == "0" {
+		t.Error("no worker runs as nginx")
+	}
+}
+
+func TestRedisRuns(t *testing.T) {
+	c := unpacked(t, "redis")
+	if got := c.output(t, "redis-server", "--version"); !strings.HasPrefix(got, "Redis server v=") {
+		t.Errorf("got %s", got)
+	}
+	if got := c.output(t, "sh", "-c", "stat -c %u /data; ls /usr/local/bin /usr/bin/redis-*"); !strings.HasPrefix(got, "999\n") {
+		t.Errorf("got %s", got)
+	}
+	for name, test := range map[string]struct {
+		config    string
+		args      []string // of which PORT is the port
+		protected string
+	}{
+		"without a configuration":           {"", []string{"redis-server", "--port", "PORT"}, "no"},
+		"with arguments alone":              {"", []string{"--port", "PORT", "--save", ""}, "no"},
+		"with a configuration":              {"save \"\"\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "no"},
+		"with one alone":                    {"port PORT\n", []string{"/etc/redis.conf"}, "no"},
+		"with one that asks for protection": {"protected-mode yes\n", []string{"redis-server", "/etc/redis.conf", "--port", "PORT"}, "yes"},
+		"with an argument that asks for it": {"", []string{"redis-server", "--port", "PORT", "--protected-mode", "yes"}, "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := fmt.Sprint(freePort(t))
+			config := []byte(strings.ReplaceAll(test.config, "PORT", port))
+			if err := os.WriteFile(filepath.Join(c.root, "etc/redis.conf"), config, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := append([]string{}, c.config.Entrypoint...)
+			for _, arg := range test.args {
+				args = append(args, strings.ReplaceAll(arg, "PORT", port))
+			}
+			out := c.start(t, args...)
+			cli := func(command string) (string, error) {
+				answer, err := c.command(t.Context(), "sh", "-c", "/usr/local/bin/redis-cli -p "+port+" "+command).CombinedOutput()
+				return strings.TrimSpace(string(answer)), err
+			}
+			if got := eventually(t, out, func() (string, error) { return cli("ping") }); got != "PONG" {
+				t.Errorf("got %s", got)
+			}
+			if got, err := cli("config get protected-mode"); got != "protected-mode\n"+test.protected {
+				t.Errorf("got %s, %v", got, err)
+			}
+			if got, err := cli("config get dir"); got != "dir\n/data" {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestPauseEndsAtOnce(t *testing.T) {
+	c := unpacked(t, pauseImage)
+	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		cmd := exec.CommandContext(t.Context(), c.config.Entrypoint[0])
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Credential: &syscall.Credential{Uid: 65535, Gid: 65535}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // until it listens to signals
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", signal, err)
+		}
+	}
+}

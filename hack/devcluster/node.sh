@@ -1,0 +1,136 @@
+#!/bin/sh
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what devcluster's real node needs beside devcluster itself, and makes the images that it starts with: node.sh [--require] STORE
+#
+# Only what is missing is installed: a containerd that is there, such as Docker's, is used and never replaced. Nothing is started.
+#
+# On a machine that cannot have a real node one line says why, and that is no failure: devcluster's node is simulated there. With --require
+# it is one.
+set -eu
+
+require=
+if [ "${1-}" = --require ]; then
+	require=yes
+	shift
+fi
+if [ $# -ne 1 ]; then
+	echo "usage: $0 [--require] STORE" >&2
+	exit 2
+fi
+case $1 in
+/*) store=$1 ;;
+*) store=$PWD/$1 ;;
+esac
+cd "$(dirname "$0")"
+# Where Debian has runc and nft, and what su and sudo may leave out.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+log=
+policy=
+cleanup() {
+	[ -z "$log" ] || rm -f "$log"
+	[ -z "$policy" ] || rm -f "$policy"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# simulated REASON… ends the script: there will be no real node.
+simulated() {
+	echo "real node: $*" >&2
+	[ -z "$require" ] || exit 1
+	exit 0
+}
+
+# has_plugins DIRECTORY is whether all of the CNI plugins are in it.
+has_plugins() {
+	for plugin in host-local loopback portmap ptp; do
+		[ -x "$1/$plugin" ] || return 1
+	done
+}
+
+# look sets $missing to the packages of what is not here.
+look() {
+	missing=
+	for pair in containerd:containerd runc:runc nft:nftables; do
+		command -v "${pair%:*}" >/dev/null || missing="$missing ${pair#*:}"
+	done
+	has_plugins /opt/cni/bin || has_plugins /usr/lib/cni || missing="$missing containernetworking-plugins"
+	missing=${missing# }
+}
+
+# apt_get ARGUMENT… shows what it prints only if it fails for good. It does not keep the lock of this script.
+apt_get() {
+	DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=yes LC_ALL=C apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null 9<&-
+}
+
+# update gets apt's lists anew, once. Without a network it fails, and the lists are as they were.
+updated=
+update() {
+	[ -z "$updated" ] || return 1
+	updated=yes
+	apt_get -o Acquire::Retries=1 update
+}
+
+# install installs $missing. Packages start their services when they are installed, unless this program of the administrator's says no.
+install() {
+	program=/usr/sbin/policy-rc.d
+	mark="from devcluster's node.sh, for as long as it installs packages"
+	if [ ! -e "$program" ] || grep -q "$mark" "$program"; then # with the mark, a run that was killed left it
+		policy=$program
+		printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" >"$program"
+		chmod 755 "$program"
+	fi
+	# shellcheck disable=SC2086 # one argument a package
+	set -- install -y --no-install-recommends --no-remove $missing
+	code=0
+	apt_get "$@" || { update && apt_get "$@"; } || code=$?
+	[ -z "$policy" ] || rm -f "$policy"
+	policy=
+	return $code
+}
+
+look
+[ "$(uname -s)" = Linux ] || simulated "it needs Linux: the simulated one is used"
+[ "$(id -u)" = 0 ] ||
+	simulated "it needs root${missing:+, and $missing}: the simulated one is used (sudo make node installs what is missing)"
+if ! command -v apt-get >/dev/null; then
+	[ -z "$missing" ] || simulated "it needs $missing, which only apt-get can install here (Debian, Ubuntu): the simulated one is used"
+else
+	# Only one of these at a time on a machine, since they share policy-rc.d and, in a checkout, the images.
+	exec 9</var/lib/dpkg
+	if command -v flock >/dev/null && ! flock -n 9; then
+		echo "real node: waiting for another make that prepares it" >&2
+		flock 9
+	fi
+fi
+
+if [ -n "$missing" ]; then
+	look # somebody else may have installed it in the meantime
+fi
+if [ -n "$missing" ]; then
+	log=$(mktemp)
+	echo "real node: installing $missing" >&2
+	if ! install; then
+		simulated "apt-get install $missing failed: $(sed -n 's/^E: //p' "$log" | tail -n 1): the simulated one is used"
+	fi
+	look
+	[ -z "$missing" ] || simulated "$missing was installed, but what it brings is not in PATH, /opt/cni/bin or /usr/lib/cni: the simulated one is used"
+fi
+
+# The images. The programs that make them are built each time, which is quick when nothing has changed.
+command -v go >/dev/null || simulated "it needs go in PATH to make its images: the simulated one is used"
+tools=$PWD/../../bin/tools
+mkdir -p "$tools"
+go build -buildvcs=false -o "$tools/mkimage" ./mkimage 9<&-
+CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$tools/pause" ./pause 9<&-
+
+make_images() { "$tools/mkimage" base --store "$store" --pause "$tools/pause" 2>"$log" 9<&-; }
+[ -n "$log" ] || log=$(mktemp)
+if ! make_images; then
+	# A mirror keeps no packages of which it has newer ones, so that old lists lead nowhere.
+	{ command -v apt-get >/dev/null && update && make_images; } ||
+		simulated "its images cannot be made: $(tail -n 1 "$log"): the simulated one is used"
+fi

@@ -1,0 +1,166 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+)
+
+const (
+	// What fails is tried again after minRetry, then after twice as long, and so on up to maxRetry: in a cluster for tests somebody waits.
+	minRetry = 100 * time.Millisecond
+	maxRetry = 5 * time.Second
+	// workers is how many claims, and how many volumes, are worked on at a time.
+	workers = 4
+	// headerTimeout bounds how long a client may take to ask whether the provisioner is ready.
+	headerTimeout = 10 * time.Second
+)
+
+// Config says for whom volumes are made, and where.
+type Config struct {
+	Client    kubernetes.Interface
+	Directory string // absolute; made if it is not there. The kubelet must see it at the same path.
+	Node      string
+	Listener  net.Listener // answers GET /readyz. Run closes it.
+}
+
+// Main runs the provisioner with the flags in os.Args until it gets SIGINT or SIGTERM, and returns the process's exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	defer klog.Flush()
+	config, err := parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = Run(ctx, config)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "provisioner: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string) (Config, error) {
+	var config Config
+	flags := pflag.NewFlagSet("provisioner", pflag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "file that says how to reach the cluster")
+	flags.StringVar(&config.Directory, "directory", "", "directory below which volumes are made")
+	flags.StringVar(&config.Node, "node", "", "node that has the directory")
+	listen := flags.String("listen", "127.0.0.1:0", "address that answers GET /readyz")
+	logging := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(logging)
+	flags.AddGoFlag(logging.Lookup("v"))
+	if err := flags.Parse(args); err != nil {
+		return config, err
+	}
+	for _, name := range []string{"kubeconfig", "directory", "node"} {
+		if flags.Lookup(name).Value.String() == "" {
+			return config, fmt.Errorf("--%s is missing", name)
+		}
+	}
+	rest, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return config, fmt.Errorf("load kubeconfig: %w", err)
+	}
+	rest.QPS = -1
+	rest.ContentType = runtime.ContentTypeProtobuf
+	if config.Client, err = kubernetes.NewForConfig(rest); err != nil {
+		return config, fmt.Errorf("make client: %w", err)
+	}
+	if config.Directory, err = filepath.Abs(config.Directory); err != nil {
+		return config, fmt.Errorf("find directory: %w", err)
+	}
+	if config.Listener, err = net.Listen("tcp", *listen); err != nil {
+		return config, fmt.Errorf("listen: %w", err)
+	}
+	return config, nil
+}
+
+// Run makes and deletes volumes until ctx ends. It returns when everything that it started has ended.
+func Run(ctx context.Context, config Config) error {
+	defer config.Listener.Close()
+	if err := os.MkdirAll(config.Directory, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	logger := klog.FromContext(ctx)
+	factory := informers.NewSharedInformerFactory(config.Client, 0)
+	claims := factory.Core().V1().PersistentVolumeClaims().Informer()
+	persistent := factory.Core().V1().PersistentVolumes().Informer()
+	classes := factory.Storage().V1().StorageClasses().Informer()
+	var working sync.WaitGroup
+	c := controller.NewProvisionController(ctx, config.Client, Name,
+		&volumes{directory: filepath.Clean(config.Directory), node: config.Node},
+		controller.ClaimsInformer(claims),
+		controller.VolumesInformer(persistent),
+		controller.ClassesInformer(classes),
+		controller.ResyncPeriod(0), // what fails is tried again until it does not
+		controller.FailedProvisionThreshold(0),
+		controller.FailedDeleteThreshold(0),
+		controller.RateLimiter(retries()),
+		controller.CreateProvisionedPVLimiter(retries()),
+		controller.Threadiness(workers),
+		controller.LeaderElection(false), // there is only one
+		controller.AddFinalizer(true),    // for a PersistentVolume that is deleted before its claim
+	)
+	c.ControllerWaitGroup(&working)
+	server := &http.Server{
+		Handler:           readiness(claims.HasSynced, persistent.HasSynced, classes.HasSynced),
+		ReadHeaderTimeout: headerTimeout,
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	working.Go(func() {
+		if err := server.Serve(config.Listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error(err, "Readiness is no longer told")
+		}
+	})
+	logger.Info("Provisioning", "directory", config.Directory, "node", config.Node, "readyz", config.Listener.Addr().String())
+	c.Run(ctx)
+	server.Close()
+	working.Wait()
+	return nil
+}
+
+func retries() workqueue.TypedRateLimiter[string] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)
+}
+
+// readiness answers GET /readyz: yes once everything that was there at the start has been seen.
+func readiness(synced ...cache.InformerSynced) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		for _, done := range synced {
+			if !done() {
+				http.Error(w, "not all is seen yet", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}

@@ -1,0 +1,178 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+)
+
+// maxName is how long the name of a file may be on Linux, in bytes.
+const maxName = 255
+
+// volumes are the directories below one directory of one node. It touches nothing outside of that directory, whatever it is asked and
+// whatever links somebody put there.
+type volumes struct {
+	directory string // absolute and clean, as the kubelet sees it
+	node      string
+}
+
+var _ controller.Provisioner = (*volumes)(nil)
+
+// Provision makes a claim's directory, and returns the PersistentVolume for it.
+func (v *volumes) Provision(
+	ctx context.Context, options controller.ProvisionOptions,
+) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	claim := options.PVC
+	if err := refusal(claim, options.StorageClass); err != nil {
+		return nil, controller.ProvisioningFinished, err
+	}
+	if node := options.SelectedNodeName; node != "" && node != v.node {
+		// Reschedule has the scheduler choose anew.
+		return nil, controller.ProvisioningReschedule, fmt.Errorf("node %s has no volumes, only %s has", node, v.node)
+	}
+	name := directoryName(claim.Namespace, claim.Name, options.PVName)
+	if err := v.make(name); err != nil {
+		return nil, controller.ProvisioningFinished, err
+	}
+	volume := v.volume(name, options)
+	klog.FromContext(ctx).V(2).Info("Made directory", "claim", klog.KObj(claim), "volume", volume.Name, "path", volume.Spec.HostPath.Path)
+	return volume, controller.ProvisioningFinished, nil
+}
+
+// refusal says what a claim asks for that no volume from here has. To ignore it would be to hand out something else than was asked for.
+func refusal(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
+	modes := claim.Spec.AccessModes
+	switch {
+	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem:
+		return fmt.Errorf("volumeMode %s is not possible: a volume is a directory", *claim.Spec.VolumeMode)
+	case !slices.ContainsFunc(modes, writable):
+		return fmt.Errorf("access modes %v are not possible: a volume begins empty, and nobody might ever write to it", modes)
+	case claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil:
+		return errors.New("a data source is not possible: a volume begins empty")
+	case claim.Spec.Selector != nil:
+		return errors.New("a selector is not possible: a new volume has no labels")
+	case len(class.Parameters) > 0:
+		return fmt.Errorf("StorageClass %s has parameters, but there are none", class.Name)
+	case len(class.MountOptions) > 0:
+		return fmt.Errorf("StorageClass %s has mount options, which a directory cannot have", class.Name)
+	}
+	return nil
+}
+
+// writable reports whether the mode lets somebody write. With one node, all of these come to the same; that one Pod at a time has a
+// ReadWriteOncePod volume is the scheduler's doing.
+func writable(mode corev1.PersistentVolumeAccessMode) bool {
+	return mode == corev1.ReadWriteOnce || mode == corev1.ReadWriteMany || mode == corev1.ReadWriteOncePod
+}
+
+// directoryName returns a name that is no path. It tells people whose the directory is; what makes it unique is the volume's name, which is
+// never cut.
+func directoryName(namespace, claim, volume string) string {
+	owner := plain(namespace + "-" + claim)
+	volume = plain(volume)
+	return owner[:min(len(owner), max(0, maxName-len("-")-len(volume)))] + "-" + volume
+}
+
+// plain replaces what names in Kubernetes do not have, but names of files may.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if ('a' <= r && r <= 'z') || ('0' <= r && r <= '9') || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// make makes a directory that everybody may write to, or takes the one that an earlier try has made.
+func (v *volumes) make(name string) error {
+	root, err := os.OpenRoot(v.directory)
+	if err != nil {
+		return fmt.Errorf("open volumes: %w", err)
+	}
+	defer func() { _ = root.Close() }() // closing a directory loses nothing
+	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make volume: %w", err)
+	}
+	switch info, err := root.Lstat(name); {
+	case err != nil:
+		return fmt.Errorf("look at volume: %w", err)
+	case !info.IsDir(): // a link to a directory is none either
+		return fmt.Errorf("make volume: %s is there already, and is no directory", filepath.Join(v.directory, name))
+	}
+	// Containers run as any user, and hostPath volumes know no fsGroup. Not by Mkdir, of which the umask takes something away.
+	if err := root.Chmod(name, 0o777); err != nil {
+		return fmt.Errorf("open volume to everybody: %w", err)
+	}
+	return nil
+}
+
+func (v *volumes) volume(name string, options controller.ProvisionOptions) *corev1.PersistentVolume {
+	claim := options.PVC.Spec
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: options.PVName},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: ptr.Deref(options.StorageClass.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete),
+			AccessModes:                   claim.AccessModes,
+			VolumeMode:                    ptr.To(corev1.PersistentVolumeFilesystem),
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Resources.Requests[corev1.ResourceStorage]},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: filepath.Join(v.directory, name),
+				Type: ptr.To(corev1.HostPathDirectory), // one that is gone is an error, and not an empty volume
+			}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{v.node}},
+				}}},
+			}},
+		},
+	}
+}
+
+// Delete removes a volume's directory.
+func (v *volumes) Delete(ctx context.Context, volume *corev1.PersistentVolume) error {
+	if volume.Spec.HostPath == nil {
+		return fmt.Errorf("delete volume: PersistentVolume %s has no hostPath", volume.Name)
+	}
+	path := volume.Spec.HostPath.Path
+	name, err := v.nameOf(path)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(v.directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open volumes: %w", err)
+	}
+	defer func() { _ = root.Close() }()          // closing a directory loses nothing
+	if err := root.RemoveAll(name); err != nil { // of a link, it removes the link
+		return fmt.Errorf("delete volume: %w", err)
+	}
+	klog.FromContext(ctx).V(2).Info("Removed directory", "volume", volume.Name, "path", path)
+	return nil
+}
+
+// nameOf returns the last element of a path to a volume. PersistentVolumes can be edited, so that any path may be in one.
+func (v *volumes) nameOf(path string) (string, error) {
+	name := filepath.Base(path)
+	if filepath.Join(v.directory, name) != path {
+		return "", fmt.Errorf("delete volume: %s is not directly below %s", path, v.directory)
+	}
+	return name, nil
+}

@@ -1,0 +1,225 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	cgroupRoot = "/sys/fs/cgroup"
+	// cgroupPrefix begins the name of every sandbox's cgroup, so that whoever finds one knows whose it is.
+	cgroupPrefix = "devcluster-"
+	// own is the cgroup of the sandbox's own processes with v2, which allows none in a cgroup that has children.
+	own = "own"
+	// removeWait is how long the kernel may take to let go of the cgroup of processes that were killed.
+	removeWait = 10 * time.Second
+)
+
+// required are the controllers that a kubelet cannot do without.
+var required = []string{"cpu", "cpuset", "memory", "pids"}
+
+// NewCgroup returns the name of a new sandbox's cgroup.
+func NewCgroup() string { return cgroupPrefix + strings.ToLower(rand.Text()[:8]) }
+
+// CgroupRoot returns what a kubelet in the sandbox calls its cgroup.
+func CgroupRoot(name string) string {
+	if unified() {
+		return "/"
+	}
+	return "/" + name
+}
+
+// unified reports whether the machine has cgroup v2 alone.
+func unified() bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// hierarchies returns where the hierarchies are mounted in which a sandbox has its cgroup: all of them. With v1 there may be one of v2 too, which
+// has no controllers, and in which runc makes cgroups nevertheless.
+func hierarchies() ([]string, error) {
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	var paths []string
+	for _, m := range mounts {
+		if m.Mountpoint == cgroupRoot || strings.HasPrefix(m.Mountpoint, cgroupRoot+"/") {
+			paths = append(paths, m.Mountpoint)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// checkCgroups says what the machine's cgroups lack.
+func checkCgroups() error {
+	if unified() {
+		handed, err := controllers(filepath.Join(cgroupRoot, "cgroup.subtree_control"))
+		if err != nil {
+			return err
+		}
+		for _, c := range required {
+			if !slices.Contains(handed, c) {
+				return fmt.Errorf("cgroup v2 of this machine does not hand down controller %q: echo +%s >%s/cgroup.subtree_control", c, c, cgroupRoot)
+			}
+		}
+		return writable(cgroupRoot)
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup"))
+	if err != nil {
+		return fmt.Errorf("read mounts: %w", err)
+	}
+	for _, c := range required {
+		i := slices.IndexFunc(mounts, func(m *mountinfo.Info) bool { return slices.Contains(strings.Split(m.VFSOptions, ","), c) })
+		if i < 0 {
+			return fmt.Errorf("this machine has no cgroup controller %q below %s", c, cgroupRoot)
+		}
+		if err := writable(mounts[i].Mountpoint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writable(dir string) error {
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return fmt.Errorf("%s cannot be written to: %w", dir, err)
+	}
+	return nil
+}
+
+func controllers(file string) ([]string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read cgroup controllers: %w", err)
+	}
+	return strings.Fields(string(data)), nil
+}
+
+// makeCgroup makes the cgroup in every hierarchy.
+func makeCgroup(name string) error {
+	paths, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		dir := filepath.Join(path, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+		if unified() {
+			continue
+		}
+		// With v1 nothing can run in a cgroup of the cpuset hierarchy until it has processors and memory.
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(path, file))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, file), value, 0)
+			}
+			if err != nil {
+				return fmt.Errorf("copy %s to cgroup: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups. With v1 the processes of the sandbox
+// itself stay where they are: only containers are in the cgroup.
+func enterCgroup(name string) error {
+	if !unified() {
+		return nil
+	}
+	self := []byte("0")
+	if err := os.WriteFile(filepath.Join(cgroupRoot, name, "cgroup.procs"), self, 0); err != nil {
+		return fmt.Errorf("enter cgroup: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make cgroup namespace: %w", err)
+	}
+	if err := unix.Mount("cgroup", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount cgroups: %w", err)
+	}
+	if err := os.Mkdir(filepath.Join(cgroupRoot, own), 0o755); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(cgroupRoot, own, "cgroup.procs"), self, 0); err != nil {
+		return fmt.Errorf("enter cgroup: %w", err)
+	}
+	available, err := controllers(filepath.Join(cgroupRoot, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	all := "+" + strings.Join(available, " +")
+	if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte(all), 0); err != nil {
+		return fmt.Errorf("enable cgroup controllers: %w", err)
+	}
+	return nil
+}
+
+// RemoveCgroup removes the cgroup of a sandbox whose processes are gone, if it is there.
+func RemoveCgroup(name string) error {
+	if !strings.HasPrefix(name, cgroupPrefix) || strings.Contains(name, "/") {
+		return fmt.Errorf("remove cgroup: %q is not the name of a sandbox's", name)
+	}
+	paths, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(removeWait)
+	for _, path := range paths {
+		for {
+			err := removeTree(filepath.Join(path, name))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+				return fmt.Errorf("remove cgroup: %w", err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// removeTree removes a cgroup and those below it. The files in them are the kernel's and go with them.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			if err := removeTree(filepath.Join(dir, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return ignoreGone(unix.Rmdir(dir))
+}
+
+// ignoreGone ignores that a cgroup has gone already: two may remove it at once.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}

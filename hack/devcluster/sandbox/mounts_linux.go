@@ -1,0 +1,176 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// opened are directories in which entries can be made inside that are not there outside. Everything that is in them outside is seen inside.
+var opened = []string{"/var/lib", "/var/log"}
+
+// hidden are directories that are empty inside but for what must be visible: sockets of the machine's own services are in them.
+var hidden = []string{"/run"}
+
+// mount makes what is seen inside, in a mount namespace whose mounts are private.
+func (c Config) mount() error {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	for _, dir := range opened {
+		if err := cover(dir, entries); err != nil {
+			return err
+		}
+	}
+	for _, dir := range hidden {
+		if err := cover(dir, func(string) ([]string, error) { return below(dir, c.Visible), nil }); err != nil {
+			return err
+		}
+	}
+	for _, b := range c.Binds {
+		if err := bindDirectory(b.Source, b.Target); err != nil {
+			return err
+		}
+	}
+	if err := c.protectSettings(); err != nil {
+		return err
+	}
+	// Among each other, though, mounts inside are shared: volumes that a kubelet mounts are seen by containers.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("make mounts shared: %w", err)
+	}
+	return nil
+}
+
+// entries lists what is in a directory.
+func entries(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read directory: %w", err)
+	}
+	var names []string
+	for _, entry := range list {
+		names = append(names, entry.Name())
+	}
+	return names, nil
+}
+
+// below returns those of the paths that are below dir, relative to it.
+func below(dir string, paths []string) []string {
+	var found []string
+	for _, path := range paths {
+		if rel, ok := strings.CutPrefix(path, dir+"/"); ok {
+			found = append(found, rel)
+		}
+	}
+	return found
+}
+
+// cover puts an empty directory in memory over dir, and binds into it what keep lists of what was there.
+func cover(dir string, keep func(string) ([]string, error)) error {
+	old, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	defer old.Close()
+	names, err := keep(dir)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("cover %s: %w", dir, err)
+	}
+	for _, name := range names {
+		from := filepath.Join("/proc/self/fd", strconv.Itoa(int(old.Fd())), name)
+		if err := show(from, filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("keep %s: %w", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
+}
+
+// show makes to what from is: a bind of a file or a directory, a copy of a symbolic link.
+func show(from, to string) error {
+	info, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has just gone
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	switch info.Mode().Type() {
+	case fs.ModeSymlink:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case fs.ModeDir:
+		err = os.MkdirAll(to, 0o755)
+	default:
+		err = os.WriteFile(to, nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func bindDirectory(source, target string) error {
+	for _, dir := range []string{source, target} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", target, err)
+	}
+	return nil
+}
+
+// protectSettings makes the settings of the whole machine's kernel unwritable, and puts files over those that are given.
+func (c Config) protectSettings() error {
+	const settings = "/proc/sys"
+	if err := unix.Mount(settings, settings, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", settings, err)
+	}
+	network := filepath.Join(settings, "net") // is the network namespace's own
+	if err := unix.Mount(network, network, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", network, err)
+	}
+	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if err := unix.Mount("", settings, "", flags, ""); err != nil {
+		return fmt.Errorf("make %s read-only: %w", settings, err)
+	}
+	const files = "/run/sandbox"
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.Settings)) {
+		file := filepath.Join(files, strings.ReplaceAll(path, "/", "."))
+		if err := os.WriteFile(file, []byte(c.Settings[path]+"\n"), 0o644); err != nil {
+			return fmt.Errorf("write setting: %w", err)
+		}
+		if err := unix.Mount(file, filepath.Join(settings, path), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("cover setting %s: %w", path, err)
+		}
+	}
+	return nil
+}

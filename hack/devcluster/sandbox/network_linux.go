@@ -1,0 +1,55 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// The two ends of the pair of interfaces that stands in for a network card. Both are inside: the pair leads nowhere, but a route through it
+// lets packets for addresses that only packet filters know, such as those of Services, get as far as these.
+const (
+	nodeInterface = "node0"
+	farInterface  = "node1"
+)
+
+// connect gives the network namespace its loopback, an address and a default route.
+func connect(address netip.Prefix) error {
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find interface lo: %w", err)
+	}
+	if err := netlink.LinkSetUp(loopback); err != nil {
+		return fmt.Errorf("set interface lo up: %w", err)
+	}
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = nodeInterface
+	pair := &netlink.Veth{LinkAttrs: attributes, PeerName: farInterface}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return fmt.Errorf("add interface %s: %w", nodeInterface, err)
+	}
+	far, err := netlink.LinkByName(farInterface)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", farInterface, err)
+	}
+	for _, link := range []netlink.Link{pair, far} {
+		if err := netlink.LinkSetUp(link); err != nil {
+			return fmt.Errorf("set interface %s up: %w", link.Attrs().Name, err)
+		}
+	}
+	ip := net.IP(address.Addr().AsSlice())
+	own := &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}}
+	if err := netlink.AddrAdd(pair, own); err != nil {
+		return fmt.Errorf("add address %s: %w", address, err)
+	}
+	anywhere := &netlink.Route{LinkIndex: pair.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: ip}
+	if err := netlink.RouteAdd(anywhere); err != nil {
+		return fmt.Errorf("add default route: %w", err)
+	}
+	return nil
+}

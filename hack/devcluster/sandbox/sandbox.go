@@ -1,0 +1,36 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"encoding/json"
+	"net/netip"
+)
+
+// Config says what a sandbox is like and what runs in it.
+type Config struct {
+	// Cgroup is the name of its cgroup: see NewCgroup.
+	Cgroup string `json:"cgroup"`
+	// Address is what the inside of the network is reached by, such as 10.0.0.1/24.
+	Address netip.Prefix `json:"address"`
+	// Visible are paths that are seen inside as they are outside, whatever is hidden.
+	Visible []string `json:"visible"`
+	// Binds are what is seen inside at paths that are somebody else's outside.
+	Binds []Bind `json:"binds"`
+	// Settings are contents of files below /proc/sys, which are not the machine's, by their paths there.
+	Settings map[string]string `json:"settings"`
+	// Command is the path of a program and its arguments, Input its standard input: no more than a pipe holds, 64 KiB. Its file descriptors
+	// from 3 on are the files that Start is given, then /proc of the machine outside, and a lifeline (package lifeline).
+	Command []string        `json:"command"`
+	Input   json.RawMessage `json:"input"`
+}
+
+// Bind is a directory that is seen inside at another path. Both are made if they are missing: the source outside, the target inside only.
+type Bind struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+}
+
+// failed is the exit code of an Init that could not make the sandbox; its standard error says why.
+const failed = 70
