@@ -42,6 +42,7 @@ require (
 	github.com/quic-go/quic-go v0.64.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
+	gotest.tools/v3 v3.5.2 // indirect
 	sigs.k8s.io/knftables v0.0.22 // indirect
 	sigs.k8s.io/mcs-api v0.5.2 // indirect
 )

@@ -48,6 +48,10 @@ func start(t testing.TB, config cluster.Config) *world {
 			t.Errorf("stop cluster: %v", err)
 		}
 	})
+	return newWorld(c)
+}
+
+func newWorld(c *cluster.Cluster) *world {
 	json := c.RESTConfig()
 	json.QPS = -1
 	binary := rest.CopyConfig(json)
@@ -101,9 +105,14 @@ func binary(t testing.TB) string {
 // ends, if it still runs then, and its log is shown if the test has failed.
 func launch(t testing.TB, args ...string) *operator {
 	t.Helper()
+	return follow(t, exec.Command(binary(t), args...), args)
+}
+
+// follow starts what is the operator with the given arguments: see launch.
+func follow(t testing.TB, cmd *exec.Cmd, args []string) *operator {
+	t.Helper()
 	artifacts := t.ArtifactDir() // made now: not in a cleanup
-	o := &operator{t: t, log: &logBuffer{}, exited: make(chan struct{})}
-	o.cmd = exec.Command(binary(t), args...)
+	o := &operator{t: t, cmd: cmd, log: &logBuffer{}, exited: make(chan struct{})}
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	if err := o.cmd.Start(); err != nil {
 		t.Fatalf("start glassback: %v", err)

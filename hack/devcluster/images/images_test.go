@@ -149,6 +149,16 @@ func TestANewImageTakesTheName(t *testing.T) {
 	}
 }
 
+func TestAStoreMayBeNamedInAnyWay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, store := range []Store{"images", "./a//b/", "x/../y", Store(t.TempDir() + "/c/../d/.")} {
+		put(t, store, linux(t, 1), "app")
+		if err := validate.Image(pull(t, "app", store)); err != nil {
+			t.Errorf("%s: %v", store, err)
+		}
+	}
+}
+
 func TestTheFirstStoreWins(t *testing.T) {
 	first, second := Store(t.TempDir()), Store(t.TempDir())
 	ours, theirs := linux(t, 1), linux(t, 1)

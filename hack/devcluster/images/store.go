@@ -136,7 +136,11 @@ func (s Store) addBlobs(image v1.Image) error {
 		return err
 	}
 	for _, from := range made {
-		to := filepath.Join(string(s), strings.TrimPrefix(from, stage))
+		name, err := filepath.Rel(stage, from)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(string(s), name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}

@@ -168,6 +168,9 @@ func (b base) labels(name string) (map[string]string, error) {
 		return nil, err
 	}
 	config, err := image.ConfigFile()
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed parts of the store
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read configuration of image %s: %w", name, err)
 	}

@@ -358,6 +358,22 @@ func program(t *testing.T) string {
 	return string(data)
 }
 
+func TestDependencies(t *testing.T) {
+	for printed, want := range map[string]string{
+		"app\n":                               "",
+		"app\n  Depends: a\n  Depends: b\n":     "a b",
+		"app\n  PreDepends: a\n  Suggests: b\n": "a",
+		"app\n |Depends: a\n |Depends: b\n  Depends: c\n  Depends: d\n":     "a d",
+		"app\n  Depends: <v>\n    p1\n    p2\n  Depends: a\n    p3\n":        "p1 a", // as libssl3 in Ubuntu 24.04
+		"app\n |Depends: debconf\n  Depends: <debconf-2.0>\n    cdebconf\n": "debconf",
+		"app\n  Depends: <nobody>\n  Depends: a\n    p\n":                  "a",
+	} {
+		if got := strings.Join(dependencies(printed), " "); got != want {
+			t.Errorf("%q: got %s, want %s", printed, got, want)
+		}
+	}
+}
+
 func TestLibrariesAreFound(t *testing.T) {
 	libc := "lib/" + triplet() + "/libc.so.6"
 	tests := map[string]struct {
@@ -368,7 +384,7 @@ func TestLibrariesAreFound(t *testing.T) {
 	}{
 		"in the dependencies, through links": {
 			func(t *testing.T, d debian) {
-				d.add(t, "app", "1", []string{"  PreDepends: dpkg", " |Depends: libc6", "  Depends: libc7", "  Depends: <virtual>"},
+				d.add(t, "app", "1", []string{"  PreDepends: dpkg", " |Depends: libc6", "  Depends: libc7", "  Depends: <virtual>", "    dpkg"},
 					map[string]string{"bin/app": program(t)})
 				d.add(t, "dpkg", "1", nil, map[string]string{"usr/bin/dpkg": "not taken"})
 				d.add(t, "libc6", "2", nil, map[string]string{

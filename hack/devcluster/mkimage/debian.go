@@ -133,19 +133,32 @@ func (p *packages) expand(ctx context.Context, name string) error {
 	return p.unpack(ctx, known)
 }
 
-// dependencies reads what apt-cache depends prints: of alternatives, of which each but the last has a | before it, the first.
+// dependencies reads what apt-cache depends prints. Of alternatives, each of which has a | before it but the last, it takes the first, and
+// for <…>, which is a name that packages provide, the first of those packages, which are in the lines below it.
 func dependencies(printed string) []string {
 	var names []string
-	alternative := false // the line before was one that has another after it
+	alternative := false // the line before has an alternative
+	provided := false    // a package is wanted that provides what was named
 	for line := range strings.Lines(printed) {
 		relation, name, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		more := strings.HasPrefix(relation, "|")
-		relation = strings.TrimPrefix(relation, "|")
-		if !ok || relation != "Depends" && relation != "PreDepends" {
+		if !ok {
+			if provided {
+				names = append(names, relation)
+			}
+			provided = false
 			continue
 		}
-		if !alternative && !strings.HasPrefix(name, "<") { // <…> is the name of no package
-			names = append(names, name)
+		provided = false
+		more := strings.HasPrefix(relation, "|")
+		relation = strings.TrimPrefix(relation, "|")
+		if relation != "Depends" && relation != "PreDepends" {
+			continue
+		}
+		if !alternative {
+			provided = strings.HasPrefix(name, "<")
+			if !provided {
+				names = append(names, name)
+			}
 		}
 		alternative = more
 	}

@@ -5,11 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 // Command gotest is go test that does not forget what was skipped:
 //
-//	gotest FILE ARGUMENTS...
+//	gotest [-artifacts DIRECTORY] FILE ARGUMENTS...
 //
 // It runs go test with the arguments and prints what go test would, and it
 // appends one line to FILE for every test that was skipped, with the reason that
-// the test gave. Its exit code is go test's.
+// the test gave. DIRECTORY is emptied, and then holds what tests keep in their
+// T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
 package main
 
 import (
@@ -17,26 +18,62 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: gotest FILE ARGUMENTS...")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, "usage: gotest [-artifacts DIRECTORY] FILE ARGUMENTS...") }
+	artifacts := flag.String("artifacts", "", "")
+	flag.Parse()
+	if flag.NArg() < 2 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	code, err := run(os.Args[1], os.Args[2:])
+	code, err := keep(*artifacts, func(flags []string) (int, error) {
+		return run(flag.Arg(0), slices.Concat(flags, flag.Args()[1:]))
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(1)
 	}
 	os.Exit(code)
+}
+
+// keep calls run with the flags that have tests keep their artifacts in dir, and
+// leaves none of those directories in which tests kept nothing: go test makes one for
+// each test that could have kept something. An empty dir means that none are kept.
+func keep(dir string, run func(flags []string) (int, error)) (int, error) {
+	if dir == "" {
+		return run(nil)
+	}
+	dir, err := filepath.Abs(dir) // packages are tested in directories of their own
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return 0, err
+	}
+	defer prune(dir)
+	return run([]string{"-artifacts", "-outputdir=" + dir})
+}
+
+// prune removes what is empty below dir, and dir if nothing is left in it.
+func prune(dir string) {
+	entries, _ := os.ReadDir(dir) // what cannot be read cannot be removed either
+	for _, e := range entries {
+		if e.IsDir() {
+			prune(filepath.Join(dir, e.Name()))
+		}
+	}
+	os.Remove(dir) // fails if something is left, which then stays
 }
 
 // run returns go test's exit code.

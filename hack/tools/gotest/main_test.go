@@ -7,6 +7,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,5 +60,39 @@ not an event
 	}
 	if !slices.Equal(skipped, []string{"TestY/sub in a: there is no real node: not root"}) {
 		t.Errorf("skipped %q", skipped)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "artifacts")
+	old, kept, empty := filepath.Join(dir, "old"), filepath.Join(dir, "a", "b", "kept"), filepath.Join(dir, "a", "empty")
+	write := func(file string) {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	}
+	write(old)
+	code, err := keep(dir, func(flags []string) (int, error) {
+		if want := []string{"-artifacts", "-outputdir=" + dir}; !slices.Equal(flags, want) || there(old) || !there(dir) {
+			t.Errorf("flags %q, want %q and an empty directory", flags, want)
+		}
+		write(kept)
+		return 7, os.Mkdir(empty, 0o700)
+	})
+	if code != 7 || err != nil || !there(kept) || there(empty) {
+		t.Errorf("code %d, %v; a file is there: %t, and an empty directory: %t", code, err, there(kept), there(empty))
+	}
+	if _, err := keep(dir, func([]string) (int, error) { return 0, os.MkdirAll(empty, 0o700) }); err != nil || there(dir) {
+		t.Errorf("%v; a directory with nothing in it is there: %t", err, there(dir))
+	}
+	if _, err := keep("", func(flags []string) (int, error) { return len(flags), nil }); err != nil {
+		t.Error(err)
 	}
 }
