@@ -59,7 +59,7 @@ help: ## Show this
 
 .PHONY: demo
 demo: build devcluster node bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
-	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once)
+	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once) $(if $(NODE),--node $(NODE))
 
 .PHONY: bin/demo
 bin/demo:
@@ -72,7 +72,7 @@ build: ## Build bin/glassback, the operator
 	@go build -ldflags "$(LDFLAGS)" -o bin/glassback .
 
 .PHONY: devcluster
-devcluster: ## Build bin/devcluster, a Kubernetes control plane for the demo and tests (minutes at first, then seconds)
+devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests (minutes at first, then seconds)
 	@hack/devcluster/build.sh bin/devcluster
 
 .PHONY: node

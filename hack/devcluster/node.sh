@@ -117,7 +117,8 @@ if [ -n "$missing" ]; then
 		simulated "apt-get install $missing failed: $(sed -n 's/^E: //p' "$log" | tail -n 1): the simulated one is used"
 	fi
 	look
-	[ -z "$missing" ] || simulated "$missing was installed, but what it brings is not in PATH, /opt/cni/bin or /usr/lib/cni: the simulated one is used"
+	[ -z "$missing" ] ||
+		simulated "$missing was installed, but what it brings is not in PATH, /opt/cni/bin or /usr/lib/cni: the simulated one is used"
 fi
 
 # The images. The programs that make them are built each time, which is quick when nothing has changed.

@@ -1,4 +1,4 @@
-// Package cluster starts and steers a local Kubernetes control plane from Go: what the command devcluster does, for tests.
+// Package cluster starts and steers a local Kubernetes cluster from Go: what the command devcluster does, for tests.
 //
 //	c, err := cluster.Start(ctx, cluster.Config{})
 //	if err != nil { … }

@@ -322,7 +322,7 @@ func TestHandlerRefuses(t *testing.T) {
 		"an unknown tag": {"GET", "/v2/library/busybox/manifests/9", 404, "MANIFEST_UNKNOWN",
 			`there is no image docker.io/library/busybox:9: \"devcluster load\" adds one from an archive of \"docker save\"; ` +
 				`there is docker.io/library/busybox:latest`},
-		"another registry":       {"GET", "/v2/library/busybox/manifests/latest?ns=quay.io", 404, "MANIFEST_UNKNOWN", "quay.io/library/busybox:latest"},
+		"another registry":       {"GET", "/v2/a/manifests/latest?ns=quay.io", 404, "MANIFEST_UNKNOWN", "quay.io/a:latest"},
 		"an unknown digest":      {"GET", "/v2/library/busybox/manifests/" + absent, 404, "MANIFEST_UNKNOWN", absent},
 		"an unknown blob":        {"GET", "/v2/library/busybox/blobs/" + absent, 404, "BLOB_UNKNOWN", absent},
 		"a path for a digest":    {"GET", "/v2/library/busybox/blobs/..%2f..%2f..%2fsecret", 400, "DIGEST_INVALID", ""},

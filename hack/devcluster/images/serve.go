@@ -218,7 +218,8 @@ func invalidDigest(digest string) error {
 	return &refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%q is not a digest", digest)}
 }
 
-// unknown says that there is no such image, which ones there are, and how to get more. The reader sees it among a Pod's events.
+// unknown says that there is no such image, which ones there are, and how to get more. Not all who pull pass that on: containerd asks by
+// HEAD first, whose answer has no body, and says but "not found".
 func (m mirror) unknown(image string) error {
 	var names []string
 	for _, store := range m {

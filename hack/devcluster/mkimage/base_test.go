@@ -73,7 +73,8 @@ func newDebian(t *testing.T) debian {
 	d.add(t, "nginx-common", "1.22.1-9+deb12u10", nil, nil)
 	d.add(t, "redis-server", "5:7.0.15-1~deb12u10", nil, map[string]string{"usr/bin/redis-server": "→redis-check-rdb"})
 	d.add(t, "redis-tools", "5:7.0.15-1~deb12u10", nil, map[string]string{
-		"usr/bin/redis-cli": "cli", "usr/bin/redis-benchmark": "b", "usr/bin/redis-check-aof": "→redis-check-rdb", "usr/bin/redis-check-rdb": "r"})
+		"usr/bin/redis-cli": "cli", "usr/bin/redis-benchmark": "b", "usr/bin/redis-check-rdb": "r",
+		"usr/bin/redis-check-aof": "→redis-check-rdb"})
 	return d
 }
 
@@ -360,13 +361,13 @@ func program(t *testing.T) string {
 
 func TestDependencies(t *testing.T) {
 	for printed, want := range map[string]string{
-		"app\n":                               "",
+		"app\n":                                 "",
 		"app\n  Depends: a\n  Depends: b\n":     "a b",
 		"app\n  PreDepends: a\n  Suggests: b\n": "a",
 		"app\n |Depends: a\n |Depends: b\n  Depends: c\n  Depends: d\n":     "a d",
-		"app\n  Depends: <v>\n    p1\n    p2\n  Depends: a\n    p3\n":        "p1 a", // as libssl3 in Ubuntu 24.04
+		"app\n  Depends: <v>\n    p1\n    p2\n  Depends: a\n    p3\n":       "p1 a", // as libssl3 in Ubuntu 24.04
 		"app\n |Depends: debconf\n  Depends: <debconf-2.0>\n    cdebconf\n": "debconf",
-		"app\n  Depends: <nobody>\n  Depends: a\n    p\n":                  "a",
+		"app\n  Depends: <nobody>\n  Depends: a\n    p\n":                   "a",
 	} {
 		if got := strings.Join(dependencies(printed), " "); got != want {
 			t.Errorf("%q: got %s, want %s", printed, got, want)

@@ -62,7 +62,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		"an unknown flag":             {[]string{"base", "--dir", "x"}, "unknown flag: --dir: see mkimage base --help"},
 		"no store":                    {[]string{"base"}, "--store and --pause are required"},
 		"an argument":                 {[]string{"base", "nginx"}, `unexpected argument "nginx"`},
-		"no pause":                    {[]string{"base", "--store", dir + "/s", "--pause", dir + "/none"}, "read pause program: open " + dir + "/none: no such"},
+		"no pause":                    {[]string{"base", "--store", dir + "/s", "--pause", dir + "/none"}, "read pause program: open "},
 		"a pause that is no program":  {[]string{"base", "--store", dir + "/s", "--pause", text}, "is no static Linux program"},
 		"a pause that needs a libc":   {[]string{"base", "--store", dir + "/s", "--pause", dynamic}, "build it with CGO_ENABLED=0"},
 		"no program":                  {[]string{"binary", "--name", "a", "--output", output}, "it takes FILE, and got 0 arguments"},
@@ -72,7 +72,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		"a script": {[]string{"binary", "--name", "a", "--output", output, text},
 			text + " is no Linux program: build it with CGO_ENABLED=0 GOOS=linux"},
 		"a program that needs a libc": {[]string{"binary", "--name", "a", "--output", output, dynamic},
-			"is linked dynamically (it needs /lib64/ld-linux-x86-64.so.2, libc.so.6), and the image has nothing but it: build it with CGO_ENABLED=0"},
+			"is linked dynamically (it needs /lib64/ld-linux-x86-64.so.2, libc.so.6), and the image has nothing but it: build it with"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

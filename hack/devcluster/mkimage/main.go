@@ -23,12 +23,12 @@ const (
 	exitInterrupted = 130 // Ctrl-C
 )
 
-const baseHelp = `Make the images that a real node of devcluster starts with, busybox, nginx, redis and pause, of Debian's packages, as apt-get
-gets them. Images that are up to date are left alone, and so are those of which the packages cannot be had: once they are made, all of this
-works without a network.`
+const baseHelp = `Make the images that a real node of devcluster starts with, busybox, nginx, redis and pause, of Debian's packages, as
+apt-get gets them. Images that are up to date are left alone, and so are those of which the packages cannot be had: once they are
+made, all of this works without a network.`
 
-const binaryHelp = `Make an image of one static program on nothing but the files that programs expect: users, /tmp and this machine's certificates.
-It runs as user 65532. The result is an archive as "docker load" and "devcluster load" read it.`
+const binaryHelp = `Make an image of one static program on nothing but the files that programs expect: users, /tmp and this machine's
+certificates. It runs as user 65532. The result is an archive as "docker load" and "devcluster load" read it.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -94,7 +94,9 @@ func newBase() *cobra.Command {
 }
 
 func newBinary() *cobra.Command {
-	cmd := &cobra.Command{Use: "binary --name NAME[:TAG] --output IMAGE.tar FILE", Short: "Make an image of one static program", Long: binaryHelp}
+	cmd := &cobra.Command{
+		Use: "binary --name NAME[:TAG] --output IMAGE.tar FILE", Short: "Make an image of one static program", Long: binaryHelp,
+	}
 	var b binary
 	cmd.Flags().StringVar(&b.name, "name", "", "the image's name (required)")
 	cmd.Flags().StringVar(&b.output, "output", "", "the archive to make (required)")

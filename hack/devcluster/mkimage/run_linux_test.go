@@ -27,7 +27,7 @@ import (
 )
 
 // made is where make node puts the images.
-const made = "/tmp/apt-noble/images"
+const made = "../../../bin/images"
 
 // patience is how long a server may take to answer.
 const patience = 20 * time.Second

@@ -11,14 +11,32 @@
 //	  ▼
 //	etcd  kube-apiserver  kube-controller-manager  kube-scheduler  kwok
 //
+// With a real node the supervisor has two halves, and process 1 of a sandbox (package sandbox) between them:
+//
+//	parent
+//	  │ lifeline
+//	  ▼
+//	supervisor, outside     has the directory and its lock, opens the two ports that are reached from outside, and cleans up
+//	  │ lifeline
+//	  ▼
+//	process 1 of the sandbox
+//	  │ lifeline
+//	  ▼
+//	supervisor, inside      all that is said here of a supervisor; serves the ports
+//	  │ lifeline each
+//	  ▼
+//	etcd  kube-apiserver  kube-controller-manager  kube-scheduler  registry  containerd  kubelet  kube-proxy  coredns  provisioner
+//	                                                                  ▼
+//	                                                              containers
+//
 // "devcluster up" detaches its lifeline when the cluster is ready; from then on the control server's stop, or SIGTERM, ends it.
 //
 // All of them hold the same lock on the cluster's directory (package state), so that whoever finds it free knows that nothing is left.
 //
 // # Order
 //
-// etcd, then the API server, then what is created through it (kwok's permissions, the nodes), then the controller manager, the scheduler
-// and kwok together. The cluster is usable when namespace default has its ServiceAccount and every node is Ready and untainted.
+// etcd, and with it what runs containers, then the API server, then what is created through it (permissions, simulated nodes, the Service of
+// the DNS), then all others together. The cluster is usable when namespace default has its ServiceAccount and every node is Ready and untainted.
 //
 // A component that dies stays dead until it is told to restart: a test that kills one must find it dead. It is restarted with the same
 // arguments on the same port, which nobody else was given in the meantime (type reservation).
