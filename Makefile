@@ -21,8 +21,11 @@ DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd
 APP := github.com/glassback/glassback/pkg/app
 LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
 
-# The race detector needs a C compiler. Without one tests run without it, and "make test" says so.
-RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+# What is built needs no C library, and so runs in any image. The race detector does need a C compiler: without one tests run without it, and
+# "make test" says so.
+CGO := $(shell go env CGO_ENABLED)
+export CGO_ENABLED := 0
+RACE = $(if $(filter 1,$(CGO)),-race)
 # The tests that were skipped, one a line.
 SKIPPED := $(CURDIR)/bin/skipped.txt
 # What failed tests keep: events, objects, logs.
@@ -81,7 +84,7 @@ node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), a
 
 .PHONY: image
 image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: its name)
-	@CGO_ENABLED=0 GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
+	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
 	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
 
 .PHONY: bin/tools/mkimage
@@ -168,12 +171,12 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 .PHONY: unit
 unit: bin/tools/gotest ## Run the tests that need nothing but Go
 	$(no_race)
-	@for module in . hack/tools; do (cd $$module && $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) ./...); done
+	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(CGO) $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) ./...); done
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
 integration: build devcluster node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
-	@cd hack/devcluster && $(BINARIES) $(CURDIR)/bin/tools/gotest -artifacts $(ARTIFACTS) $(SKIPPED) \
+	@cd hack/devcluster && CGO_ENABLED=$(CGO) $(BINARIES) $(CURDIR)/bin/tools/gotest -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 40m ./...
 
 .PHONY: bench

@@ -4,8 +4,8 @@
 # The first build compiles Kubernetes, which takes minutes; it says so and shows how far it is. Later ones take seconds, and one that finds
 # nothing to do takes about two.
 #
-# There is no -trimpath and CGO_ENABLED is left as it is: both are part of the keys of Go's build cache, so that with other values here than
-# in a plain "go vet ./..." either would compile Kubernetes once more.
+# There is no -trimpath and CGO_ENABLED is left as the Makefile sets it: both are part of the keys of Go's build cache, so that with other
+# values here than for "go vet ./..." either would compile Kubernetes once more.
 set -eu
 
 if [ $# -ne 1 ]; then

@@ -1,0 +1,228 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	keepTimeout = 30 * time.Second // for all that is kept of a failure
+	requestTime = 10 * time.Second // for each request that takes no context
+	keptBytes   = 4 << 20          // of each log, its end
+	shownEvents = 20               // in the test's own log
+)
+
+// keptKinds are the resources of which objects are kept, beside all of Glassback's.
+var keptKinds = []string{
+	"deployments", "endpointslices", "ingresses", "jobs", "persistentvolumeclaims", "pods", "replicasets", "services", "statefulsets",
+}
+
+// glassbackCategory is that of all of Glassback's own resources.
+const glassbackCategory = "glassback"
+
+// keeper keeps what there is to know about a failed test, as files.
+type keeper struct {
+	*node
+	dir     string
+	failed  []error
+	written int
+}
+
+// keep keeps what there is to know about a failed test in dir, and tells the end of
+// it. What cannot be had is told too, and fails nothing: the test has failed already.
+func (n *node) keep(t *testing.T, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+	defer cancel()
+	k := &keeper{node: n, dir: dir}
+	k.componentLogs() // first, for these are there also when the API server is not
+	events := k.events(ctx)
+	k.describe(ctx)
+	k.containerLogs(ctx)
+	k.objects(ctx)
+	t.Logf("namespace %s: %d files of objects, events and logs are in %s (go test -artifacts keeps them); the last events:\n%s",
+		n.ns, k.written, dir, strings.Join(events[max(0, len(events)-shownEvents):], "\n"))
+	if err := errors.Join(k.failed...); err != nil {
+		t.Logf("not all could be kept: %v", err)
+	}
+}
+
+// save writes a file, or takes a note of why there is none.
+func (k *keeper) save(name string, data []byte, err error) {
+	if err == nil && len(data) > 0 {
+		if err = os.WriteFile(filepath.Join(k.dir, name), data, 0o644); err == nil {
+			k.written++
+		}
+	}
+	if err != nil {
+		k.failed = append(k.failed, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+func (k *keeper) componentLogs() {
+	logs, err := filepath.Glob(filepath.Join(filepath.Dir(k.LogFile("any")), "*.log"))
+	if len(logs) == 0 {
+		k.save("logs of components", nil, cmp.Or(err, os.ErrNotExist))
+	}
+	for _, log := range logs {
+		data, err := os.ReadFile(log)
+		k.save("component-"+filepath.Base(log), data[max(0, len(data)-keptBytes):], err)
+	}
+}
+
+// events keeps what was said in the namespace, a line for each, and returns it.
+func (k *keeper) events(ctx context.Context) []string {
+	list, err := k.kube.CoreV1().Events(k.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		k.save("events.txt", nil, err)
+		return []string{"none could be had"}
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Event) int { return earlier(&a, &b) })
+	lines := make([]string, 0, len(list.Items))
+	for _, e := range list.Items {
+		lines = append(lines, eventLine(&e))
+	}
+	k.save("events.txt", []byte(strings.Join(lines, "\n")), nil)
+	return lines
+}
+
+// earlier compares when two events were seen. Most of them say so to the second; of
+// one second, the API server knows the order.
+func earlier(a, b *corev1.Event) int {
+	return cmp.Or(last(a).Truncate(time.Second).Compare(last(b).Truncate(time.Second)),
+		cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), strings.Compare(a.ResourceVersion, b.ResourceVersion))
+}
+
+// last is when an event was last seen. Which field says so depends on who sent it.
+func last(e *corev1.Event) time.Time {
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time
+	}
+	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
+}
+
+func eventLine(e *corev1.Event) string {
+	count := e.Count
+	if e.Series != nil {
+		count = e.Series.Count
+	}
+	return fmt.Sprintf("%s %dx %s %s %s/%s: %s", last(e).UTC().Format(time.TimeOnly), max(count, 1), e.Type, e.Reason,
+		e.InvolvedObject.Kind, e.InvolvedObject.Name, strings.TrimSpace(e.Message))
+}
+
+// describe keeps what kubectl has to say.
+func (k *keeper) describe(ctx context.Context) {
+	var out, complaints bytes.Buffer
+	cmd := k.Command(ctx, "kubectl", "describe", "pods,persistentvolumeclaims,nodes", "--namespace", k.ns)
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, complaints.String())
+	}
+	k.save("describe.txt", out.Bytes(), nil)
+	k.save("describe.txt", nil, err)
+}
+
+// containerLogs keeps the logs of every container, and of the one before it if it was
+// restarted.
+func (k *keeper) containerLogs(ctx context.Context) {
+	pods, err := k.kube.CoreV1().Pods(k.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		k.save("logs of containers", nil, err)
+		return
+	}
+	for _, pod := range pods.Items {
+		s := pod.Status
+		for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses) {
+			if c.State.Waiting == nil {
+				k.containerLog(ctx, pod.Name, c.Name, false)
+			}
+			if c.LastTerminationState.Terminated != nil {
+				k.containerLog(ctx, pod.Name, c.Name, true)
+			}
+		}
+	}
+}
+
+func (k *keeper) containerLog(ctx context.Context, pod, container string, previous bool) {
+	options := &corev1.PodLogOptions{Container: container, Previous: previous, Timestamps: true, LimitBytes: ptr.To[int64](keptBytes)}
+	data, err := k.kube.CoreV1().Pods(k.ns).GetLogs(pod, options).DoRaw(ctx)
+	name := "pod-" + pod + "-" + container
+	if previous {
+		name += "-previous"
+	}
+	k.save(name+".log", data, err)
+}
+
+// objects keeps the objects of the namespace as YAML, a file for each kind.
+func (k *keeper) objects(ctx context.Context) {
+	config := rest.CopyConfig(k.config)
+	config.Timeout = requestTime // discovery takes no context
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		k.save("objects", nil, err)
+		return
+	}
+	finder, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		k.save("objects", nil, err)
+		return
+	}
+	lists, err := finder.ServerPreferredNamespacedResources()
+	k.save("objects", nil, err) // and yet there may be lists of some groups
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if !slices.Contains(keptKinds, resource.Name) && !slices.Contains(resource.Categories, glassbackCategory) {
+				continue
+			}
+			gv, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				k.save(resource.Name, nil, err)
+				continue
+			}
+			k.kind(ctx, client, gv.WithResource(resource.Name))
+		}
+	}
+}
+
+func (k *keeper) kind(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource) {
+	file := resource.GroupResource().String() + ".yaml"
+	list, err := client.Resource(resource).Namespace(k.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		k.save(file, nil, err)
+		return
+	}
+	var all [][]byte
+	for _, item := range list.Items {
+		item.SetManagedFields(nil)
+		data, err := yaml.Marshal(item.Object)
+		if err != nil {
+			k.save(file, nil, err)
+			return
+		}
+		all = append(all, data)
+	}
+	k.save(file, bytes.Join(all, []byte("---\n")), nil)
+}

@@ -1,0 +1,455 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+)
+
+const (
+	// patience is for one step of a Pod's life, while others begin and end beside it.
+	patience = 90 * time.Second
+	// page is what nginx serves where nobody has put anything else.
+	page = "Welcome to nginx!"
+)
+
+// date is what date prints.
+var date = regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d UTC 20\d\d`)
+
+// TestNodeRunsJobs runs a Job, and reads its log.
+func TestNodeRunsJobs(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{Spec: shell("busybox", "date; echo hello")},
+	}}
+	_, err := n.kube.BatchV1().Jobs(n.ns).Create(t.Context(), job, metav1.CreateOptions{})
+	n.must(t, err)
+	var log string
+	eventually(t, patience, func(ctx context.Context) error {
+		job, err := n.kube.BatchV1().Jobs(n.ns).Get(ctx, "hello", metav1.GetOptions{})
+		if err != nil || job.Status.Succeeded != 1 {
+			return fmt.Errorf("Job: %+v, %w", job.Status, err)
+		}
+		log, err = n.logOfJob(ctx, "hello")
+		return err
+	})
+	if !date.MatchString(log) || !strings.HasSuffix(log, "\nhello\n") {
+		t.Errorf("the Job has written %q, want the date and hello", log)
+	}
+}
+
+// TestNodeLogsAndExec reads a Pod's log with kubectl, and runs commands in it.
+func TestNodeLogsAndExec(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	n.createPod(t, "sleeper", shell("busybox", "echo up; exec sleep 3600"))
+	n.running(t, "sleeper")
+	if out, err := n.kubectl(t, "logs", "--namespace", n.ns, "sleeper"); err != nil || out != "up\n" {
+		t.Errorf("kubectl logs: %q, %v", out, err)
+	}
+	run := func(script string) (string, error) {
+		return n.kubectl(t, "exec", "--namespace", n.ns, "sleeper", "--", "/bin/sh", "-c", script)
+	}
+	if out, err := run("echo $HOSTNAME"); err != nil || out != "sleeper\n" {
+		t.Errorf("kubectl exec: %q, %v", out, err)
+	}
+	out, err := run("exit 3")
+	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 3 {
+		t.Errorf("kubectl exec of what ends with code 3: %q, %v", out, err)
+	}
+}
+
+// TestNodeServes asks for a page at a Service's names, and at a port of the node.
+func TestNodeServes(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	labels := map[string]string{"app": "web"}
+	_, err := n.kube.AppsV1().Deployments(n.ns).Create(t.Context(), deployment("web", corev1.PodSpec{
+		Containers: []corev1.Container{{
+			Name: "nginx", Image: "nginx", Ports: []corev1.ContainerPort{{ContainerPort: 80}},
+			ReadinessProbe: &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(80)}},
+				PeriodSeconds: 1,
+			},
+		}},
+	}), metav1.CreateOptions{})
+	n.must(t, err)
+	service, err := n.kube.CoreV1().Services(n.ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	n.must(t, err)
+	n.available(t, "web")
+	n.fetch(t, "by-name", "http://web", page)
+	n.fetch(t, "by-full-name", "http://web."+n.ns+".svc.cluster.local/", page)
+	spec := fetching(fmt.Sprintf("http://$NODE:%d", service.Spec.Ports[0].NodePort))
+	spec.HostNetwork = true
+	spec.Containers[0].Env = []corev1.EnvVar{{Name: "NODE", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"},
+	}}}
+	n.createPod(t, "by-node-port", spec)
+	if got := n.outcome(t, "by-node-port"); !strings.Contains(got, page) {
+		t.Errorf("port %d of the node has served %q", service.Spec.Ports[0].NodePort, got)
+	}
+}
+
+// TestNodeKeepsVolumes writes to a claim of the default StorageClass as one user, and
+// reads from it in another Pod as another one.
+func TestNodeKeepsVolumes(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	claims := n.kube.CoreV1().PersistentVolumeClaims(n.ns)
+	_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("10Mi")}},
+		},
+	}, metav1.CreateOptions{})
+	n.must(t, err)
+	for _, use := range []struct {
+		pod, script, want string
+		user              int64
+	}{
+		{"writer", "echo kept > /data/file && echo written", "written\n", 1000},
+		{"reader", "cat /data/file", "kept\n", 2000},
+	} {
+		spec := shell("busybox", use.script)
+		spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &use.user}
+		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		}}}
+		n.createPod(t, use.pod, spec)
+		if got := n.outcome(t, use.pod); got != use.want {
+			t.Errorf("%s has printed %q, want %q", use.pod, got, use.want)
+		}
+		n.deletePod(t, use.pod)
+	}
+	claim, err := claims.Get(t.Context(), "data", metav1.GetOptions{})
+	n.must(t, err)
+	if claim.Status.Phase != corev1.ClaimBound {
+		t.Errorf("the claim is %s, want Bound", claim.Status.Phase)
+	}
+	volumes := n.kube.CoreV1().PersistentVolumes()
+	volume, err := volumes.Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+	n.must(t, err)
+	n.must(t, claims.Delete(t.Context(), "data", metav1.DeleteOptions{}))
+	eventually(t, patience, func(ctx context.Context) error {
+		if left, err := volumes.Get(ctx, volume.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("volume %s is still %s, %w", volume.Name, left.Status.Phase, err)
+		}
+		return nil
+	})
+	if _, err := os.Lstat(volume.Spec.HostPath.Path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the volume's directory is still there: %v", err)
+	}
+}
+
+// TestNodeRunsMyCronJobs reads the log of a Job of the seed's MyCronJob.
+func TestNodeRunsMyCronJobs(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	n.operate(t, "--controllers=mycronjob")
+	n.runsSeed(t)
+}
+
+// runsSeed waits until a Job of the seed's MyCronJob has run, and reads its log.
+func (n *node) runsSeed(t *testing.T) {
+	t.Helper()
+	m := example(t, "mycronjob.yaml")
+	_, err := n.glassback.BatchV1().MyCronJobs(n.ns).Create(t.Context(), m, metav1.CreateOptions{})
+	n.must(t, err)
+	eventually(t, patience, func(ctx context.Context) error {
+		jobs, err := n.jobsOf(ctx, n.ns, m.Name)
+		if err != nil {
+			return err
+		}
+		for _, job := range jobs {
+			if job.Status.Succeeded == 0 {
+				continue
+			}
+			log, err := n.logOfJob(ctx, job.Name)
+			if err != nil {
+				return err // perhaps it is no longer kept: there will be others
+			}
+			if !date.MatchString(log) || !strings.Contains(log, "Hello from the Kubernetes cluster\n") {
+				t.Errorf("Job %s has written %q, want the date and Hello from the Kubernetes cluster", job.Name, log)
+			}
+			return nil
+		}
+		return fmt.Errorf("none of %d Jobs has succeeded", len(jobs))
+	})
+	eventually(t, patience, func(ctx context.Context) error {
+		m, err := n.get(ctx, n.ns, m.Name)
+		if err != nil || m.Status.LastSuccessfulTime == nil {
+			return fmt.Errorf("MyCronJob: %+v, %w", m.Status, err)
+		}
+		return nil
+	})
+}
+
+// TestNodeRunsApplications makes the seed's Application, and fetches its page.
+func TestNodeRunsApplications(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	n.operate(t, "--controllers=application")
+	data, err := os.ReadFile("../../../artifacts/examples/application.yaml")
+	n.must(t, err)
+	app := &appv1.Application{}
+	n.must(t, yaml.UnmarshalStrict(data, app))
+	_, err = n.glassback.AppV1().Applications(n.ns).Create(t.Context(), app, metav1.CreateOptions{})
+	n.must(t, err)
+	n.ready(t, n.ns, app.Name)
+	n.wantKinds(t, 10*time.Second, n.ns, app.Name, "Deployment", "Ingress", "Service")
+	if d := n.deployment(t, n.ns, app.Name); d.Status.AvailableReplicas != 1 {
+		t.Errorf("it is ready with %d available Pods, want 1", d.Status.AvailableReplicas)
+	}
+	n.fetch(t, "client", "http://"+app.Name+":8080", page)
+}
+
+// TestNodeRestartsWhatHangs has a container that is alive for a while, and then hangs.
+func TestNodeRestartsWhatHangs(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	spec := shell("busybox", "echo begun; touch /tmp/alive; sleep 2; rm /tmp/alive; exec sleep 3600")
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	spec.Containers[0].LivenessProbe = &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"cat", "/tmp/alive"}}},
+		InitialDelaySeconds: 1, PeriodSeconds: 1, FailureThreshold: 2,
+	}
+	n.createPod(t, "hanging", spec)
+	eventually(t, patience, func(ctx context.Context) error {
+		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, "hanging", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 && c.LastTerminationState.Terminated != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("Pod: %+v", pod.Status.ContainerStatuses)
+	})
+	log, err := n.kube.CoreV1().Pods(n.ns).GetLogs("hanging", &corev1.PodLogOptions{Previous: true}).DoRaw(t.Context())
+	if err != nil || string(log) != "begun\n" {
+		t.Errorf("log of the container that was killed: %q, %v", log, err)
+	}
+	eventually(t, patience, func(ctx context.Context) error { // events are sent in the background
+		events, err := n.kube.CoreV1().Events(n.ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=hanging,reason=Unhealthy"})
+		if err != nil || len(events.Items) == 0 || !strings.Contains(events.Items[0].Message, "Liveness probe failed") {
+			return fmt.Errorf("no event says that the probe failed: %+v, %w", events.Items, err)
+		}
+		return nil
+	})
+}
+
+// TestNodeRunsTheOperator runs the operator as a Pod of its own image, with no
+// kubeconfig and with the rights that are shipped.
+func TestNodeRunsTheOperator(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	archive := filepath.Join(filepath.Dir(binary(t)), "glassback.tar")
+	if _, err := os.Stat(archive); err != nil {
+		t.Fatalf("find bin/glassback.tar, run make image first: %v", err)
+	}
+	images, err := n.Load(t.Context(), archive)
+	if err != nil || len(images) == 0 {
+		t.Fatalf("load %s: %v, %v", archive, images, err)
+	}
+	n.operate(t).stop() // the CRDs: the Pod may not install them
+	n.grantShipped(t, "glassback")
+	d := deployment("glassback", corev1.PodSpec{
+		ServiceAccountName: "glassback",
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "glassback", Image: images[0], ImagePullPolicy: corev1.PullIfNotPresent,
+			Args: []string{"--namespace", n.ns, "-v=2"}, // the namespaces of other tests have operators of their own
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	})
+	_, err = n.kube.AppsV1().Deployments(n.ns).Create(t.Context(), d, metav1.CreateOptions{})
+	n.must(t, err)
+	n.available(t, "glassback")
+	n.runsSeed(t)
+	pods, err := n.kube.CoreV1().Pods(n.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=glassback"})
+	n.must(t, err)
+	for _, pod := range pods.Items {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 {
+				t.Errorf("the operator was restarted: %+v", c.LastTerminationState)
+			}
+		}
+	}
+}
+
+// grantShipped makes a ServiceAccount with the ClusterRole that is shipped. The role and
+// its binding are of the whole cluster, so that they end with the test.
+func (n *node) grantShipped(t *testing.T, account string) {
+	t.Helper()
+	_, err := n.kube.CoreV1().ServiceAccounts(n.ns).Create(t.Context(), serviceAccount(account), metav1.CreateOptions{})
+	n.must(t, err)
+	role := n.shippedRole(t)
+	role.Name += "-" + n.ns // other tests may have theirs
+	rbac := n.kube.RbacV1()
+	_, err = rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	n.must(t, err)
+	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: n.ns}},
+	}, metav1.CreateOptions{})
+	n.must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		bindingErr := rbac.ClusterRoleBindings().Delete(ctx, role.Name, metav1.DeleteOptions{})
+		roleErr := rbac.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{})
+		if err := errors.Join(bindingErr, roleErr); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// shell is a Pod that runs a shell script once. It is killed soon after it is deleted: a
+// script is process 1 of its container, and SIGTERM does nothing to that.
+func shell(image, script string) corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		TerminationGracePeriodSeconds: ptr.To[int64](1),
+		Containers:                    []corev1.Container{{Name: "shell", Image: image, Command: []string{"/bin/sh", "-c", script}}},
+	}
+}
+
+// fetching is a Pod that fetches a page, and tries for a while: a Service leads to a Pod
+// some time after the Pod is ready.
+func fetching(url string) corev1.PodSpec {
+	// Not wget -T, which crashes in Debian's busybox.
+	return shell("busybox", fmt.Sprintf(`for i in $(seq 30); do wget -q -O- "%s" && exit; sleep 1; done; exit 1`, url))
+}
+
+func deployment(name string, spec corev1.PodSpec) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+	}}
+}
+
+func (n *node) createPod(t *testing.T, name string, spec corev1.PodSpec) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	_, err := n.kube.CoreV1().Pods(n.ns).Create(t.Context(), pod, metav1.CreateOptions{})
+	n.must(t, err)
+}
+
+// deletePod deletes a Pod, and waits until it is gone.
+func (n *node) deletePod(t *testing.T, name string) {
+	t.Helper()
+	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	eventually(t, patience, func(ctx context.Context) error {
+		if _, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("Pod %s is still there: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// running waits until a Pod's containers run.
+func (n *node) running(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, patience, func(ctx context.Context) error {
+		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("Pod %s: %+v, %w", name, pod.Status, err)
+		}
+		return nil
+	})
+}
+
+// outcome waits until a Pod has succeeded, and returns what it has written.
+func (n *node) outcome(t *testing.T, name string) string {
+	t.Helper()
+	var phase corev1.PodPhase
+	eventually(t, patience, func(ctx context.Context) error {
+		pod, err := n.kube.CoreV1().Pods(n.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if phase = pod.Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			return fmt.Errorf("Pod %s: %+v", name, pod.Status)
+		}
+		return nil
+	})
+	log, err := n.logOf(t.Context(), name)
+	if err != nil || phase != corev1.PodSucceeded {
+		t.Fatalf("Pod %s has %s: %q, %v", name, phase, log, err)
+	}
+	return log
+}
+
+// fetch fetches a page from a new Pod.
+func (n *node) fetch(t *testing.T, pod, url, want string) {
+	t.Helper()
+	n.createPod(t, pod, fetching(url))
+	if got := n.outcome(t, pod); !strings.Contains(got, want) {
+		t.Errorf("%s has served %q, want %s", url, got, want)
+	}
+}
+
+// available waits until a Deployment has its Pod.
+func (n *node) available(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, patience, func(ctx context.Context) error {
+		d, err := n.kube.AppsV1().Deployments(n.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || d.Status.AvailableReplicas != 1 {
+			return fmt.Errorf("Deployment %s: %+v, %w", name, d.Status, err)
+		}
+		return nil
+	})
+}
+
+func (n *node) logOf(ctx context.Context, pod string) (string, error) {
+	data, err := n.kube.CoreV1().Pods(n.ns).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
+	return string(data), err
+}
+
+// logOfJob returns what the Pod of a Job has written.
+func (n *node) logOfJob(ctx context.Context, job string) (string, error) {
+	pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
+	if err != nil || len(pods.Items) == 0 {
+		return "", errors.Join(err, fmt.Errorf("Job %s has %d Pods", job, len(pods.Items)))
+	}
+	return n.logOf(ctx, pods.Items[0].Name)
+}
