@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -142,27 +143,75 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups. With v1 the processes of the sandbox
-// itself stay where they are: only containers are in the cgroup.
-func enterCgroup(name string) error {
+// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups, and returns what removes the cgroup when
+// this process is the last in it. With v1 the processes of the sandbox itself stay where they are: only containers are in the cgroup.
+func enterCgroup(name string) (remove func() error, err error) {
 	if !unified() {
-		return nil
+		return func() error { return RemoveCgroup(name) }, nil
 	}
-	self := []byte("0")
-	if err := os.WriteFile(filepath.Join(cgroupRoot, name, "cgroup.procs"), self, 0); err != nil {
-		return fmt.Errorf("enter cgroup: %w", err)
+	// The way out of the cgroup and what it is removed from are opened while they can be seen. Whether a process may be moved is decided by
+	// the cgroup namespace in which the file was opened.
+	machine, err := os.Open(cgroupRoot)
+	if err != nil {
+		return nil, fmt.Errorf("open cgroups: %w", err)
+	}
+	out, err := openCurrent()
+	if err != nil {
+		return nil, err
+	}
+	if err := moveInto(filepath.Join(cgroupRoot, name)); err != nil {
+		return nil, err
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return fmt.Errorf("make cgroup namespace: %w", err)
+		return nil, fmt.Errorf("make cgroup namespace: %w", err)
+	}
+	// The kernel refuses to mount cgroups over cgroups: it is one file system, whichever of its directories is seen.
+	if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
+		return nil, fmt.Errorf("unmount cgroups: %w", err)
 	}
 	if err := unix.Mount("cgroup", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mount cgroups: %w", err)
+		return nil, fmt.Errorf("mount cgroups: %w", err)
 	}
+	if err := handDown(); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if _, err := out.WriteString("0"); err != nil {
+			return nil // where it came from is gone: Wait removes the cgroup
+		}
+		return removeFrom(name, filepath.Join("/proc/self/fd", strconv.Itoa(int(machine.Fd()))))
+	}, nil
+}
+
+// openCurrent opens the file that moves processes into the cgroup that this process is in, with v2.
+func openCurrent() (*os.File, error) {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("find own cgroup: %w", err)
+	}
+	path := strings.TrimPrefix(strings.TrimSpace(string(data)), "0::")
+	file, err := os.OpenFile(filepath.Join(cgroupRoot, path, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open own cgroup: %w", err)
+	}
+	return file, nil
+}
+
+// moveInto moves this process into a cgroup of v2.
+func moveInto(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("enter cgroup: %w", err)
+	}
+	return nil
+}
+
+// handDown makes all controllers of the cgroup that is the root here available to those below it.
+func handDown() error {
 	if err := os.Mkdir(filepath.Join(cgroupRoot, own), 0o755); err != nil {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(cgroupRoot, own, "cgroup.procs"), self, 0); err != nil {
-		return fmt.Errorf("enter cgroup: %w", err)
+	if err := moveInto(filepath.Join(cgroupRoot, own)); err != nil {
+		return err
 	}
 	available, err := controllers(filepath.Join(cgroupRoot, "cgroup.controllers"))
 	if err != nil {
@@ -184,6 +233,11 @@ func RemoveCgroup(name string) error {
 	if err != nil {
 		return err
 	}
+	return removeFrom(name, paths...)
+}
+
+// removeFrom removes the cgroup from hierarchies.
+func removeFrom(name string, paths ...string) error {
 	deadline := time.Now().Add(removeWait)
 	for _, path := range paths {
 		for {

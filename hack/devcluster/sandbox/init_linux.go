@@ -51,7 +51,8 @@ func initialise(in io.Reader, files int, parent *os.File) (int, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return 0, fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := enterCgroup(config.Cgroup); err != nil {
+	removeCgroup, err := enterCgroup(config.Cgroup)
+	if err != nil {
 		return 0, err
 	}
 	if err := config.mount(); err != nil {
@@ -82,10 +83,7 @@ func initialise(in io.Reader, files int, parent *os.File) (int, error) {
 	if err := killAll(); err != nil {
 		return 0, err
 	}
-	if unified() { // a process cannot remove the cgroup that it is in: Wait does
-		return status, nil
-	}
-	return status, RemoveCgroup(config.Cgroup)
+	return status, removeCgroup()
 }
 
 // command returns what runs in the sandbox, and the other end of its lifeline.
