@@ -24,8 +24,13 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
 
-// endTimeout bounds how long a cluster may take to end: killing its processes and removing its files takes a fraction of a second.
-const endTimeout = 30 * time.Second
+const (
+	// endTimeout bounds how long a cluster may take to end: killing its processes and removing its files takes a fraction of a second.
+	endTimeout = 30 * time.Second
+	// stopTimeout bounds how long a supervisor may take to answer that it will end, and askedTimeout how long it may then take to.
+	stopTimeout  = 3 * time.Second
+	askedTimeout = 15 * time.Second
+)
 
 // Component is how one component of a cluster is.
 type Component = control.Component
@@ -219,14 +224,40 @@ func Remove(path string) error {
 	defer life.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if record.Control != "" {
-		// If the supervisor does not answer, it is dead or dying; the wait tells.
-		_ = control.NewClient(record).Stop(ctx)
-	}
-	if err := life.Wait(ctx); err != nil {
+	if err := end(ctx, record, life); err != nil {
 		return err
 	}
 	return removeDead(ctx, dir, record)
+}
+
+// end ends a cluster, if it is alive. A supervisor that does not do as it is asked is killed.
+func end(ctx context.Context, record *state.Record, life *state.Life) error {
+	if ended, err := life.Ended(); err != nil || ended {
+		return err
+	}
+	patience := time.Duration(0)
+	if record.Control != "" {
+		asking, cancel := context.WithTimeout(ctx, stopTimeout)
+		if control.NewClient(record).Stop(asking) == nil {
+			patience = askedTimeout
+		}
+		cancel()
+	}
+	waiting, cancel := context.WithTimeout(ctx, max(patience, stopTimeout)) // one that has just died needs a moment
+	err := life.Wait(waiting)
+	cancel()
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if box := record.Sandbox; box != nil {
+		if err := sandbox.Kill(box.Init, box.Network, box.Cgroup); err != nil {
+			return err
+		}
+	}
+	if supervisor.Is(record.Supervisor, record.Spec.Dir) {
+		_ = syscall.Kill(record.Supervisor, syscall.SIGKILL) // fails if it has just gone
+	}
+	return life.Wait(ctx)
 }
 
 // removeDead removes what a dead cluster left, unless it did so itself, or somebody has started another cluster there.
@@ -253,7 +284,7 @@ func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error 
 					return err
 				}
 			}
-			return dir.Remove(record.OwnsDir)
+			return dir.Remove(record.Made)
 		}
 		select {
 		case <-ctx.Done():
@@ -282,8 +313,8 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 			return "", nil, fmt.Errorf("make directory: %w", err)
 		}
 	}
-	if spec.Dir, err = filepath.Abs(spec.Dir); err != nil {
-		return "", nil, fmt.Errorf("find directory: %w", err)
+	if spec.Dir, err = directory(spec); err != nil {
+		return "", nil, err
 	}
 	child, reports, err := startSupervisor(binary, spec)
 	if err != nil {
@@ -332,7 +363,10 @@ func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 // follow reads what the supervisor reports until it says that the cluster is ready. If it fails, or ctx ends first, the supervisor is gone
 // when follow returns.
 func (c *child) follow(ctx context.Context, reports *os.File, progress func(string)) error {
-	cut := context.AfterFunc(ctx, func() { c.alive.Close() })
+	cut := context.AfterFunc(ctx, func() {
+		c.alive.Close()
+		time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() }) // it hangs, if it is there still
+	})
 	decoder := json.NewDecoder(reports)
 	failure := ""
 	for {

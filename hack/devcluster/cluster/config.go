@@ -3,14 +3,17 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/glassback/glassback/hack/devcluster/requirements"
 	"github.com/glassback/glassback/hack/devcluster/state"
+	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
 
 // The components, in the order in which they are started.
@@ -135,6 +138,9 @@ func (c Config) completeReal(s *state.Spec) error {
 		return bad("components: a real node needs all of them")
 	}
 	s.Nodes = 1
+	if slices.Contains(supervisor.NodePorts(), c.APIPort) {
+		return bad("API port %d: a real node has something else there", c.APIPort)
+	}
 	if err := c.check(*s); err != nil {
 		return err
 	}
@@ -171,6 +177,38 @@ func (c Config) binary() (string, error) {
 		return "", err
 	}
 	return resolve(binary)
+}
+
+// directory returns the absolute path of the cluster's directory, which need not be there. Symbolic links are followed: a real node does not see
+// what is behind all of them.
+func directory(s state.Spec) (string, error) {
+	abs, err := filepath.Abs(s.Dir)
+	if err != nil {
+		return "", fmt.Errorf("find directory: %w", err)
+	}
+	there, missing := abs, ""
+	for {
+		real, err := filepath.EvalSymlinks(there)
+		if err == nil {
+			abs = filepath.Join(real, missing)
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("find directory: %w", err)
+		}
+		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
+	}
+	// KUBECONFIG and PATH are lists; other characters mean something in the configuration of one or another component of a node.
+	odd := string(filepath.ListSeparator)
+	if s.Node == NodeReal {
+		odd += "\"'`\\{}$%"
+	}
+	for _, r := range abs {
+		if strings.ContainsRune(odd, r) || r < ' ' || r == utf8.RuneError {
+			return "", bad("directory %q: it must have no %q in its path", abs, r)
+		}
+	}
+	return abs, nil
 }
 
 // resolve returns the absolute path behind path, which is there.

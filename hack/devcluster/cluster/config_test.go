@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
 func TestSpec(t *testing.T) {
@@ -50,6 +52,7 @@ func TestSpecRefuses(t *testing.T) {
 		"an unknown kind of node":                {Config{Node: "fake"}, `unknown kind of node "fake": simulated, real or none`},
 		"two real nodes":                         {Config{Node: NodeReal, Nodes: 2}, "2 nodes: there is one, if it is real"},
 		"half a real node":                       {Config{Node: NodeReal, Components: []string{Etcd}}, "components: a real node needs all of them"},
+		"a port of a real node":                  {Config{Node: NodeReal, APIPort: 10250}, "API port 10250: a real node has something else there"},
 		"kwok on a real node":                    {Config{Node: NodeReal, Components: []string{Kwok}}, `"kwok" has nothing to do with node "real"`},
 		"a real node without images":             {Config{Node: NodeReal, Images: "/"}, "the real node "},
 		"images that nothing runs":               {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
@@ -71,6 +74,44 @@ func TestSpecRefuses(t *testing.T) {
 			}
 			if !IsBadConfig(err) {
 				t.Error("not a bad configuration")
+			}
+		})
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	tests := map[string]struct {
+		dir, node string
+		want      string // "" for an error
+	}{
+		"one that is there":                  {root, NodeReal, root},
+		"one that is not":                    {filepath.Join(root, "a", "b"), NodeReal, filepath.Join(root, "a", "b")},
+		"a relative one":                     {"a", NodeSimulated, filepath.Join(root, "a")},
+		"one behind a symbolic link":         {filepath.Join(root, "link", "a", "b"), NodeReal, filepath.Join(root, "a", "b")},
+		"one with a space and a comma":       {filepath.Join(root, "a, b"), NodeReal, filepath.Join(root, "a, b")},
+		"one that cannot be in a list":       {filepath.Join(root, "a:b"), NodeSimulated, ""},
+		"one with a quote":                   {filepath.Join(root, `a"b`), NodeSimulated, filepath.Join(root, `a"b`)},
+		"one with a quote, and a real node":  {filepath.Join(root, `a"b`), NodeReal, ""},
+		"one with a dollar, and a real node": {filepath.Join(root, "a$b"), NodeReal, ""},
+		"one with a newline":                 {filepath.Join(root, "a\nb"), NodeSimulated, ""},
+		"one that no text can say":           {filepath.Join(root, "a\xff"), NodeSimulated, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := directory(state.Spec{Dir: test.dir, Node: test.node})
+			if got != test.want || (err == nil) != (test.want != "") {
+				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			}
+			if err != nil && (!IsBadConfig(err) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("not one line about a bad configuration: %v", err)
 			}
 		})
 	}

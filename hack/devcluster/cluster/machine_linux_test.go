@@ -38,6 +38,9 @@ func look(t *testing.T) machine {
 			m[file+": "+strings.TrimSpace(line)] = ""
 		}
 	}
+	if name, err := os.Hostname(); err == nil {
+		m["hostname"] = name
+	}
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +64,7 @@ func look(t *testing.T) machine {
 			}
 		})
 	}
-	for _, dir := range []string{"/", "/run", "/var/lib", "/var/log", "/etc", "/opt", "/usr/lib", "/usr/libexec"} {
+	for _, dir := range []string{"/", "/dev/shm", "/run", "/var/lib", "/var/log", "/etc", "/opt", "/usr/lib", "/usr/libexec"} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)

@@ -191,6 +191,92 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 	}
 }
 
+// TestStopEndsWhatHangs has processes that do not answer, and some that do not even die.
+func TestStopEndsWhatHangs(t *testing.T) {
+	stopped := func(pid func(*state.Record) int) func(*testing.T, *state.Record) {
+		return func(t *testing.T, record *state.Record) {
+			if err := syscall.Kill(pid(record), syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := map[string]func(*testing.T, *state.Record){
+		"the supervisor outside":   stopped(func(r *state.Record) int { return r.Supervisor }),
+		"process 1 of the sandbox": stopped(func(r *state.Record) int { return r.Sandbox.Init }),
+		"the supervisor inside":    stopped(func(r *state.Record) int { return childOf(t, r.Sandbox.Init) }),
+		"containers": func(t *testing.T, r *state.Record) {
+			freezers, err := filepath.Glob("/sys/fs/cgroup/freezer/" + r.Sandbox.Cgroup + "/kubepods/*/*/*/freezer.state")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(freezers) == 0 {
+				t.Skip("SKIPPED: this machine has no freezer of cgroup v1")
+			}
+			for _, file := range freezers {
+				if err := os.WriteFile(file, []byte("FROZEN"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}
+	for name, hang := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx := realContext(t)
+			before := look(t)
+			dir := filepath.Join(t.TempDir(), "missing", "too")
+			c, err := StartDetached(ctx, Config{Node: NodeReal, Dir: dir, Binary: binary(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { stop(t, c) })
+			createPod(t, ctx, clientOf(t, c), "sleeper", "busybox")
+			record, err := c.dir.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			hang(t, record)
+			stop(t, c)
+			checkAsBefore(t, before, c.sandbox)
+			if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("what was made for the directory is still there: %v", err)
+			}
+		})
+	}
+}
+
+// TestPodsHaveNothingOfTheMachine runs a Pod that has all of its node's that a Pod without privileges may have.
+func TestPodsHaveNothingOfTheMachine(t *testing.T) {
+	ctx := realContext(t)
+	before := look(t)
+	c := start(t, ctx, Config{Node: NodeReal})
+	client := clientOf(t, c)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "host"},
+		Spec: corev1.PodSpec{
+			HostIPC: true, HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "c", Image: "busybox",
+				Command: []string{"sh", "-c", "touch /dev/shm/leak; hostname leak; echo 1 >/settings/vm/swappiness; kill -9 1; ps | wc -l"},
+				// All that a process may be allowed to; and yet /proc is not that which a privileged one has.
+				SecurityContext: &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}},
+				VolumeMounts:    []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/proc/sys"},
+			}}},
+		},
+	}
+	if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, ctx, "the Pod to end", func() (bool, error) {
+		pod, err := client.CoreV1().Pods("default").Get(ctx, "host", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
+	})
+	stop(t, c)
+	checkAsBefore(t, before, c.sandbox)
+}
+
 // childOf returns the process id of a process's first child.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()

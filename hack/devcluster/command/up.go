@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,9 +47,29 @@ func addStartFlags(cmd *cobra.Command) *startFlags {
 	return f
 }
 
+// keepFiles keeps the files that whoever started this process has open, such as locks, from the cluster, which may outlive both.
+func keepFiles() error {
+	files, err := os.ReadDir("/dev/fd")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list open files: %w", err)
+	}
+	for _, file := range files {
+		if fd, err := strconv.Atoi(file.Name()); err == nil && fd > int(os.Stderr.Fd()) {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
 // complete returns the configuration that the flags ask for.
 func (f *startFlags) complete(cmd *cobra.Command) (cluster.Config, error) {
 	config := f.config
+	if err := keepFiles(); err != nil {
+		return config, err
+	}
 	config.Dir = *f.dir
 	if config.Timeout <= 0 {
 		return config, usagef("--timeout %s: a positive duration, such as 2m", config.Timeout)

@@ -120,7 +120,8 @@ func makeCgroup(name string) error {
 	}
 	for _, path := range paths {
 		dir := filepath.Join(path, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		// It exists where the same hierarchy is mounted twice.
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make cgroup: %w", err)
 		}
 		if unified() {
@@ -217,9 +218,11 @@ func handDown() error {
 	if err != nil {
 		return err
 	}
-	all := "+" + strings.Join(available, " +")
-	if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte(all), 0); err != nil {
-		return fmt.Errorf("enable cgroup controllers: %w", err)
+	for _, c := range available {
+		err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+"+c), 0)
+		if err != nil && slices.Contains(required, c) {
+			return fmt.Errorf("enable cgroup controller %s: %w", c, err)
+		}
 	}
 	return nil
 }
@@ -239,16 +242,36 @@ func RemoveCgroup(name string) error {
 // removeFrom removes the cgroup from hierarchies.
 func removeFrom(name string, paths ...string) error {
 	deadline := time.Now().Add(removeWait)
+	var failures []error
 	for _, path := range paths {
-		for {
-			err := removeTree(filepath.Join(path, name))
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
-				return fmt.Errorf("remove cgroup: %w", err)
-			}
+		err := removeTree(filepath.Join(path, name))
+		for errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline) {
 			time.Sleep(10 * time.Millisecond)
+			err = removeTree(filepath.Join(path, name))
+		}
+		if err != nil {
+			failures = append(failures, fmt.Errorf("remove cgroup: %w", err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// Thaw lets the processes of a sandbox's cgroup go on that somebody has stopped by it, such as a runc that was killed in the middle of its work:
+// with v1 they do not even die.
+func Thaw(name string) error {
+	paths, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		err := filepath.WalkDir(filepath.Join(path, name), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Name() == "freezer.state" {
+				err = os.WriteFile(path, []byte("THAWED"), 0)
+			}
+			return ignoreGone(err)
+		})
+		if err != nil {
+			return fmt.Errorf("thaw cgroup: %w", err)
 		}
 	}
 	return nil

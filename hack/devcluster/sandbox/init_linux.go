@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,86 +28,149 @@ const endWait = 20 * time.Second
 func Init(in io.Reader, files int) int {
 	// With cgroup v2 this thread alone has the cgroup namespace that the command inherits.
 	runtime.LockOSThread()
-	parent := lifeline.Inherited()
-	code, err := initialise(in, files, parent)
-	if err != nil {
+	var config Config
+	if err := json.NewDecoder(in).Decode(&config); err != nil {
+		fmt.Fprintf(os.Stderr, "decode sandbox: %v\n", err)
+		return failed
+	}
+	i := initial{config: config, files: files, remove: func() error { return RemoveCgroup(config.Cgroup) }}
+	if parent := lifeline.Inherited(); parent != nil {
+		go i.endWith(parent)
+	}
+	code, err := i.run()
+	if err := errors.Join(err, i.removeCgroup()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return failed
 	}
 	return code
 }
 
-func initialise(in io.Reader, files int, parent *os.File) (int, error) {
-	var config Config
-	if err := json.NewDecoder(in).Decode(&config); err != nil {
-		return 0, fmt.Errorf("decode sandbox: %w", err)
+// initial is process 1.
+type initial struct {
+	config Config
+	files  int
+
+	mu     sync.Mutex
+	remove func() error // removes the cgroup, from where this process is
+	cmd    *exec.Cmd    // once it runs
+	cut    *os.File     // the other end of its lifeline
+	ended  bool         // the parent is gone: nothing is started any more
+}
+
+func (i *initial) removeCgroup() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.remove()
+}
+
+// endWith ends the sandbox when the parent is gone, also in the middle of being made.
+func (i *initial) endWith(parent *os.File) {
+	if !lifeline.ParentGone(parent) {
+		return
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended = true
+	wait := time.Duration(0)
+	if i.cmd != nil {
+		i.cut.Close()
+		wait = endWait
+	}
+	// What hangs then, here or in the kernel, is not waited for: it goes with process 1.
+	time.AfterFunc(wait, func() {
+		time.AfterFunc(removeWait, func() { os.Exit(failed) })
+		_ = killAll(i.config.Cgroup)
+		_ = i.removeCgroup()
+		os.Exit(failed)
+	})
+}
+
+// run makes the sandbox, and returns the exit code of what ran in it when nothing does any more.
+func (i *initial) run() (int, error) {
+	machine, err := i.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer machine.Close()
+	if err := i.start(machine); err != nil {
+		return 0, err
+	}
+	status, err := reap(i.cmd.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	return status, killAll(i.config.Cgroup)
+}
+
+// enter makes the sandbox around this process, and returns /proc of the machine.
+func (i *initial) enter() (*os.File, error) {
 	// It stays that of the machine, where the next /proc is that of the sandbox.
 	machine, err := os.Open("/proc")
 	if err != nil {
-		return 0, fmt.Errorf("open /proc: %w", err)
+		return nil, fmt.Errorf("open /proc: %w", err)
 	}
-	defer machine.Close()
-	// Nothing reaches the machine's mounts from here on, nor the other way round.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return 0, fmt.Errorf("make mounts private: %w", err)
+	// Nothing that is mounted from here on reaches the machine. What is unmounted there goes here too, and is not kept busy.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return nil, fmt.Errorf("make mounts private: %w", err)
 	}
-	removeCgroup, err := enterCgroup(config.Cgroup)
+	remove, err := enterCgroup(i.config.Cgroup)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if err := config.mount(); err != nil {
-		return 0, err
+	i.mu.Lock()
+	i.remove = remove
+	i.mu.Unlock()
+	if err := i.config.mount(); err != nil {
+		return nil, err
 	}
-	if err := connect(config.Address); err != nil {
-		return 0, err
-	}
-	cmd, cut, err := config.command(files, machine)
-	if err != nil {
-		return 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start %s: %w", config.Command[0], err)
-	}
-	if parent != nil {
-		go func() {
-			if lifeline.ParentGone(parent) {
-				cut.Close()
-				time.AfterFunc(endWait, func() { _ = cmd.Process.Kill() })
-			}
-		}()
-	}
-	status, err := reap(cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	if err := killAll(); err != nil {
-		return 0, err
-	}
-	return status, removeCgroup()
+	return machine, connect(i.config.Address)
 }
 
-// command returns what runs in the sandbox, and the other end of its lifeline.
-func (c Config) command(files int, machine *os.File) (*exec.Cmd, *os.File, error) {
-	input, write, err := os.Pipe()
+// start starts what runs in the sandbox.
+func (i *initial) start(machine *os.File) error {
+	input, err := memoryFile(i.config.Input)
 	if err != nil {
-		return nil, nil, fmt.Errorf("create pipe: %w", err)
+		return err
 	}
-	if _, err := write.Write(c.Input); err != nil {
-		return nil, nil, fmt.Errorf("write input: %w", err)
-	}
-	if err := write.Close(); err != nil {
-		return nil, nil, fmt.Errorf("write input: %w", err)
-	}
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	defer input.Close()
+	cmd := exec.Command(i.config.Command[0], i.config.Command[1:]...)
 	cmd.Env = os.Environ()
 	cmd.Stdin, cmd.Stderr = input, os.Stderr
-	for fd := range files {
+	for fd := range i.files {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, lifeline.OpenInherited(3+fd, "inherited"))
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, machine)
-	_, cut, err := lifeline.Attach(cmd)
-	return cmd, cut, err
+	read, cut, err := lifeline.Attach(cmd)
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return errors.New("its parent is gone")
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", i.config.Command[0], err)
+	}
+	i.cmd, i.cut = cmd, cut
+	return nil
+}
+
+// memoryFile returns a file that is nowhere, to read data from.
+func memoryFile(data []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("input", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make file in memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "input")
+	if _, err := file.Write(data); err != nil {
+		return nil, fmt.Errorf("write input: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("write input: %w", err)
+	}
+	return file, nil
 }
 
 // reap waits for every process that ends, as process 1 must, until the given one has, and returns its exit code.
@@ -127,9 +191,12 @@ func reap(pid int) (int, error) {
 }
 
 // killAll kills every process of the sandbox but its own and waits until they are gone.
-func killAll() error {
+func killAll(cgroup string) error {
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill processes: %w", err)
+	}
+	if err := Thaw(cgroup); err != nil {
+		return err
 	}
 	for {
 		_, err := unix.Wait4(-1, nil, 0, nil)

@@ -28,6 +28,11 @@ func (c Config) mount() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+	for dir, kind := range map[string]string{"/dev/shm": "tmpfs", "/dev/mqueue": "mqueue"} { // of this namespace for interprocess communication
+		if err := unix.Mount(kind, dir, kind, unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
 	for _, dir := range opened {
 		if err := cover(dir, entries); err != nil {
 			return err
@@ -103,12 +108,17 @@ func cover(dir string, keep func(string) ([]string, error)) error {
 	return nil
 }
 
-// show makes to what from is: a bind of a file or a directory, a copy of a symbolic link.
+// show makes to what from is: a bind of a file or a directory, a copy of a symbolic link. It does nothing if from has just gone.
 func show(from, to string) error {
-	info, err := os.Lstat(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it has just gone
+	err := showThere(from, to)
+	if _, gone := os.Lstat(from); errors.Is(gone, fs.ErrNotExist) {
+		return nil
 	}
+	return err
+}
+
+func showThere(from, to string) error {
+	info, err := os.Lstat(from)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,10 @@ func (s *Sandbox) Stop() {}
 func (s *Sandbox) Kill() {}
 
 // Wait waits until the sandbox has ended.
-func (s *Sandbox) Wait() (int, error) { return failed, errLinux }
+func (s *Sandbox) Wait() error { return errLinux }
+
+// Outcome returns the exit code of what ran in the sandbox.
+func (s *Sandbox) Outcome() (int, error) { return failed, errLinux }
 
 // Where returns what Enter needs to find the sandbox.
 func Where(*os.File) (int, uint64, error) { return 0, 0, errLinux }
@@ -58,3 +61,6 @@ func MachinePID(*os.File, int) int { return 0 }
 
 // CanOverlay reports whether file systems can be laid over each other.
 func CanOverlay(string) bool { return false }
+
+// Kill ends a sandbox.
+func Kill(int, uint64, string) error { return errLinux }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 )
 
@@ -35,7 +37,8 @@ func Check() error {
 	return nil
 }
 
-const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID
+// namespaces are those of a sandbox. The host's name and shared memory are among what a Pod may have of its node.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 
 // Sandbox is a running sandbox.
 type Sandbox struct {
@@ -80,8 +83,7 @@ func Start(config Config, args []string, files []*os.File) (*Sandbox, error) {
 	s.Init = s.cmd.Process.Pid
 	if s.Network, err = networkOf(s.Init); err != nil {
 		s.Kill()
-		_, waitErr := s.Wait()
-		return nil, errors.Join(err, waitErr)
+		return nil, errors.Join(err, s.Wait())
 	}
 	return s, nil
 }
@@ -101,17 +103,41 @@ func networkFile(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/ns/ne
 func (s *Sandbox) Stop() { s.alive.Close() }
 
 // Kill ends the sandbox at once.
-func (s *Sandbox) Kill() { _ = s.cmd.Process.Kill() } // fails if it has ended
+func (s *Sandbox) Kill() {
+	_ = s.cmd.Process.Kill() // fails if it has ended
+	_ = Thaw(s.cgroup)       // Wait says what is left
+}
 
-// Wait waits until the sandbox has ended, removes what is left of it, and returns the exit code of what ran in it. The error says that the
-// sandbox could not be made, or not be removed.
-func (s *Sandbox) Wait() (int, error) {
-	_ = s.cmd.Wait() // what matters is the exit code, and what was written
+// Kill ends a sandbox of which another process has the Sandbox, and that process is gone or does not answer. It is told as to Enter, and by the
+// name of its cgroup.
+func Kill(pid int, network uint64, cgroup string) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer unix.Close(fd)
+	// From here on this process cannot become another one unnoticed: it is the right one, or not.
+	if now, err := networkOf(pid); err != nil || now != network {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill sandbox: %w", err)
+	}
+	return Thaw(cgroup)
+}
+
+// Wait waits until the sandbox has ended, and removes what is left of it. The error says that this could not be done.
+func (s *Sandbox) Wait() error {
+	_ = s.cmd.Wait() // Outcome tells
 	s.alive.Close()
-	removeErr := RemoveCgroup(s.cgroup)
+	return RemoveCgroup(s.cgroup)
+}
+
+// Outcome returns the exit code of what ran in a sandbox that has ended. The error says that the sandbox could not be made.
+func (s *Sandbox) Outcome() (int, error) {
 	code := s.cmd.ProcessState.ExitCode()
 	if code == failed {
-		return code, errors.Join(fmt.Errorf("make sandbox: %s", strings.TrimSpace(s.stderr.String())), removeErr)
+		return code, fmt.Errorf("make sandbox: %s", strings.TrimSpace(s.stderr.String()))
 	}
-	return code, removeErr
+	return code, nil
 }

@@ -74,7 +74,7 @@ func (s Spec) Has(component string) bool { return slices.Contains(s.Components, 
 // Record is the content of state.json: written by the supervisor, read by whoever wants to talk to it.
 type Record struct {
 	Spec       Spec           `json:"spec"`
-	OwnsDir    bool           `json:"ownsDir"`           // the directory did not exist before
+	Made       string         `json:"made,omitempty"`    // the directory, or the topmost one above it, if that did not exist before
 	Supervisor int            `json:"supervisor"`        // process id, for display only
 	Control    string         `json:"control,omitempty"` // host:port; empty until the supervisor listens
 	Token      string         `json:"token,omitempty"`
@@ -110,7 +110,7 @@ func (d Dir) record() string { return d.Path("state.json") }
 
 // made lists what a cluster makes in its directory, the lock last: it guards the removal of the rest, and the record next to last: while
 // it is there, the rest is known to be ours.
-var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "node", "state.json", "lock"}
+var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "node", "state.json.new", "state.json", "lock"}
 
 // Load reads the directory's record. The error says in one line what to do when there is none.
 func (d Dir) Load() (*Record, error) {
@@ -157,7 +157,7 @@ func (d Dir) CheckForeign() error {
 	}
 	var taken []string
 	for _, name := range made {
-		if name == "lock" || name == "state.json" {
+		if name == "lock" || name == "state.json" || name == "state.json.new" {
 			continue
 		}
 		if _, err := os.Lstat(d.Path(name)); err == nil {
@@ -183,17 +183,28 @@ func (d Dir) Clean() error {
 	return nil
 }
 
-// Remove cleans the directory, and removes the lock and, if the cluster made the directory and nobody has put anything into it, the
-// directory itself. The caller holds the lock.
-func (d Dir) Remove(owns bool) error {
+// Missing returns the topmost directory on the way to this one, itself included, that is not there, or nothing.
+func (d Dir) Missing() string {
+	missing := ""
+	for path := string(d); ; path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = path
+	}
+}
+
+// Remove cleans the directory, and removes the lock and what was made to have the directory: all from itself up to the directory made, as far
+// as nobody has put anything into it. The caller holds the lock.
+func (d Dir) Remove(made string) error {
 	if err := d.Clean(); err != nil {
 		return err
 	}
 	if err := os.Remove(d.Path("lock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove lock: %w", err)
 	}
-	if owns {
-		_ = os.Remove(string(d)) // fails while something else is in it, which is the point
+	for path := string(d); made != "" && strings.HasPrefix(path, made); path = filepath.Dir(path) {
+		_ = os.Remove(path) // fails while something else is in it, which is the point
 	}
 	return nil
 }

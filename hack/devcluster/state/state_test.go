@@ -41,7 +41,7 @@ func TestLifeKeepsToTheLockThatItOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer life.Close()
-	if err := dir.Remove(false); err != nil {
+	if err := dir.Remove(""); err != nil {
 		t.Fatal(err)
 	}
 	second, err := dir.TryLock() // of a new cluster in the same directory
@@ -108,7 +108,11 @@ func TestRemoveLeavesForeignFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := dir.Remove(test.owns); err != nil {
+			made := ""
+			if test.owns {
+				made = string(dir)
+			}
+			if err := dir.Remove(made); err != nil {
 				t.Fatal(err)
 			}
 			entries, err := os.ReadDir(string(dir))

@@ -80,8 +80,12 @@ func (s *Supervisor) forward() func() {
 	running.Go(func() {
 		for {
 			outer, err := s.api.Accept()
-			if err != nil {
-				return // it is closed
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil { // of too many open files, for example
+				time.Sleep(acceptRetry)
+				continue
 			}
 			running.Go(func() { pipe(ctx, outer.(*net.TCPConn), target) })
 		}
@@ -92,6 +96,9 @@ func (s *Supervisor) forward() func() {
 		running.Wait()
 	}
 }
+
+// acceptRetry is how long it takes until a connection is accepted again when one could not be.
+const acceptRetry = 50 * time.Millisecond
 
 // dialTimeout bounds how long a connection inside may take to be accepted.
 const dialTimeout = 10 * time.Second

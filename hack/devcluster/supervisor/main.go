@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -72,6 +74,12 @@ func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *t
 		return 1
 	}
 	return 0
+}
+
+// Is reports whether a process is the supervisor of the cluster in a directory. Where the system does not tell, it is not.
+func Is(pid int, dir string) bool {
+	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && strings.HasSuffix(string(cmdline), "\x00supervise\x00"+dir+"\x00")
 }
 
 // errTold is an error of which the parent knows already.

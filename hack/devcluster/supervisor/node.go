@@ -32,6 +32,8 @@ const (
 	dnsPort = 53
 	// kubeletPort is where a kubelet serves logs and exec.
 	kubeletPort = 10250
+	// proxyPort is where kube-proxy tells its metrics.
+	proxyPort = 10249
 	// maxPods is less than realPodCIDR has addresses, and more than such a node can run.
 	maxPods       = 250
 	clusterDomain = "cluster.local"
@@ -49,6 +51,9 @@ const (
 
 // pauseImage holds the namespaces of every Pod.
 const pauseImage = "registry.k8s.io/pause:3.10"
+
+// NodePorts are the ports that a real node has besides those that are chosen. All of them are inside its sandbox.
+func NodePorts() []int { return []int{dnsPort, kubeletPort, proxyPort} }
 
 // kernelSettings are what a kubelet demands of the whole machine's kernel, by their paths below /proc/sys
 // (k8s.io/kubernetes/pkg/kubelet/cm, setupKernelTunables). It gets files with these values.
@@ -178,6 +183,7 @@ func (n nodeFiles) kubeProxy() *proxyconfig.KubeProxyConfiguration {
 		HostnameOverride:   nodePrefix + "1",
 		BindAddress:        "0.0.0.0",
 		HealthzBindAddress: loopback(n.ports[state.KubeProxy]),
+		MetricsBindAddress: loopback(proxyPort),
 		Mode:               "nftables",
 		ClusterCIDR:        realPodCIDR,
 		DetectLocalMode:    "ClusterCIDR",

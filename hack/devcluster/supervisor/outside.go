@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/glassback/glassback/hack/devcluster/sandbox"
 	"github.com/glassback/glassback/hack/devcluster/state"
@@ -58,9 +59,18 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 		return err
 	}
 	report.Close()
-	stop := context.AfterFunc(ctx, box.Stop)
+	stop := context.AfterFunc(ctx, func() {
+		box.Stop()
+		time.AfterFunc(insideWait, box.Kill) // it hangs, if it is there still
+	})
 	defer stop()
-	code, err := box.Wait()
+	if err := box.Wait(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // however it ended: it was told to
+		return s.removeDir()
+	}
+	code, err := box.Outcome()
 	switch {
 	case err != nil:
 		return err
@@ -71,6 +81,9 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	}
 	return s.removeDir()
 }
+
+// insideWait is how long the half inside may take to end: less than whoever waits for this half waits.
+const insideWait = 15 * time.Second
 
 // listenAPI opens the port that leads to the API server.
 func (s *Supervisor) listenAPI() error {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -121,7 +122,7 @@ func (s *Supervisor) removeDir() error {
 	if !s.dir.Holds(s.lock) {
 		return nil
 	}
-	return s.dir.Remove(s.record.OwnsDir)
+	return s.dir.Remove(s.record.Made)
 }
 
 // keep waits until the cluster is to end: until ctx does, or until somebody has removed its directory, after which nobody could reach it.
@@ -139,8 +140,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 
 // takeDir makes the directory this cluster's own: refuses one with a live cluster, and reuses that of a dead one.
 func (s *Supervisor) takeDir(ctx context.Context) error {
-	_, err := os.Stat(string(s.dir))
-	s.record.OwnsDir = errors.Is(err, os.ErrNotExist)
+	s.record.Made = s.dir.Missing()
 	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
@@ -156,7 +156,7 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 		return err
 	}
 	if old, err := s.dir.Load(); err == nil {
-		s.record.OwnsDir = s.record.OwnsDir || old.OwnsDir
+		s.record.Made = cmp.Or(s.record.Made, old.Made)
 		s.report("removing what a dead cluster left in " + string(s.dir))
 		if old.Sandbox != nil {
 			if err := sandbox.RemoveCgroup(old.Sandbox.Cgroup); err != nil {
@@ -171,7 +171,7 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	if err := s.dir.Save(&s.record); err != nil {
 		return err
 	}
-	for _, name := range []string{"pki", "etcd", "logs", "bin", "tmp"} {
+	for _, name := range []string{"pki", "etcd", "logs", "bin", "tmp", "node"} {
 		if err := os.Mkdir(s.dir.Path(name), 0o700); err != nil {
 			return fmt.Errorf("make directory: %w", err)
 		}
