@@ -320,6 +320,27 @@ func TestARealNodeThatIsInterruptedLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestLogsOfARealNodeThatDidNotStartStay(t *testing.T) {
+	ctx := realContext(t)
+	before := look(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	long := "--such=" + strings.Repeat("x", 100_000) // more than a pipe holds
+	_, err := Start(ctx, Config{Node: NodeReal, Dir: dir, Binary: binary(t), ExtraArgs: map[string][]string{Kubelet: {long}}})
+	if err == nil || !strings.Contains(err.Error(), "kubelet died") || !strings.Contains(err.Error(), "unknown flag: --such") {
+		t.Errorf("a kubelet with a flag that it does not have: %v", err)
+	}
+	if log, err := os.ReadFile(state.Dir(dir).Log(Kubelet)); err != nil || !strings.Contains(string(log), "--such") {
+		t.Errorf("its log: %.200s, %v", log, err)
+	}
+	checkAsBefore(t, before)
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directory is still there: %v", err)
+	}
+}
+
 func TestContainersSurviveTheirNodesComponents(t *testing.T) {
 	ctx := realContext(t)
 	c := start(t, ctx, Config{Node: NodeReal})

@@ -67,19 +67,17 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	if err := box.Wait(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // however it ended: it was told to
-		return s.removeDir()
-	}
 	code, err := box.Outcome()
 	switch {
+	case code == 1: // while it was being started, whatever has happened since
+		return errTold
+	case code == 0 || ctx.Err() != nil: // however it ended: it was told to
+		return s.removeDir()
 	case err != nil:
 		return err
-	case code == 1:
-		return errTold
-	case code != 0:
+	default:
 		return fmt.Errorf("the supervisor in the sandbox ended with code %d: see %s", code, s.dir.Log("supervisor"))
 	}
-	return s.removeDir()
 }
 
 // insideWait is how long the half inside may take to end: less than whoever waits for this half waits.
