@@ -76,7 +76,8 @@ func checkCgroups() error {
 		}
 		for _, c := range required {
 			if !slices.Contains(handed, c) {
-				return fmt.Errorf("cgroup v2 of this machine does not hand down controller %q: echo +%s >%s/cgroup.subtree_control", c, c, cgroupRoot)
+				return fmt.Errorf("cgroup v2 does not hand down controller %q here: on the machine itself, not in a container, echo +%s >%s/cgroup.subtree_control",
+					c, c, cgroupRoot)
 			}
 		}
 		return writable(cgroupRoot)
@@ -163,6 +164,11 @@ func enterCgroup(name string) (remove func() error, err error) {
 	if err := moveInto(filepath.Join(cgroupRoot, name)); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			_, _ = out.WriteString("0") // so that the cgroup can be removed at once; else Wait does it later
+		}
+	}()
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return nil, fmt.Errorf("make cgroup namespace: %w", err)
 	}
@@ -177,10 +183,10 @@ func enterCgroup(name string) (remove func() error, err error) {
 		return nil, err
 	}
 	return func() error {
-		if _, err := out.WriteString("0"); err != nil {
-			return nil // where it came from is gone: Wait removes the cgroup
+		if _, err := out.WriteString("0"); err == nil {
+			return removeFrom(name, filepath.Join("/proc/self/fd", strconv.Itoa(int(machine.Fd()))))
 		}
-		return removeFrom(name, filepath.Join("/proc/self/fd", strconv.Itoa(int(machine.Fd()))))
+		return nil // where it came from is gone: Wait removes the cgroup
 	}, nil
 }
 

@@ -58,7 +58,6 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	if err != nil {
 		return err
 	}
-	report.Close()
 	stop := context.AfterFunc(ctx, func() {
 		box.Stop()
 		time.AfterFunc(insideWait, box.Kill) // it hangs, if it is there still
