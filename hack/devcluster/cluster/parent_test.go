@@ -14,8 +14,12 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// parentEnv makes the test binary a program that starts a cluster in the directory it names, says so, and waits to be killed.
-const parentEnv = "DEVCLUSTER_TEST_PARENT_DIR"
+// parentEnv makes the test binary a program that starts a cluster in the directory it names, says so, and waits to be killed. nodeEnv is the
+// kind of node.
+const (
+	parentEnv = "DEVCLUSTER_TEST_PARENT_DIR"
+	nodeEnv   = "DEVCLUSTER_TEST_PARENT_NODE"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentEnv); dir != "" {
@@ -26,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func parent(dir string) {
-	if _, err := Start(context.Background(), Config{Dir: dir}); err != nil {
+	if _, err := Start(context.Background(), Config{Dir: dir, Node: os.Getenv(nodeEnv)}); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -34,11 +38,14 @@ func parent(dir string) {
 	select {}
 }
 
-func TestNothingOutlivesAKilledParent(t *testing.T) {
-	ctx := testContext(t)
+func TestNothingOutlivesAKilledParent(t *testing.T) { killParent(t, testContext(t), NodeSimulated) }
+
+// killParent kills the process that has started a cluster, and returns when nothing of the cluster is left.
+func killParent(t *testing.T, ctx context.Context, node string) {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "c")
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), parentEnv+"="+dir, BinaryEnv+"="+binary(t))
+	cmd.Env = append(os.Environ(), parentEnv+"="+dir, nodeEnv+"="+node, BinaryEnv+"="+binary(t))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

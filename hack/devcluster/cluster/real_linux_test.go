@@ -191,6 +191,13 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 	}
 }
 
+func TestNothingOfARealNodeOutlivesAKilledParent(t *testing.T) {
+	ctx := realContext(t)
+	before := look(t)
+	killParent(t, ctx, NodeReal)
+	checkAsBefore(t, before)
+}
+
 // TestStopEndsWhatHangs has processes that do not answer, and some that do not even die.
 func TestStopEndsWhatHangs(t *testing.T) {
 	stopped := func(pid func(*state.Record) int) func(*testing.T, *state.Record) {
