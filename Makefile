@@ -23,15 +23,18 @@ LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date
 
 # What is built needs no C library, and so runs in any image. The race detector does need a C compiler: without one tests run without it, and
 # "make test" says so.
-CGO := $(shell go env CGO_ENABLED)
+ifndef RACE_CGO
+RACE_CGO := $(shell go env CGO_ENABLED)
+endif
+export RACE_CGO # for the makes that this one calls
 export CGO_ENABLED := 0
-RACE = $(if $(filter 1,$(CGO)),-race)
+RACE = $(if $(filter 1,$(RACE_CGO)),-race)
 # The tests that were skipped, one a line.
-SKIPPED := $(CURDIR)/bin/skipped.txt
+SKIPPED := "$(CURDIR)/bin/skipped.txt"
 # What failed tests keep: events, objects, logs.
-ARTIFACTS := $(CURDIR)/bin/artifacts
+ARTIFACTS := "$(CURDIR)/bin/artifacts"
 # What the tests on a real API server run.
-BINARIES := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster GLASSBACK_BIN=$(CURDIR)/bin/glassback
+BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback"
 
 # The name of the image that "make image" makes.
 IMG ?= glassback/glassback:dev
@@ -165,18 +168,18 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 	@failed=; for module in $(MODULES); do \
 		echo "golangci-lint: $$module"; \
 		(cd $$module && go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/devcluster/components$$ | \
-			xargs $(CURDIR)/bin/tools/golangci-lint run --config $(CURDIR)/.golangci.yml) || failed=yes; \
+			tr '\n' '\0' | xargs -0 "$(CURDIR)/bin/tools/golangci-lint" run --config "$(CURDIR)/.golangci.yml") || failed=yes; \
 	done; [ -z "$$failed" ]
 
 .PHONY: unit
 unit: bin/tools/gotest ## Run the tests that need nothing but Go
 	$(no_race)
-	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(CGO) $(CURDIR)/bin/tools/gotest $(SKIPPED) $(RACE) ./...); done
+	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) ./...); done
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
 integration: build devcluster node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
-	@cd hack/devcluster && CGO_ENABLED=$(CGO) $(BINARIES) $(CURDIR)/bin/tools/gotest -artifacts $(ARTIFACTS) $(SKIPPED) \
+	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 40m ./...
 
 .PHONY: bench

@@ -74,11 +74,13 @@ update() {
 	apt_get -o Acquire::Retries=1 update
 }
 
-# install installs $missing. Packages start their services when they are installed, unless this program of the administrator's says no.
+# Packages start their services when they are installed, unless this program of the administrator's says no. With the mark it is ours.
+program=/usr/sbin/policy-rc.d
+mark="from devcluster's node.sh, for as long as it installs packages"
+
+# install installs $missing.
 install() {
-	program=/usr/sbin/policy-rc.d
-	mark="from devcluster's node.sh, for as long as it installs packages"
-	if [ ! -e "$program" ] || grep -q "$mark" "$program"; then # with the mark, a run that was killed left it
+	if [ ! -e "$program" ]; then
 		policy=$program
 		printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" >"$program"
 		chmod 755 "$program"
@@ -95,7 +97,7 @@ install() {
 look
 [ "$(uname -s)" = Linux ] || simulated "it needs Linux: the simulated one is used"
 [ "$(id -u)" = 0 ] ||
-	simulated "it needs root${missing:+, and $missing}: the simulated one is used (sudo make node installs what is missing)"
+	simulated "it needs root${missing:+, and $missing}: the simulated one is used (sudo make demo has a real one)"
 if ! command -v apt-get >/dev/null; then
 	[ -z "$missing" ] || simulated "it needs $missing, which only apt-get can install here (Debian, Ubuntu): the simulated one is used"
 else
@@ -104,6 +106,9 @@ else
 	if command -v flock >/dev/null && ! flock -n 9; then
 		echo "real node: waiting for another make that prepares it" >&2
 		flock 9
+	fi
+	if grep -qs "$mark" "$program"; then # a run that was killed left it
+		rm -f "$program"
 	fi
 fi
 
@@ -123,6 +128,10 @@ fi
 
 # The images. The programs that make them are built each time, which is quick when nothing has changed.
 command -v go >/dev/null || simulated "it needs go in PATH to make its images: the simulated one is used"
+if [ -z "${HOME-}" ]; then # go wants one
+	HOME=$(getent passwd "$(id -u)" | cut -d : -f 6)
+	export HOME
+fi
 tools=$PWD/../../bin/tools
 mkdir -p "$tools"
 go build -buildvcs=false -o "$tools/mkimage" ./mkimage 9<&-
@@ -134,4 +143,10 @@ if ! make_images; then
 	# A mirror keeps no packages of which it has newer ones, so that old lists lead nowhere.
 	{ command -v apt-get >/dev/null && update && make_images; } ||
 		simulated "its images cannot be made: $(tail -n 1 "$log"): the simulated one is used"
+fi
+
+# What is made in the checkout of somebody who uses sudo is theirs.
+if [ -n "${SUDO_UID-}" ] && [ -n "${SUDO_GID-}" ]; then
+	chown -R "$SUDO_UID:$SUDO_GID" "$store" "$tools/mkimage" "$tools/pause"
+	chown "$SUDO_UID:$SUDO_GID" "$tools" "$(dirname "$tools")"
 fi

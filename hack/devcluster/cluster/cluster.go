@@ -145,25 +145,42 @@ func (c *Cluster) Restart(ctx context.Context, component string) error {
 }
 
 // Load gives a cluster with a real node the images of a tar archive, as "docker save" writes it or in the OCI format, and returns their
-// names. An image that the node has already by the same name is replaced by it.
+// names. An image that the node has already by the same name is replaced by it. With an error, the names are those that were done before
+// it, and the others stand for what they did before.
 func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	if c.sandbox == nil {
 		return nil, errNoContainers
 	}
-	names, err := images.Store(c.dir.Path("node", "images")).Load(archive)
+	store := images.Store(c.dir.Path("node", "images"))
+	before, err := store.Entries()
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if err := c.client.Pull(ctx, name); err != nil {
-			return nil, err
+	names, err := store.Load(ctx, archive)
+	done := 0
+	for err == nil && done < len(names) {
+		if err = c.client.Pull(ctx, names[done]); err == nil {
+			done++
 		}
 	}
-	return names, nil
+	if err == nil {
+		return names, nil
+	}
+	// It is undone also if it was ctx that ended. That waits for another process that loads, but not for long.
+	const undoTimeout = 3 * time.Second
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if undoErr := store.Restore(undo, before, names[done:]...); undoErr != nil {
+		err = fmt.Errorf("%w; and not all of it is undone: %w", err, undoErr)
+	}
+	return names[:done], err
 }
 
 // errNoContainers says that a cluster has no real node.
 var errNoContainers = configError("this cluster runs no containers: start one with --node real")
+
+// Real reports whether the cluster's node is real.
+func (c *Cluster) Real() bool { return c.sandbox != nil }
 
 // Enter moves the calling thread, which must be locked to its goroutine, to where the cluster's network is. What it executes finds the
 // cluster's Services and Pods, and their names. It does nothing if the cluster has no real node.

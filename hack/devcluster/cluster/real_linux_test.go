@@ -251,6 +251,24 @@ func TestStopEndsWhatHangs(t *testing.T) {
 	}
 }
 
+// TestContainersDoNotDependOnTheUmask has a container of a user who is not root, on a node that somebody careful has started.
+func TestContainersDoNotDependOnTheUmask(t *testing.T) {
+	ctx := realContext(t)
+	old := syscall.Umask(0o077)
+	c, err := Start(ctx, Config{Node: NodeReal, Binary: binary(t)})
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, c) })
+	createPod(t, ctx, clientOf(t, c), "user", "busybox", func(pod *corev1.PodSpec) {
+		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To(int64(1000))}
+	})
+	if out, err := c.Command(ctx, "kubectl", "exec", "user", "--", "cat", "/etc/passwd").CombinedOutput(); err != nil {
+		t.Errorf("%s: %v", out, err)
+	}
+}
+
 // TestPodsHaveNothingOfTheMachine runs a Pod that has all of its node's that a Pod without privileges may have.
 func TestPodsHaveNothingOfTheMachine(t *testing.T) {
 	ctx := realContext(t)
@@ -382,7 +400,7 @@ func TestContainersSurviveTheirNodesComponents(t *testing.T) {
 const serviceIP = "10.96.0.1"
 
 // createPod creates a Pod that does nothing, and returns when it does.
-func createPod(t *testing.T, ctx context.Context, client kubernetes.Interface, name, image string) {
+func createPod(t *testing.T, ctx context.Context, client kubernetes.Interface, name, image string, change ...func(*corev1.PodSpec)) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -390,6 +408,9 @@ func createPod(t *testing.T, ctx context.Context, client kubernetes.Interface, n
 			TerminationGracePeriodSeconds: ptr.To(int64(0)),
 			Containers:                    []corev1.Container{{Name: "c", Image: image, Command: []string{"sleep", "1000"}}},
 		},
+	}
+	for _, f := range change {
+		f(&pod.Spec)
 	}
 	waitFor(t, ctx, "the Pod "+name+" to be created", func() (bool, error) {
 		_, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})

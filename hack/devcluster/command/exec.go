@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -80,11 +81,15 @@ func become(binary string, args []string, c *cluster.Cluster) error {
 	}
 	env := []string{"KUBECONFIG=" + c.Kubeconfig()}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "KUBECONFIG=") {
+		name, _, _ := strings.Cut(v, "=")
+		if name != "KUBECONFIG" && !(c.Real() && slices.Contains(proxies, strings.ToLower(name))) {
 			env = append(env, v)
 		}
 	}
 	return fmt.Errorf("run %s: %w", args[0], syscall.Exec(binary, args, env))
 }
+
+// proxies are the variables that lead to a proxy, which the network of a real node does not.
+var proxies = []string{"http_proxy", "https_proxy", "all_proxy"}
 
 func ownBinary() (string, error) { return supervisor.BinaryPath() }

@@ -96,6 +96,9 @@ func lacksOutput(e *example) string {
 	return ""
 }
 
+// noLog is what a kubelet answers, and no error, for a container that is no longer there.
+const noLog = "unable to retrieve container logs"
+
 // logOf returns the last lines that a Pod in the namespace of the examples has printed, in one; nothing if it has not, or is gone.
 func (a *api) logOf(ctx context.Context, pod string, lines int64) (string, error) {
 	log, err := a.kube.CoreV1().Pods(metav1.NamespaceDefault).GetLogs(pod, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
@@ -104,6 +107,9 @@ func (a *api) logOf(ctx context.Context, pod string, lines int64) (string, error
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the log of Pod %s: %w", pod, err)
+	}
+	if strings.HasPrefix(string(log), noLog) {
+		return "", nil
 	}
 	return strings.ReplaceAll(strings.TrimSpace(string(log)), "\n", " / "), nil
 }

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -102,7 +103,7 @@ func TestWhatIsLoadedCanBePulled(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			image, store := linux(t, 2), Store(filepath.Join(t.TempDir(), "images"))
-			got, err := store.Load(test.archive(t, image))
+			got, err := store.Load(t.Context(), test.archive(t, image))
 			slices.Sort(got)
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Fatalf("got %v, %v", got, err)
@@ -183,7 +184,7 @@ func TestWritersDoNotLoseEachOthersImages(t *testing.T) {
 		image, app := linux(t, 1), fmt.Sprintf("docker.io/library/app:%d", i)
 		want = append(want, app)
 		group.Go(func() {
-			if err := store.Put(image, app); err != nil {
+			if err := store.Put(t.Context(), image, app); err != nil {
 				t.Error(err)
 			}
 		})
@@ -239,7 +240,16 @@ func TestLoadRefuses(t *testing.T) {
 		want string
 	}{
 		"no file":     {func(*testing.T) string { return "/none/app.tar" }, "load /none/app.tar: no such file or directory"},
-		"a directory": {func(t *testing.T) string { return t.TempDir() }, "not an archive of images"},
+		"a directory": {func(t *testing.T) string { return t.TempDir() }, "not a regular file"},
+		"a pipe": {
+			func(t *testing.T) string {
+				file := filepath.Join(t.TempDir(), "pipe")
+				if err := syscall.Mkfifo(file, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return file
+			},
+			"not a regular file"},
 		"no tar": {
 			func(t *testing.T) string { return write(t, strings.Repeat("no tar\n", 200)) }, "not an archive of images"},
 		"an empty file": {func(t *testing.T) string { return write(t, "") }, "not an archive of images"},
@@ -288,11 +298,17 @@ func TestLoadRefuses(t *testing.T) {
 			},
 			"there is no image in it"},
 	}
+	for name, damage := range damages() {
+		tests[name] = struct {
+			file func(t *testing.T) string
+			want string
+		}{func(t *testing.T) string { return damage.archive(t, linux(t, 2)) }, "image docker.io/a/bad:1 is damaged: " + damage.want}
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := Store(filepath.Join(t.TempDir(), "images"))
 			file := test.file(t)
-			names, err := store.Load(file)
+			names, err := store.Load(t.Context(), file)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, %v, want %s", names, err, test.want)
 			}
@@ -470,7 +486,7 @@ func forPlatform(os, arch string) v1.Descriptor {
 
 func put(t *testing.T, store Store, image v1.Image, names ...string) {
 	t.Helper()
-	if err := store.Put(image, names...); err != nil {
+	if err := store.Put(t.Context(), image, names...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,7 +6,9 @@ package images
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // containerdAnnotation has the full name of an image in the archives of containerd and BuildKit, where nameAnnotation has but the tag.
@@ -29,28 +32,38 @@ const containerdAnnotation = "io.containerd.image.name"
 
 var errNoArchive = errors.New(`not an archive of images: make one with "docker save -o FILE NAME:TAG"`)
 
-// named is an image of an archive and the full names that it has there.
+var errNoFile = errors.New(`not a regular file: make one with "docker save -o FILE NAME:TAG"`)
+
+// named is an image of an archive, the full names that it has there, and the digests by which the archive calls its parts: what is of
+// another one is damaged. Docker's archives have none of a manifest, and need not have any other.
 type named struct {
-	image v1.Image
-	names []string
+	image    v1.Image
+	names    []string
+	manifest v1.Hash // zero: unknown
+	config   v1.Hash // zero: unknown, but for what the manifest says
+	claimed  bool    // the layers' digests are the archive's word, and not computed from what it holds
 }
 
 // Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout, either of them as it is or compressed by
-// gzip. It returns their full names. All of the archive is checked before any of it is stored.
-func (s Store) Load(file string) ([]string, error) {
+// gzip. It returns their full names: with an error, of those that were stored before it. All of the archive is checked before any of it is
+// stored.
+func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	unpacked, err := os.MkdirTemp("", "devcluster-load-")
 	if err != nil {
 		return nil, fmt.Errorf("create temporary directory: %w", err)
 	}
 	defer os.RemoveAll(unpacked) //nolint:errcheck // It is a temporary one.
-	found, err := readArchive(file, unpacked)
+	found, err := readArchive(ctx, file, unpacked)
+	if ctx.Err() != nil {
+		err = ctx.Err() // and not what came of it, such as a layer that ends too early
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", file, err)
 	}
 	var names []string
 	for _, f := range found {
-		if err := s.Put(f.image, f.names...); err != nil {
-			return nil, err
+		if err := s.Put(ctx, f.image, f.names...); err != nil {
+			return names, fmt.Errorf("load %s: %w", file, err)
 		}
 		names = append(names, f.names...)
 	}
@@ -58,21 +71,22 @@ func (s Store) Load(file string) ([]string, error) {
 }
 
 // readArchive returns the images of an archive. It puts what it has to unpack for that into scratch, which must last as long as they do.
-func readArchive(file, scratch string) ([]named, error) {
-	file, err := inflate(file, filepath.Join(scratch, "archive.tar"))
+// The images can be read until ctx ends.
+func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
+	file, err := inflate(ctx, file, filepath.Join(scratch, "archive.tar"))
 	if err != nil {
 		return nil, err
 	}
-	docker, oci, err := kindOf(file)
+	docker, oci, err := kindOf(ctx, file)
 	if err != nil {
 		return nil, err
 	}
 	var found []named
 	switch {
 	case docker: // Docker's are both since version 25, with the names in Docker's part.
-		found, err = readDocker(file)
+		found, err = readDocker(ctx, file)
 	case oci:
-		found, err = readOCI(file, filepath.Join(scratch, "layout"))
+		found, err = readOCI(ctx, file, filepath.Join(scratch, "layout"))
 	default:
 		return nil, errNoArchive
 	}
@@ -83,7 +97,7 @@ func readArchive(file, scratch string) ([]named, error) {
 		return nil, errors.New("there is no image in it")
 	}
 	for _, f := range found {
-		if err := checkPlatform(f); err != nil {
+		if err := f.check(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -91,16 +105,20 @@ func readArchive(file, scratch string) ([]named, error) {
 }
 
 // inflate returns the path of a tar: of the given file, or of what it holds compressed, which it puts at the path to.
-func inflate(file, to string) (string, error) {
+func inflate(ctx context.Context, file, to string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", cause(err)
+	}
+	if !info.Mode().IsRegular() { // to open a pipe would wait for who writes into it, and it is read more than once
+		return "", errNoFile
+	}
 	from, err := os.Open(file)
 	if err != nil {
 		return "", cause(err)
 	}
 	defer from.Close()
-	if info, err := from.Stat(); err != nil || info.IsDir() {
-		return "", errNoArchive
-	}
-	buffered := bufio.NewReader(from)
+	buffered := bufio.NewReader(until(ctx, from))
 	if magic, _ := buffered.Peek(2); string(magic) != "\x1f\x8b" {
 		return file, nil
 	}
@@ -131,8 +149,8 @@ func cause(err error) error {
 }
 
 // kindOf reads a tar to its end, and reports whether Docker's and OCI's lists of images are in it.
-func kindOf(file string) (docker, oci bool, err error) {
-	err = eachFile(file, func(name string, _ io.Reader) error {
+func kindOf(ctx context.Context, file string) (docker, oci bool, err error) {
+	err = eachFile(ctx, file, func(name string, _ io.Reader) error {
 		docker = docker || name == "manifest.json"
 		oci = oci || name == "index.json"
 		return nil
@@ -141,8 +159,8 @@ func kindOf(file string) (docker, oci bool, err error) {
 }
 
 // eachFile calls visit for every regular file of a tar.
-func eachFile(file string, visit func(name string, content io.Reader) error) error {
-	f, err := os.Open(file)
+func eachFile(ctx context.Context, file string, visit func(name string, content io.Reader) error) error {
+	f, err := open(ctx, file)
 	if err != nil {
 		return cause(err)
 	}
@@ -168,8 +186,8 @@ func eachFile(file string, visit func(name string, content io.Reader) error) err
 	}
 }
 
-func readDocker(file string) ([]named, error) {
-	opener := func() (io.ReadCloser, error) { return os.Open(file) }
+func readDocker(ctx context.Context, file string) ([]named, error) {
+	opener := func() (io.ReadCloser, error) { return open(ctx, file) }
 	manifest, err := tarball.LoadManifest(opener)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest.json: %w", err)
@@ -187,7 +205,7 @@ func readDocker(file string) ([]named, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read image %s: %w", desc.RepoTags[0], err)
 		}
-		n := named{image: image}
+		n := named{image: image, config: configName(desc.Config), claimed: claimsDigests(desc)}
 		for _, given := range desc.RepoTags {
 			full, err := FullName(given)
 			if err != nil {
@@ -200,8 +218,29 @@ func readDocker(file string) ([]named, error) {
 	return found, nil
 }
 
-func readOCI(file, dir string) ([]named, error) {
-	if err := unpackLayout(file, dir); err != nil {
+// configName returns the digest that the path of a configuration has for a name, or zero if that is none.
+func configName(file string) v1.Hash {
+	base := strings.TrimPrefix(strings.TrimSuffix(path.Base(file), ".json"), "sha256:")
+	digest, err := v1.NewHash("sha256:" + base)
+	if err != nil {
+		return v1.Hash{}
+	}
+	return digest
+}
+
+// claimsDigests reports whether one of Docker's archives says what the digests of compressed layers are. The library believes that. Layers
+// that are not compressed get theirs when it compresses them.
+func claimsDigests(desc tarball.Descriptor) bool {
+	for _, layer := range desc.LayerSources {
+		if layer.MediaType != types.DockerUncompressedLayer && layer.MediaType != types.OCIUncompressedLayer {
+			return true
+		}
+	}
+	return false
+}
+
+func readOCI(ctx context.Context, file, dir string) ([]named, error) {
+	if err := unpackLayout(ctx, file, dir); err != nil {
 		return nil, err
 	}
 	index, err := layout.ImageIndexFromPath(dir)
@@ -218,18 +257,18 @@ func readOCI(file, dir string) ([]named, error) {
 		if err != nil {
 			return nil, err
 		}
-		image, err := ociImage(index, desc)
+		image, digest, err := ociImage(index, full, desc)
 		if err != nil {
-			return nil, fmt.Errorf("read image %s: %w", full, err)
+			return nil, err
 		}
-		found = append(found, named{image, []string{full}})
+		found = append(found, named{image: image, names: []string{full}, manifest: digest, claimed: true})
 	}
 	return found, nil
 }
 
 // unpackLayout unpacks from a tar what belongs to an OCI image layout. The names of blobs are digests, so that none leads out of dir.
-func unpackLayout(file, dir string) error {
-	return eachFile(file, func(name string, content io.Reader) error {
+func unpackLayout(ctx context.Context, file, dir string) error {
+	return eachFile(ctx, file, func(name string, content io.Reader) error {
 		if name != "index.json" && !isBlob(name) {
 			return nil
 		}
@@ -271,35 +310,44 @@ func ociName(desc v1.Descriptor) (string, error) {
 	return FullName(given)
 }
 
-// ociImage returns the image of a descriptor: of several for different platforms, that for this one.
-func ociImage(index v1.ImageIndex, desc v1.Descriptor) (v1.Image, error) {
-	if !desc.MediaType.IsIndex() {
-		return index.Image(desc.Digest)
+// ociImage returns the image of a descriptor, and its digest: of several for different platforms, that for this one.
+func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (v1.Image, v1.Hash, error) {
+	if desc.MediaType.IsIndex() {
+		platforms, err := ociIndex(index, desc)
+		if err != nil {
+			return nil, v1.Hash{}, fmt.Errorf("image %s is damaged: %w", name, err)
+		}
+		ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+		found, err := partial.FindManifests(platforms, func(d v1.Descriptor) bool {
+			return d.MediaType.IsImage() && d.Platform != nil && d.Platform.Satisfies(ours)
+		})
+		if err != nil {
+			return nil, v1.Hash{}, fmt.Errorf("read image %s: %w", name, err)
+		}
+		if len(found) == 0 {
+			return nil, v1.Hash{}, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, ours, ours)
+		}
+		index, desc = platforms, found[0]
 	}
-	platforms, err := index.ImageIndex(desc.Digest)
+	image, err := index.Image(desc.Digest)
 	if err != nil {
-		return nil, err
+		return nil, v1.Hash{}, fmt.Errorf("read image %s: %w", name, cause(err))
 	}
-	ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
-	images, err := partial.FindImages(platforms, func(d v1.Descriptor) bool { return d.Platform != nil && d.Platform.Satisfies(ours) })
-	if err != nil {
-		return nil, err
-	}
-	if len(images) == 0 {
-		return nil, fmt.Errorf("it is for other platforms than %s: build it with --platform %s", ours, ours)
-	}
-	return images[0], nil
+	return image, desc.Digest, nil
 }
 
-// checkPlatform refuses an image that no container of this machine could run.
-func checkPlatform(f named) error {
-	config, err := f.image.ConfigFile()
+// ociIndex returns the list of an image's platforms, if it is what its digest says.
+func ociIndex(index v1.ImageIndex, desc v1.Descriptor) (v1.ImageIndex, error) {
+	platforms, err := index.ImageIndex(desc.Digest)
 	if err != nil {
-		return fmt.Errorf("read configuration of %s: %w", f.names[0], err)
+		return nil, fmt.Errorf("list of platforms: %w", cause(err))
 	}
-	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
-		return fmt.Errorf("%s is for %s/%s and the node is linux/%s: build it with --platform linux/%s",
-			f.names[0], config.OS, config.Architecture, runtime.GOARCH, runtime.GOARCH)
+	raw, err := platforms.RawManifest()
+	if err != nil {
+		return nil, fmt.Errorf("list of platforms: %w", cause(err))
 	}
-	return nil
+	if err := verify(bytes.NewReader(raw), desc.Digest, desc.Size); err != nil {
+		return nil, fmt.Errorf("list of platforms: %w", err)
+	}
+	return platforms, nil
 }

@@ -169,9 +169,9 @@ func (m mirror) resolve(repo, reference string) (v1.Hash, error) {
 		return v1.Hash{}, invalidName(repo + ":" + reference)
 	}
 	for _, store := range m {
-		digest, err := store.digest(full)
+		desc, err := store.entry(full)
 		if !errors.Is(err, ErrNotFound) {
-			return digest, err
+			return desc.Digest, err
 		}
 	}
 	return v1.Hash{}, m.unknown(full)

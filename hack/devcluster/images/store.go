@@ -4,22 +4,23 @@
 package images
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/match"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
 // nameAnnotation is where index.json has an image's name.
@@ -27,6 +28,9 @@ const nameAnnotation = "org.opencontainers.image.ref.name"
 
 // dockerHub is what Docker and containerd call the registry of names without one. The library calls it by its address.
 const dockerHub = "docker.io"
+
+// lockPoll is how often a writer that waits for another one looks whether it is done.
+const lockPoll = 20 * time.Millisecond
 
 // ErrNotFound says that a store has no image of a name.
 var ErrNotFound = errors.New("no such image")
@@ -70,19 +74,61 @@ func (s Store) Image(image string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest, err := s.digest(full)
+	desc, err := s.entry(full)
 	if err != nil {
 		return nil, err
 	}
-	found, err := layout.Path(s).Image(digest)
+	found, err := layout.Path(s).Image(desc.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("read image %s: %w", full, err)
 	}
 	return found, nil
 }
 
+// Check returns what is wrong with the image of a name, which may be ErrNotFound, or nil if it is whole. It goes by the sizes of its blobs,
+// which is fast.
+func (s Store) Check(image string) error {
+	full, err := FullName(image)
+	if err != nil {
+		return err
+	}
+	desc, err := s.entry(full)
+	if err != nil {
+		return err
+	}
+	if err := s.checkSize(desc); err != nil {
+		return fmt.Errorf("check manifest of %s: %w", full, err)
+	}
+	f, err := s.blob(desc.Digest)
+	if err != nil {
+		return fmt.Errorf("open manifest of %s: %w", full, err)
+	}
+	defer f.Close()
+	manifest, err := v1.ParseManifest(f)
+	if err != nil {
+		return fmt.Errorf("decode manifest of %s: %w", full, err)
+	}
+	for _, part := range append([]v1.Descriptor{manifest.Config}, manifest.Layers...) {
+		if err := s.checkSize(part); err != nil {
+			return fmt.Errorf("check %s: %w", full, err)
+		}
+	}
+	return nil
+}
+
+func (s Store) checkSize(desc v1.Descriptor) error {
+	info, err := os.Stat(s.blobPath(desc.Digest))
+	if err != nil {
+		return err
+	}
+	if info.Size() != desc.Size {
+		return fmt.Errorf("blob %s has %d bytes, want %d", desc.Digest, info.Size(), desc.Size)
+	}
+	return nil
+}
+
 // Put stores an image under the given names, and takes them from the images that had them.
-func (s Store) Put(image v1.Image, names ...string) error {
+func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
 	full := make([]string, len(names))
 	for i, name := range names {
 		var err error
@@ -93,12 +139,12 @@ func (s Store) Put(image v1.Image, names ...string) error {
 	if err := os.MkdirAll(string(s), 0o755); err != nil {
 		return fmt.Errorf("create image store: %w", err)
 	}
-	unlock, err := s.lock()
+	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.addBlobs(image); err != nil {
+	if err := s.addBlobs(ctx, image); err != nil {
 		return fmt.Errorf("store image %s: %w", strings.Join(full, ", "), err)
 	}
 	if err := s.enter(image, full); err != nil {
@@ -107,122 +153,132 @@ func (s Store) Put(image v1.Image, names ...string) error {
 	return nil
 }
 
-// lock makes this process the only writer. The lock lasts until the returned function is called.
-func (s Store) lock() (func(), error) {
+// lock makes this process the only writer. The lock lasts until the returned function is called. A wait for it in the kernel could not be
+// interrupted, so it asks again and again.
+func (s Store) lock(ctx context.Context) (func(), error) {
 	f, err := os.OpenFile(filepath.Join(string(s), "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open lock of image store: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock image store %s: %w", s, err)
-	}
-	return func() { f.Close() }, nil
-}
-
-// addBlobs adds what an image is made of. The library writes blobs in place and takes one that is there for whole, so it writes them beside
-// the store, and each comes into it by a rename: a process that dies leaves no half of one.
-func (s Store) addBlobs(image v1.Image) error {
-	stage, err := os.MkdirTemp(string(s), "new-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(stage) //nolint:errcheck // What is left is not in the store.
-	if err := layout.Path(stage).WriteImage(image); err != nil {
-		return err
-	}
-	made, err := filepath.Glob(filepath.Join(stage, "blobs", "*", "*"))
-	if err != nil {
-		return err
-	}
-	for _, from := range made {
-		name, err := filepath.Rel(stage, from)
-		if err != nil {
-			return err
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
 		}
-		to := filepath.Join(string(s), name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock image store %s: %w", s, err)
 		}
-		if err := os.Chmod(from, 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(from, to); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("wait for another writer of image store %s: %w", s, ctx.Err())
+		case <-time.After(lockPoll):
 		}
 	}
-	return nil
 }
 
-// enter puts an image, whose blobs are there, into index.json under the given full names.
-func (s Store) enter(image v1.Image, names []string) error {
-	var index v1.ImageIndex = empty.Index
-	if _, err := s.index(); err != nil {
-		return err
-	} else if stored, err := layout.ImageIndexFromPath(string(s)); err == nil {
-		index = stored
-	}
-	taken := match.Matcher(func(desc v1.Descriptor) bool { return slices.Contains(names, desc.Annotations[nameAnnotation]) })
-	index = mutate.RemoveManifests(index, taken)
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		annotations := map[string]string{nameAnnotation: name}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Annotations: annotations}})
-	}
-	manifest, err := index.IndexManifest()
+// addBlobs adds what an image is made of. The layers of some have yet to be compressed, so that they are added at once.
+func (s Store) addBlobs(ctx context.Context, image v1.Image) error {
+	layers, err := image.Layers()
 	if err != nil {
 		return err
 	}
-	data, err := json.MarshalIndent(manifest, "", "  ")
+	errs := make([]error, len(layers))
+	var group sync.WaitGroup
+	for i, layer := range layers {
+		group.Go(func() { errs[i] = s.addLayer(ctx, layer) })
+	}
+	group.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return err
+	}
+	config, err := image.RawConfigFile()
 	if err != nil {
 		return err
 	}
-	if err := s.replace("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
-		return err
-	}
-	return s.replace("index.json", append(data, '\n'))
-}
-
-// replace replaces a file of the store in one step. The caller holds the lock.
-func (s Store) replace(name string, data []byte) error {
-	path := filepath.Join(string(s), name)
-	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
-
-// index returns what index.json says now. A store without one is empty.
-func (s Store) index() (*v1.IndexManifest, error) {
-	f, err := os.Open(filepath.Join(string(s), "index.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &v1.IndexManifest{}, nil
-	}
+	configName, err := image.ConfigName()
 	if err != nil {
-		return nil, fmt.Errorf("open index of image store: %w", err)
+		return err
+	}
+	if err := s.addBlob(ctx, configName, int64(len(config)), opener(config)); err != nil {
+		return err
+	}
+	manifest, err := image.RawManifest()
+	if err != nil {
+		return err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return err
+	}
+	return s.addBlob(ctx, digest, int64(len(manifest)), opener(manifest))
+}
+
+func (s Store) addLayer(ctx context.Context, layer v1.Layer) error {
+	digest, err := layer.Digest()
+	if err != nil {
+		return err
+	}
+	size, err := layer.Size()
+	if err != nil {
+		return err
+	}
+	return s.addBlob(ctx, digest, size, layer.Compressed)
+}
+
+func opener(data []byte) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+}
+
+// addBlob adds a blob, unless it is there and whole. What is not what its digest says does not come into the store. A blob comes by a
+// rename when all of it is on the disk: neither a process that dies nor a machine that goes down leaves half of one.
+func (s Store) addBlob(ctx context.Context, digest v1.Hash, size int64, open func() (io.ReadCloser, error)) error {
+	if s.holds(ctx, digest, size) {
+		return nil
+	}
+	content, err := open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	f, err := os.CreateTemp(string(s), "new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // it is no longer there if all went well
+	defer f.Close()
+	if err := verify(io.TeeReader(until(ctx, content), f), digest, size); err != nil {
+		return fmt.Errorf("blob %s: %w", digest, err)
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	to := s.blobPath(digest)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), to)
+}
+
+// holds reports whether a blob is there and whole.
+func (s Store) holds(ctx context.Context, digest v1.Hash, size int64) bool {
+	f, err := s.blob(digest)
+	if err != nil {
+		return false
 	}
 	defer f.Close()
-	index, err := v1.ParseIndexManifest(f)
-	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", f.Name(), err)
-	}
-	return index, nil
+	info, err := f.Stat()
+	return err == nil && info.Size() == size && verify(until(ctx, f), digest, size) == nil
 }
 
-// digest returns the digest of the manifest of a full name, or ErrNotFound.
-func (s Store) digest(fullName string) (v1.Hash, error) {
-	index, err := s.index()
-	if err != nil {
-		return v1.Hash{}, err
-	}
-	for _, desc := range index.Manifests {
-		if desc.Annotations[nameAnnotation] == fullName {
-			return desc.Digest, nil
-		}
-	}
-	return v1.Hash{}, fmt.Errorf("%w: %s", ErrNotFound, fullName)
-}
+// blob opens a blob, or fails with fs.ErrNotExist.
+func (s Store) blob(digest v1.Hash) (*os.File, error) { return os.Open(s.blobPath(digest)) }
 
-// blob opens a blob, or fails with fs.ErrNotExist. The digest is a valid one, so that its path stays in the store.
-func (s Store) blob(digest v1.Hash) (*os.File, error) {
-	return os.Open(filepath.Join(string(s), "blobs", digest.Algorithm, digest.Hex))
+// blobPath returns where a blob is. The digest is a valid one, so that its path stays in the store.
+func (s Store) blobPath(digest v1.Hash) string {
+	return filepath.Join(string(s), "blobs", digest.Algorithm, digest.Hex)
 }

@@ -92,7 +92,14 @@ type base struct {
 
 // make makes those images that are missing or not as they would be made now. If the packages cannot be had, it leaves an image as it is.
 func (b base) make(ctx context.Context) error {
-	if err := b.makePause(); err != nil {
+	damage, err := b.store.Repair(ctx)
+	if err != nil {
+		return err
+	}
+	if damage != nil {
+		fmt.Fprintf(b.out, "mkimage: the image store %s is damaged, so that all of it is made anew: %v\n", b.store, damage)
+	}
+	if err := b.makePause(ctx); err != nil {
 		return err
 	}
 	newer, seen, err := b.newer(ctx)
@@ -105,10 +112,7 @@ func (b base) make(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		labels, err := b.labels(r.fullName("latest"))
-		if err != nil {
-			return err
-		}
+		labels := b.labels(r.fullName("latest"))
 		if labels[recipeLabel] == stamp && !newer[r.name] {
 			continue
 		}
@@ -158,26 +162,24 @@ func (b base) stamp(r recipe) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// labels returns the labels of an image of the store, or nil if there is no such image.
-func (b base) labels(name string) (map[string]string, error) {
-	image, err := b.store.Image(name)
-	if errors.Is(err, images.ErrNotFound) {
-		return nil, nil
+// labels returns the labels of an image of the store, or nil if there is no such image. One that is not whole is none: whatever is wrong
+// with it, it is made anew.
+func (b base) labels(name string) map[string]string {
+	if b.store.Check(name) != nil {
+		return nil
 	}
+	image, err := b.store.Image(name)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	config, err := image.ConfigFile()
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed parts of the store
-		return nil, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read configuration of image %s: %w", name, err)
+		return nil
 	}
 	if config.Config.Labels == nil {
-		return map[string]string{}, nil
+		return map[string]string{}
 	}
-	return config.Config.Labels, nil
+	return config.Config.Labels
 }
 
 // newer returns the names of the images of which apt would now install a package in another version, and the state of apt's lists that
@@ -190,10 +192,7 @@ func (b base) newer(ctx context.Context) (newer map[string]bool, seen string, er
 	versions := map[string]map[string]string{} // by image and package
 	var names []string
 	for _, r := range recipes() {
-		labels, err := b.labels(r.fullName("latest"))
-		if err != nil {
-			return nil, "", err
-		}
+		labels := b.labels(r.fullName("latest"))
 		versions[r.name] = map[string]string{}
 		for word := range strings.FieldsSeq(labels[packagesLabel]) {
 			name, version, _ := strings.Cut(word, "=")

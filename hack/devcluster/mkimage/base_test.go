@@ -20,6 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/glassback/glassback/hack/devcluster/images"
 )
@@ -222,6 +223,88 @@ func sizeless(out *bytes.Buffer) string {
 	return lines.String()
 }
 
+func TestBaseMakesDamagedImagesAnew(t *testing.T) {
+	const pause = "mkimage: made registry.k8s.io/pause:3.10\n"
+	const busybox = "mkimage: made docker.io/library/busybox:latest, docker.io/library/busybox:1.35.0\n"
+	const nginx = "mkimage: made docker.io/library/nginx:latest, docker.io/library/nginx:1.22.1\n"
+	const redis = "mkimage: made docker.io/library/redis:latest, docker.io/library/redis:7.0.15\n"
+	const anew = "mkimage: the image store STORE is damaged, so that all of it is made anew: decode index.json: "
+	cut := func(file string) error { return os.Truncate(file, 10) }
+	index := func(content string) func(t *testing.T, b base) error {
+		return func(_ *testing.T, b base) error {
+			return os.WriteFile(filepath.Join(string(b.store), "index.json"), []byte(content), 0o600)
+		}
+	}
+	tests := map[string]struct {
+		damage func(t *testing.T, b base) error
+		want   string
+	}{
+		"a truncated layer": {func(t *testing.T, b base) error { return cut(parts(t, b, "nginx").layer) }, nginx},
+		"a missing layer":   {func(t *testing.T, b base) error { return os.Remove(parts(t, b, "redis").layer) }, redis},
+		"a truncated layer below others, which is the same when it is made anew": {
+			func(t *testing.T, b base) error { return cut(parts(t, b, "busybox").layer) }, busybox},
+		"a truncated configuration": {func(t *testing.T, b base) error { return cut(parts(t, b, "nginx").config) }, nginx},
+		"a configuration that is none": {func(t *testing.T, b base) error {
+			file := parts(t, b, "redis").config
+			data, err := os.ReadFile(file)
+			return errors.Join(err, os.WriteFile(file, bytes.Repeat([]byte("x"), len(data)), 0o600))
+		}, redis},
+		"a missing manifest":      {func(t *testing.T, b base) error { return os.Remove(parts(t, b, "nginx").manifest) }, nginx},
+		"an empty manifest":       {func(t *testing.T, b base) error { return os.Truncate(parts(t, b, "redis").manifest, 0) }, redis},
+		"a pause that was cut":    {func(t *testing.T, b base) error { return cut(parts(t, b, pauseImage).layer) }, pause},
+		"an empty index.json":     {index(""), anew + "EOF\n" + pause + busybox + nginx + redis},
+		"an index.json cut short": {index(`{"schemaVersion":2,`), anew + "unexpected EOF\n" + pause + busybox + nginx + redis},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			newDebian(t)
+			b, out := newTestBase(t)
+			if err := b.make(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out.Reset()
+			if err := test.damage(t, b); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.make(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(sizeless(out), string(b.store), "STORE"); got != test.want {
+				t.Errorf("got %s", got)
+			}
+			for _, name := range []string{pauseImage, "busybox", "nginx", "redis"} {
+				if err := validate.Image(stored(t, b, name)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			out.Reset()
+			if err := b.make(t.Context()); err != nil || out.Len() > 0 {
+				t.Errorf("once more: %s, %v", out, err)
+			}
+		})
+	}
+}
+
+// blobs is where the parts of an image are: of its layers, the one on top.
+type blobs struct{ manifest, config, layer string }
+
+func parts(t *testing.T, b base, name string) blobs {
+	t.Helper()
+	image := stored(t, b, name)
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := image.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(digest v1.Hash) string {
+		return filepath.Join(string(b.store), "blobs", digest.Algorithm, digest.Hex)
+	}
+	return blobs{at(digest), at(manifest.Config.Digest), at(manifest.Layers[len(manifest.Layers)-1].Digest)}
+}
+
 // forget makes busybox' image one that an older recipe made. Made anew it is what it was, so that those on top of it stay.
 func forget(t *testing.T, b base) {
 	t.Helper()
@@ -233,7 +316,7 @@ func forget(t *testing.T, b base) {
 	config = config.DeepCopy()
 	config.Config.Labels[recipeLabel] = "old"
 	image, err = mutate.ConfigFile(image, config)
-	if err := errors.Join(err, b.store.Put(image, "busybox")); err != nil {
+	if err := errors.Join(err, b.store.Put(t.Context(), image, "busybox")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,7 @@ func TestBinaryCanBeLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := images.Store(t.TempDir())
-	names, err := store.Load(output)
+	names, err := store.Load(t.Context(), output)
 	if err != nil || !slices.Equal(names, []string{"docker.io/app/app:dev"}) {
 		t.Fatalf("got %v, %v", names, err)
 	}

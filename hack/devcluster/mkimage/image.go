@@ -84,11 +84,11 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 	}
 	config := r.config
 	config.Labels = map[string]string{recipeLabel: stamp, packagesLabel: strings.Join(from.contents(t.owners), " ")}
-	return b.put(below, files, config, r.names(from.versions[r.packages[0]])...)
+	return b.put(ctx, below, files, config, r.names(from.versions[r.packages[0]])...)
 }
 
 // makePause makes the image of the pause program if there is none, or one of another program.
-func (b base) makePause() error {
+func (b base) makePause(ctx context.Context) error {
 	program, err := os.ReadFile(b.pause)
 	if err != nil {
 		return fmt.Errorf("read pause program: %w", err)
@@ -102,24 +102,23 @@ func (b base) makePause() error {
 	}
 	sum := sha256.Sum256(program)
 	stamp := hex.EncodeToString(sum[:])
-	labels, err := b.labels(pauseImage)
-	if err != nil || labels[recipeLabel] == stamp {
-		return err
+	if b.labels(pauseImage)[recipeLabel] == stamp {
+		return nil
 	}
 	files := tree{}
 	files.file("pause", 0o755, program)
 	// The user is that of the original.
 	config := v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535", Labels: map[string]string{recipeLabel: stamp}}
-	return b.put(empty.Image, files, config, pauseImage)
+	return b.put(ctx, empty.Image, files, config, pauseImage)
 }
 
 // put stores an image of files on top of another image, and says so.
-func (b base) put(below v1.Image, files tree, config v1.Config, names ...string) error {
+func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Config, names ...string) error {
 	image, err := assemble(below, files, config, runtime.GOARCH, types.OCIManifestSchema1)
 	if err != nil {
 		return err
 	}
-	if err := b.store.Put(image, names...); err != nil {
+	if err := b.store.Put(ctx, image, names...); err != nil {
 		return err
 	}
 	manifest, err := image.Manifest()

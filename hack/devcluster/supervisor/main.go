@@ -47,6 +47,8 @@ func Main(in io.Reader) int {
 // supervise calls run with a context that ends with the process's parent, or when the process is told to end. It returns the exit code.
 func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *teller) error) int {
 	signal.Ignore(syscall.SIGPIPE)
+	// Whatever that of who started it is: the modes of files are given where they are made, but containerd, for one, relies on it.
+	syscall.Umask(0o022)
 	t := &teller{out: lifeline.OpenInherited(ReportFD, "report")}
 	binary, err := BinaryPath()
 	if err != nil {

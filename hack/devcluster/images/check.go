@@ -1,0 +1,171 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// check refuses an image that is not what its digests say, or that no container of this machine could run. The library takes what an
+// archive holds for what it should hold, and its own check (pkg/v1/validate) knows no layers but those compressed by gzip.
+func (n named) check(ctx context.Context) error {
+	damaged := func(err error) error { return fmt.Errorf("image %s is damaged: %w", n.names[0], err) }
+	if err := n.checkConfig(); err != nil {
+		return damaged(err)
+	}
+	if err := n.checkPlatform(); err != nil {
+		return err
+	}
+	if err := n.checkLayers(ctx); err != nil {
+		return damaged(err)
+	}
+	return nil
+}
+
+// checkConfig checks the manifest and the configuration.
+func (n named) checkConfig() error {
+	raw, err := n.image.RawManifest()
+	if err != nil {
+		return fmt.Errorf("read manifest: %w", cause(err))
+	}
+	if n.manifest != (v1.Hash{}) {
+		if err := verify(bytes.NewReader(raw), n.manifest, -1); err != nil {
+			return fmt.Errorf("manifest: %w", err)
+		}
+	}
+	manifest, err := n.image.Manifest()
+	if err != nil {
+		return fmt.Errorf("decode manifest: %w", err)
+	}
+	config, err := n.image.RawConfigFile()
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", cause(err))
+	}
+	want := manifest.Config.Digest
+	if n.config != (v1.Hash{}) {
+		want = n.config
+	}
+	if err := verify(bytes.NewReader(config), want, manifest.Config.Size); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if _, err := n.image.ConfigFile(); err != nil {
+		return fmt.Errorf("decode configuration: %w", err)
+	}
+	return nil
+}
+
+func (n named) checkPlatform() error {
+	config, err := n.image.ConfigFile()
+	if err != nil {
+		return fmt.Errorf("read configuration of %s: %w", n.names[0], err)
+	}
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
+		return fmt.Errorf("%s is for %s/%s and the node is linux/%s: build it with --platform linux/%s",
+			n.names[0], config.OS, config.Architecture, runtime.GOARCH, runtime.GOARCH)
+	}
+	return nil
+}
+
+// checkLayers checks the layers as they are in the archive, and what they are without compression.
+func (n named) checkLayers(ctx context.Context) error {
+	config, err := n.image.ConfigFile()
+	if err != nil {
+		return fmt.Errorf("decode configuration: %w", err)
+	}
+	layers, err := n.image.Layers()
+	if err != nil {
+		return fmt.Errorf("find layers: %w", cause(err))
+	}
+	if len(layers) != len(config.RootFS.DiffIDs) {
+		return fmt.Errorf("it has %d layers, and its configuration names %d", len(layers), len(config.RootFS.DiffIDs))
+	}
+	for i, layer := range layers {
+		if n.claimed {
+			if err := checkCompressed(ctx, layer); err != nil {
+				return fmt.Errorf("layer %d: %w", i+1, cause(err))
+			}
+		}
+		content, err := layer.Uncompressed()
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", i+1, cause(err))
+		}
+		err = verify(until(ctx, content), config.RootFS.DiffIDs[i], -1)
+		content.Close()
+		if err != nil {
+			return fmt.Errorf("layer %d without compression: %w", i+1, cause(err))
+		}
+	}
+	return nil
+}
+
+func checkCompressed(ctx context.Context, layer v1.Layer) error {
+	digest, err := layer.Digest()
+	if err != nil {
+		return err
+	}
+	size, err := layer.Size()
+	if err != nil {
+		return err
+	}
+	content, err := layer.Compressed()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return verify(until(ctx, content), digest, size)
+}
+
+// verify reads content to its end, and returns an error if it is not what a digest says or not of a size, which may be -1 for any.
+func verify(content io.Reader, want v1.Hash, size int64) error {
+	hash, err := v1.Hasher(want.Algorithm)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(hash, content)
+	if err != nil {
+		return err
+	}
+	if size >= 0 && n != size {
+		return fmt.Errorf("it has %d bytes, want %d", n, size)
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != want.Hex {
+		return fmt.Errorf("its digest is %s:%s, want %s", want.Algorithm, got, want)
+	}
+	return nil
+}
+
+// until returns a reader of what r has that fails when ctx ends.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	return readFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}
+
+// open opens a file that can be read until ctx ends. Who reads a tar seeks, so as to leave out what it does not want.
+func open(ctx context.Context, file string) (io.ReadSeekCloser, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Seeker
+		io.Closer
+	}{until(ctx, f), f, f}, nil
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
