@@ -22,7 +22,7 @@ import (
 type machine map[string]string
 
 // volatile are kernel settings that change by themselves.
-var volatile = regexp.MustCompile(`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain)|net/netfilter/nf_conntrack_count)`)
+var volatile = regexp.MustCompile(`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`)
 
 // look returns what is on the machine now: mounts, interfaces, routes, cgroups, kernel settings, and what is in the directories that a node
 // writes to.

@@ -20,7 +20,8 @@ type Config struct {
 	Binds []Bind `json:"binds"`
 	// Settings are contents of files below /proc/sys, which are not the machine's, by their paths there.
 	Settings map[string]string `json:"settings"`
-	// Command is the path of a program and its arguments, Input its standard input. Its file descriptors from 3 on are the files that Start is given, then /proc of the machine outside, and a lifeline (package lifeline).
+	// Command is the path of a program and its arguments, Input its standard input. Its file descriptors from 3 on are the files that Start is
+	// given, then /proc of the machine outside, and a lifeline (package lifeline).
 	Command []string        `json:"command"`
 	Input   json.RawMessage `json:"input"`
 }
