@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,24 +201,27 @@ func TestNothingOfARealNodeOutlivesAKilledParent(t *testing.T) {
 
 // TestStopEndsWhatHangs has processes that do not answer, and some that do not even die.
 func TestStopEndsWhatHangs(t *testing.T) {
-	stopped := func(pid func(*state.Record) int) func(*testing.T, *state.Record) {
+	stopped := func(pid func(*testing.T, *state.Record) int) func(*testing.T, *state.Record) {
 		return func(t *testing.T, record *state.Record) {
-			if err := syscall.Kill(pid(record), syscall.SIGSTOP); err != nil {
+			if err := syscall.Kill(pid(t, record), syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	tests := map[string]func(*testing.T, *state.Record){
-		"the supervisor outside":   stopped(func(r *state.Record) int { return r.Supervisor }),
-		"process 1 of the sandbox": stopped(func(r *state.Record) int { return r.Sandbox.Init }),
-		"the supervisor inside":    stopped(func(r *state.Record) int { return childOf(t, r.Sandbox.Init) }),
+		"the supervisor outside":   stopped(func(_ *testing.T, r *state.Record) int { return r.Supervisor }),
+		"process 1 of the sandbox": stopped(func(_ *testing.T, r *state.Record) int { return r.Sandbox.Init }),
+		"the supervisor inside":    stopped(func(t *testing.T, r *state.Record) int { return childOf(t, r.Sandbox.Init) }),
 		"containers": func(t *testing.T, r *state.Record) {
+			if _, err := os.Stat("/sys/fs/cgroup/freezer"); err != nil {
+				t.Skipf("SKIPPED: this machine has no freezer of cgroup v1: %v", err)
+			}
 			freezers, err := filepath.Glob("/sys/fs/cgroup/freezer/" + r.Sandbox.Cgroup + "/kubepods/*/*/*/freezer.state")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(freezers) == 0 {
-				t.Skip("SKIPPED: this machine has no freezer of cgroup v1")
+				t.Fatal("no container of the Pod has a cgroup in the hierarchy of the freezer")
 			}
 			for _, file := range freezers {
 				if err := os.WriteFile(file, []byte("FROZEN"), 0); err != nil {
@@ -329,17 +333,29 @@ func childOf(t *testing.T, pid int) int {
 func TestARealNodeThatIsInterruptedLeavesNothing(t *testing.T) {
 	ctx := realContext(t)
 	before := look(t)
-	// Whatever it is doing then: from before the sandbox is there until the containers' runtime is.
-	for _, after := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second} {
+	// Whatever it is doing then: at once, while the sandbox is made, and as soon as each component is ready.
+	moments := []string{"", "50ms", "300ms", Containerd, APIServer, Kubelet, Provisioner}
+	for _, moment := range moments {
 		dir := filepath.Join(t.TempDir(), "c")
-		starting, cancel := context.WithTimeout(ctx, after)
-		_, err := Start(starting, Config{Node: NodeReal, Dir: dir, Binary: binary(t)})
+		starting, cancel := context.WithCancel(ctx)
+		config := Config{Node: NodeReal, Dir: dir, Binary: binary(t), Progress: func(line string) {
+			if moment != "" && strings.HasPrefix(line, moment+" ") {
+				cancel()
+			}
+		}}
+		if after, err := time.ParseDuration(cmp.Or(moment, "0s")); err == nil {
+			time.AfterFunc(after, cancel)
+		}
+		c, err := Start(starting, config)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("interrupted after %s: %v", after, err)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("interrupted at %q: %v", moment, err)
+		}
+		if c != nil {
+			stop(t, c)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("interrupted after %s: directory is still there: %v", after, err)
+			t.Errorf("interrupted at %q: directory is still there: %v", moment, err)
 		}
 		checkAsBefore(t, before)
 	}

@@ -483,7 +483,13 @@ func TestApplicationsAreQuiet(t *testing.T) {
 
 	w.createApp(t, ns, "first")
 	w.ready(t, ns, "first")
-	time.Sleep(2 * time.Second) // events are sent in the background
+	eventually(t, patience, func(context.Context) error { // events are sent in the background
+		if spy.requests()["POST events"] == 0 {
+			return errors.New("no event has been sent")
+		}
+		return nil
+	})
+	time.Sleep(2 * time.Second) // in which there could be more
 	got := spy.requests()
 	statuses, events := got["PUT applications/status"], got["POST events"]+got["PATCH events"]
 	for _, request := range []string{"PUT applications/status", "POST events", "PATCH events"} {

@@ -271,6 +271,25 @@ func TestRedisRuns(t *testing.T) {
 	}
 }
 
+// waitAsleep waits until a process has nothing to do: it is seen asleep five times in a row. One that has not begun yet is not.
+func waitAsleep(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for asleep := 0; asleep < 5; time.Sleep(20 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asleep++
+		if !bytes.Contains(stat, []byte(") S ")) {
+			asleep = 0
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not go to sleep: %s", stat)
+		}
+	}
+}
+
 func TestPauseEndsAtOnce(t *testing.T) {
 	c := unpacked(t, pauseImage)
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -279,7 +298,7 @@ func TestPauseEndsAtOnce(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // until it listens to signals
+		waitAsleep(t, cmd.Process.Pid)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Error(err)
 		}
