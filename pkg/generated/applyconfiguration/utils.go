@@ -11,10 +11,12 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	appv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/app/v1"
 	applyconfigurationbatchv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/batch/v1"
 	applyconfigurationgroupav1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/groupa/v1"
 	internal "github.com/glassback/glassback/pkg/generated/applyconfiguration/internal"
+	applyconfigurationredisv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/redis/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
@@ -57,6 +59,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationbatchv1.MyCronJobSpecApplyConfiguration{}
 	case batchv1.SchemeGroupVersion.WithKind("MyCronJobStatus"):
 		return &applyconfigurationbatchv1.MyCronJobStatusApplyConfiguration{}
+
+		// Group=bytewang123-redis.wzj.kubebuilder.io, Version=v1
+	case redisv1.SchemeGroupVersion.WithKind("Node"):
+		return &applyconfigurationredisv1.NodeApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("Operation"):
+		return &applyconfigurationredisv1.OperationApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("RedisCluster"):
+		return &applyconfigurationredisv1.RedisClusterApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("RedisClusterSpec"):
+		return &applyconfigurationredisv1.RedisClusterSpecApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("RedisClusterStatus"):
+		return &applyconfigurationredisv1.RedisClusterStatusApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &applyconfigurationredisv1.SecretKeyReferenceApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("Shard"):
+		return &applyconfigurationredisv1.ShardApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("Storage"):
+		return &applyconfigurationredisv1.StorageApplyConfiguration{}
 
 		// Group=groupa.k8s.zhuang.com, Version=v1
 	case groupav1.SchemeGroupVersion.WithKind("ApiExampleA"):

@@ -14,6 +14,7 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/redis/v1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -24,6 +25,7 @@ type Interface interface {
 	AppV1() appv1.AppV1Interface
 	BatchV1() batchv1.BatchV1Interface
 	GroupaV1() groupav1.GroupaV1Interface
+	RedisV1() redisv1.RedisV1Interface
 }
 
 // Clientset contains the clients for groups.
@@ -32,6 +34,7 @@ type Clientset struct {
 	appV1    *appv1.AppV1Client
 	batchV1  *batchv1.BatchV1Client
 	groupaV1 *groupav1.GroupaV1Client
+	redisV1  *redisv1.RedisV1Client
 }
 
 // AppV1 retrieves the AppV1Client
@@ -47,6 +50,11 @@ func (c *Clientset) BatchV1() batchv1.BatchV1Interface {
 // GroupaV1 retrieves the GroupaV1Client
 func (c *Clientset) GroupaV1() groupav1.GroupaV1Interface {
 	return c.groupaV1
+}
+
+// RedisV1 retrieves the RedisV1Client
+func (c *Clientset) RedisV1() redisv1.RedisV1Interface {
+	return c.redisV1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -105,6 +113,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.redisV1, err = redisv1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 
 	cs.DiscoveryClient, err = discovery.NewDiscoveryClientForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
@@ -129,6 +141,7 @@ func New(c rest.Interface) *Clientset {
 	cs.appV1 = appv1.New(c)
 	cs.batchV1 = batchv1.New(c)
 	cs.groupaV1 = groupav1.New(c)
+	cs.redisV1 = redisv1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

@@ -18,6 +18,7 @@ import (
 	batch "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch"
 	groupa "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa"
 	internalinterfaces "github.com/glassback/glassback/pkg/generated/informers/externalversions/internalinterfaces"
+	redis "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -319,6 +320,7 @@ type SharedInformerFactory interface {
 	App() app.Interface
 	Batch() batch.Interface
 	Groupa() groupa.Interface
+	Redis() redis.Interface
 }
 
 func (f *sharedInformerFactory) App() app.Interface {
@@ -331,4 +333,8 @@ func (f *sharedInformerFactory) Batch() batch.Interface {
 
 func (f *sharedInformerFactory) Groupa() groupa.Interface {
 	return groupa.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Redis() redis.Interface {
+	return redis.New(f, f.namespace, f.tweakListOptions)
 }

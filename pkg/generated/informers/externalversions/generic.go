@@ -13,6 +13,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -50,6 +51,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=batch.wzj.kubebuilder.io, Version=v1
 	case batchv1.SchemeGroupVersion.WithResource("mycronjobs"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Batch().V1().MyCronJobs().Informer()}, nil
+
+		// Group=bytewang123-redis.wzj.kubebuilder.io, Version=v1
+	case redisv1.SchemeGroupVersion.WithResource("redisclusters"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Redis().V1().RedisClusters().Informer()}, nil
 
 		// Group=groupa.k8s.zhuang.com, Version=v1
 	case groupav1.SchemeGroupVersion.WithResource("apiexampleas"):

@@ -16,6 +16,8 @@ import (
 	fakebatchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1/fake"
 	groupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1"
 	fakegroupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1/fake"
+	redisv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/redis/v1"
+	fakeredisv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/redis/v1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -142,4 +144,9 @@ func (c *Clientset) BatchV1() batchv1.BatchV1Interface {
 // GroupaV1 retrieves the GroupaV1Client
 func (c *Clientset) GroupaV1() groupav1.GroupaV1Interface {
 	return &fakegroupav1.FakeGroupaV1{Fake: &c.Fake}
+}
+
+// RedisV1 retrieves the RedisV1Client
+func (c *Clientset) RedisV1() redisv1.RedisV1Interface {
+	return &fakeredisv1.FakeRedisV1{Fake: &c.Fake}
 }

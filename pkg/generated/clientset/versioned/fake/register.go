@@ -11,6 +11,7 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ var localSchemeBuilder = runtime.SchemeBuilder{
 	appv1.AddToScheme,
 	batchv1.AddToScheme,
 	groupav1.AddToScheme,
+	redisv1.AddToScheme,
 }
 
 // AddToScheme adds all types of this clientset into the given scheme. This allows composition

@@ -1,0 +1,55 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1
+
+import "k8s.io/utils/ptr"
+
+// What a RedisCluster is, unless it says otherwise.
+const (
+	DefaultSize              = 6
+	DefaultReplicasPerMaster = 1
+	DefaultImage             = "redis:7"
+	DefaultAuthKey           = "password"
+)
+
+const (
+	// MinMasters is how many masters a Redis Cluster needs to survive the loss of one
+	// (https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/).
+	MinMasters = 3
+	// MinSize is the least size of all.
+	MinSize = 6
+)
+
+// Default fills in what the schema defaults, for objects that did not come by it, and
+// raises a size that is too small.
+func (r *RedisCluster) Default() {
+	s := &r.Spec
+	set(&s.Size, ptr.To[int32](DefaultSize))
+	set(&s.ReplicasPerMaster, ptr.To[int32](DefaultReplicasPerMaster))
+	set(&s.Image, DefaultImage)
+	if least := s.LeastSize(); *s.Size < least {
+		s.Size = &least
+	}
+	if s.AuthSecretRef != nil {
+		set(&s.AuthSecretRef.Key, DefaultAuthKey)
+	}
+}
+
+// LeastSize returns the least size that replicasPerMaster allows.
+func (s *RedisClusterSpec) LeastSize() int32 {
+	replicas := min(max(ptr.Deref(s.ReplicasPerMaster, DefaultReplicasPerMaster), 0), maxReplicasPerMaster)
+	return max(MinSize, MinMasters*(1+replicas))
+}
+
+// Masters returns how many of the nodes of a defaulted RedisCluster are masters.
+func (s *RedisClusterSpec) Masters() int32 { return *s.Size / (1 + *s.ReplicasPerMaster) }
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

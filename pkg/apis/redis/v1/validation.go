@@ -1,0 +1,154 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	maxAddr              = 64
+	maxSize              = 500
+	maxReplicasPerMaster = 5
+	maxImage             = 1024
+	maxName              = 52
+	maxDirectives        = 64
+	maxDirective         = 64
+	maxDirectiveValue    = 1024
+
+	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
+)
+
+var (
+	address   = regexp.MustCompile(`^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$`)
+	imageName = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
+		`[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` + // repository
+		`(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?` + // tag
+		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
+	objectName = regexp.MustCompile(`^` + subdomain + `$`)
+	secretKey  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+	directive  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	control    = regexp.MustCompile(`[\x00-\x1f\x7f]`)
+)
+
+// ownDirectives are those of redis.conf that make the nodes a cluster, or that are said
+// elsewhere in spec, and that nobody else sets.
+var ownDirectives = []string{
+	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-config-file", "cluster-enabled",
+	"cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover", "daemonize", "dbfilename", "dir", "include", "loadmodule",
+	"logfile", "masterauth", "masteruser", "pidfile", "port", "protected-mode", "rename-command", "replicaof", "requirepass", "slaveof",
+	"supervised", "syslog-enabled", "tls-cluster", "tls-port", "tls-replication", "unixsocket", "user",
+}
+
+const ownDirectivePrefix = "cluster-announce-"
+
+// Validate returns what is wrong with r, or nil. old is the object that r replaces, nil
+// when r is new. Both are defaulted.
+//
+// It states the same rules as the schema, and says more exactly where in a map the
+// fault is. How a quantity is written only the schema sees.
+func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
+	var errs field.ErrorList
+	if len(r.Name) > maxName || len(validation.IsDNS1035Label(r.Name)) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), r.Name,
+			`must be a DNS label of no more than 52 characters that begins with a letter, like "sessions": its Service and its Pods are named after it`))
+	}
+	path := field.NewPath("spec")
+	errs = append(errs, r.Spec.validate(path)...)
+	if old != nil {
+		errs = append(errs, validateStorageChange(path.Child("storage"), r.Spec.Storage, old.Spec.Storage)...)
+	}
+	return errs
+}
+
+func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
+	errs := validateText(path.Child("addr"), s.Addr, maxAddr, isAddr, "invalid ip port, ip:port")
+	errs = append(errs, inRange(path.Child("size"), s.Size, s.LeastSize(), maxSize)...)
+	errs = append(errs, inRange(path.Child("replicasPerMaster"), s.ReplicasPerMaster, 0, maxReplicasPerMaster)...)
+	errs = append(errs, validateText(path.Child("image"), s.Image, maxImage, imageName.MatchString,
+		`must be the name of an image, like "redis:7" or "ghcr.io/owner/redis:7": without spaces, and in lower case but for the tag`)...)
+	if s.Storage != nil && s.Storage.StorageClassName != nil {
+		errs = append(errs, validateText(path.Child("storage", "storageClassName"), *s.Storage.StorageClassName, validation.DNS1123SubdomainMaxLength,
+			objectName.MatchString, `must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
+	}
+	errs = append(errs, validateConfig(path.Child("config"), s.Config)...)
+	if ref := s.AuthSecretRef; ref != nil {
+		errs = append(errs, validateText(path.Child("authSecretRef", "name"), ref.Name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
+			`must be the name of a Secret, like "redis-password": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, validateText(path.Child("authSecretRef", "key"), ref.Key, validation.DNS1123SubdomainMaxLength, secretKey.MatchString,
+			`must be a key of a Secret, like "password": letters, digits, "-", "_" and "."`)...)
+	}
+	return errs
+}
+
+// isAddr reports whether text is "ip:port", as the schema reads it: no zone, no IPv4 in
+// IPv6, no leading zeros.
+func isAddr(text string) bool {
+	parsed, err := netip.ParseAddrPort(text)
+	return err == nil && address.MatchString(text) && !parsed.Addr().Is4In6()
+}
+
+func validateConfig(path *field.Path, config map[string]ConfigValue) field.ErrorList {
+	if len(config) > maxDirectives {
+		return field.ErrorList{field.TooMany(path, len(config), maxDirectives)}
+	}
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		switch {
+		case len(key) > maxDirective || !directive.MatchString(key):
+			errs = append(errs, field.Invalid(path, key,
+				`every key must be the name of a directive of redis.conf, like "maxmemory-policy": lower case letters, digits and "-"`))
+		case slices.Contains(ownDirectives, key) || strings.HasPrefix(key, ownDirectivePrefix):
+			errs = append(errs, field.Forbidden(path.Key(key), "it makes the nodes a cluster, or is said elsewhere in spec"))
+		}
+		errs = append(errs, validateText(path.Key(key), string(config[key]), maxDirectiveValue,
+			func(value string) bool { return !control.MatchString(value) }, "must be one line")...)
+	}
+	return errs
+}
+
+func validateStorageChange(path *field.Path, now, old *Storage) field.ErrorList {
+	if (now == nil) != (old == nil) {
+		return field.ErrorList{field.Forbidden(path, "cannot be added to a cluster or taken from it: its nodes would lose what they hold")}
+	}
+	if now == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if now.Size.Cmp(old.Size) < 0 {
+		errs = append(errs, field.Invalid(path.Child("size"), now.Size.String(), "cannot be less than it was: volumes do not shrink"))
+	}
+	if class, oldClass := now.StorageClassName, old.StorageClassName; (class == nil) != (oldClass == nil) || class != nil && *class != *oldClass {
+		errs = append(errs, field.Forbidden(path.Child("storageClassName"), "cannot be changed: the volumes are of that class"))
+	}
+	return errs
+}
+
+func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
+	switch {
+	case utf8.RuneCountInString(text) > maxLength:
+		return field.ErrorList{field.TooLong(path, text, maxLength)}
+	case !ok(text):
+		return field.ErrorList{field.Invalid(path, text, must)}
+	}
+	return nil
+}
+
+func inRange(path *field.Path, value *int32, low, high int32) field.ErrorList {
+	if value == nil || *value >= low && *value <= high {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", low, high))}
+}
