@@ -64,12 +64,16 @@ func loadConfig(o *options) (*rest.Config, error) {
 
 // clients are the clientsets of the operator. They share one connection.
 type clients struct {
+	time          *serverTime
 	kube          kubernetes.Interface
 	glassback     versioned.Interface
 	apiextensions apiextensions.Interface
 }
 
 func newClients(config *rest.Config) (*clients, error) {
+	now := &serverTime{}
+	config = rest.CopyConfig(config)
+	config.Wrap(now.listen)
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the connection to %s: %w", config.Host, err)
@@ -84,7 +88,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("set up clients for %s: %w", config.Host, err)
 	}
-	return &clients{kube: kube, glassback: own, apiextensions: crd}, nil
+	return &clients{time: now, kube: kube, glassback: own, apiextensions: crd}, nil
 }
 
 // How long a start waits for an API server that does not answer, and how often it

@@ -8,6 +8,7 @@ package app
 import (
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,9 +16,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
+	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
@@ -63,9 +67,9 @@ func newFactories(c *clients, namespace string, recorder *trace.Recorder) *facto
 func (f *factories) own(object runtime.Object, group, resource string, getter func(versioned.Interface) cache.Getter) {
 	f.glassback.InformerFor(object, func(client versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
-			Resource:      resource + "." + group,
+			Resource:      qualified(resource, group),
 			Object:        object,
-			ListerWatcher: f.listWatch(getter(client), client, resource, ""),
+			ListerWatcher: f.listWatch(getter(client), client, resource, everything),
 			ResyncPeriod:  resync,
 			Transform:     withoutManagedFields,
 		})
@@ -90,19 +94,45 @@ func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
 // children watches the objects of a built-in resource that have the label by which
 // a controller marks its children, as far as keep leaves them.
 func (f *factories) children(object runtime.Object, group, resource, label string, keep cache.TransformFunc, getter func(kubernetes.Interface) cache.Getter) {
-	name := resource
-	if group != "" {
-		name += "." + group
-	}
 	f.kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
-			Resource:      name,
+			Resource:      qualified(resource, group),
 			Object:        object,
-			ListerWatcher: f.listWatch(getter(client), client, resource, label),
+			ListerWatcher: f.listWatch(getter(client), client, resource, labelled(label)),
 			ResyncPeriod:  resync,
 			Transform:     keep,
 		})
 	})
+}
+
+// one watches a single object of a built-in resource.
+func (f *factories) one(object runtime.Object, group, resource, name string, getter func(kubernetes.Interface) cache.Getter) {
+	f.kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return f.informer(pipeline.Config{
+			Resource:      qualified(resource, group),
+			Object:        object,
+			ListerWatcher: f.listWatch(getter(client), client, resource, named(name)),
+			ResyncPeriod:  resync,
+			Transform:     withoutManagedFields,
+		})
+	})
+}
+
+func (f *factories) secret(name string) coreinformers.SecretInformer {
+	f.one(&corev1.Secret{}, corev1.GroupName, "secrets", name, func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
+	return f.kube.Core().V1().Secrets()
+}
+
+func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
+	f.one(&admissionregistrationv1.MutatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "mutatingwebhookconfigurations", name,
+		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() })
+	return f.kube.Admissionregistration().V1().MutatingWebhookConfigurations()
+}
+
+func (f *factories) validatingWebhookConfiguration(name string) admissioninformers.ValidatingWebhookConfigurationInformer {
+	f.one(&admissionregistrationv1.ValidatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "validatingwebhookconfigurations", name,
+		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() })
+	return f.kube.Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
 func (f *factories) jobs() batchinformers.JobInformer {
@@ -158,12 +188,26 @@ func (f *factories) informer(config pipeline.Config) cache.SharedIndexInformer {
 	return pipeline.New(config)
 }
 
-// listWatch reads a resource, as far as the label selector goes.
-func (f *factories) listWatch(getter cache.Getter, client any, resource, selector string) cache.ListerWatcher {
-	lw := cache.NewFilteredListWatchFromClient(getter, resource, f.namespace, func(options *metav1.ListOptions) {
-		options.LabelSelector = selector
-	})
+// listWatch reads a resource, as far as narrow lets it.
+func (f *factories) listWatch(getter cache.Getter, client any, resource string, narrow func(*metav1.ListOptions)) cache.ListerWatcher {
+	lw := cache.NewFilteredListWatchFromClient(getter, resource, f.namespace, narrow)
 	return cache.ToListWatcherWithWatchListSemantics(lw, client)
+}
+
+func everything(*metav1.ListOptions) {}
+
+func labelled(selector string) func(*metav1.ListOptions) {
+	return func(options *metav1.ListOptions) { options.LabelSelector = selector }
+}
+
+func named(name string) func(*metav1.ListOptions) {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	return func(options *metav1.ListOptions) { options.FieldSelector = selector }
+}
+
+// qualified is how traces and logs call a resource: "jobs.batch".
+func qualified(resource, group string) string {
+	return schema.GroupResource{Group: group, Resource: resource}.String()
 }
 
 // withoutManagedFields drops what takes most of the room in an object, and is of

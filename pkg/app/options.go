@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -29,7 +31,15 @@ type options struct {
 	installCRDs bool
 	version     bool
 	logging     *logsapi.LoggingConfiguration
+
+	webhooks        bool
+	webhookPort     int
+	webhookURL      string
+	webhookCertPath string // empty if the default is to be used where it is there
 }
+
+// defaultCertPath is where kubebuilder's manifests mount a certificate.
+const defaultCertPath = "/tmp/k8s-webhook-server/serving-certs"
 
 const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
 
@@ -57,6 +67,12 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(controllerNames(), ", "))
 	flags.IntVar(&o.workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
+	flags.BoolVar(&o.webhooks, "webhooks", true, "serve webhooks that default and validate; outside of a cluster only with one of the flags below")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port that the webhooks listen at; with --webhook-url the port of the URL, unless set")
+	flags.StringVar(&o.webhookURL, "webhook-url", "",
+		"https://HOST:PORT by which the API server reaches this process; registers the webhooks there, and removes them at the end")
+	flags.StringVar(&o.webhookCertPath, "webhook-cert-path", defaultCertPath,
+		"directory of the webhooks' tls.crt and tls.key; if they are not there, and this is not set, the certificates are self-managed")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	logsapi.AddFlags(o.logging, flags)
 	hide(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
@@ -74,7 +90,44 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	if flags.Changed("namespace") && len(o.namespaces) == 0 {
 		return nil, errors.New("--namespace must not be empty: leave it out for all namespaces")
 	}
+	if err := o.settleWebhooks(flags); err != nil {
+		return nil, err
+	}
 	return o, o.validate()
+}
+
+// settleWebhooks checks the flags of the webhooks, and what they mean together.
+func (o *options) settleWebhooks(flags *pflag.FlagSet) error {
+	for _, name := range []string{"webhook-port", "webhook-url", "webhook-cert-path"} {
+		if !o.webhooks && flags.Changed(name) {
+			return fmt.Errorf("--webhooks=false leaves nothing to do for --%s: leave one of them out", name)
+		}
+	}
+	if !flags.Changed("webhook-cert-path") {
+		o.webhookCertPath = ""
+	} else if o.webhookCertPath == "" {
+		return errors.New("--webhook-cert-path must not be empty: leave it out for self-managed certificates")
+	}
+	if flags.Changed("webhook-url") {
+		if flags.Changed("webhook-cert-path") {
+			return errors.New("--webhook-url comes with certificates of its own: leave out --webhook-cert-path")
+		}
+		u, err := url.Parse(o.webhookURL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+			return fmt.Errorf("--webhook-url must be https://HOST:PORT, not %q", o.webhookURL)
+		}
+		port, err := strconv.Atoi(u.Port())
+		if err != nil || port < 1 || port > 65535 {
+			return fmt.Errorf("--webhook-url must be https://HOST:PORT, with a port from 1 to 65535, not %q", o.webhookURL)
+		}
+		if !flags.Changed("webhook-port") {
+			o.webhookPort = port
+		}
+	}
+	if o.webhookPort < 1 || o.webhookPort > 65535 {
+		return fmt.Errorf("--webhook-port must be from 1 to 65535, not %d", o.webhookPort)
+	}
+	return nil
 }
 
 // hide keeps flags for experts out of the usage.

@@ -19,6 +19,7 @@ import (
 // grants the same; a test compares the two.
 type permission struct {
 	group, resource, subresource string
+	name                         string // of the only object that it is about; empty for all
 	verbs                        []string
 }
 
@@ -29,6 +30,9 @@ func (p permission) String() string {
 	}
 	if p.group != "" {
 		name += "." + p.group
+	}
+	if p.name != "" {
+		name += " " + p.name
 	}
 	return name
 }
@@ -68,7 +72,7 @@ func checkPermissions(ctx context.Context, kube kubernetes.Interface, namespaces
 func may(ctx context.Context, kube kubernetes.Interface, namespace string, p permission, verb string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: verb, Group: p.group, Resource: p.resource, Subresource: p.subresource,
+			Namespace: namespace, Verb: verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Name: p.name,
 		},
 	}}
 	answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})

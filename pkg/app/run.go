@@ -99,23 +99,47 @@ func run(ctx context.Context, o *options) error {
 	stages, stopStages := logStages(logger)
 	defer stopStages()
 
-	ctx, stop := context.WithCancel(ctx)
+	parts, err := newParts(ctx, o, c, recorder, stages)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
 	drain, endDrain := drainContext(ctx)
 	defer endDrain()
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop() // One namespace that cannot be set up ends the others.
+	for _, part := range parts {
+		running.Go(func() {
+			if err := part(ctx, drain); err != nil {
+				stop(err) // None goes on without the others.
+			}
+		})
+	}
+	<-ctx.Done()
+	logger.Info("Stopping", "drainPatience", drainPatience)
+	running.Wait()
+	return context.Cause(ctx)
+}
+
+// newParts sets up all that runs at the same time: the controllers of each namespace, and
+// the webhooks.
+func newParts(ctx context.Context, o *options, c *clients, recorder record.EventRecorder, stages *trace.Recorder) ([]func(ctx, drain context.Context) error, error) {
+	var parts []func(ctx, drain context.Context) error
 	for _, ns := range o.namespaces {
 		e := environment{clients: c, informers: newFactories(c, ns, stages), recorder: recorder, trace: stages}
 		controllers, err := newControllers(e, o.controllers)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		running.Go(func() { runNamespace(ctx, drain, e, controllers, o.workers) })
+		parts = append(parts, func(ctx, drain context.Context) error {
+			runNamespace(ctx, drain, e, controllers, o.workers)
+			return nil
+		})
 	}
-	<-ctx.Done()
-	logger.Info("Stopping", "drainPatience", drainPatience)
-	return nil
+	webhooks, err := newWebhooks(ctx, o, c, stages)
+	if webhooks != nil {
+		parts = append(parts, webhooks.run)
+	}
+	return parts, err
 }
 
 // needs returns what the named controllers need to be allowed, and all of them.

@@ -26,3 +26,7 @@ const (
 // AnnotationPaused on any object of Glassback has the operator leave that object
 // alone, if its value is "true".
 const AnnotationPaused = "glassback.dev/paused"
+
+// AnnotationDeletionProtection on any object of Glassback has the webhooks refuse to
+// delete that object, if its value is "true".
+const AnnotationDeletionProtection = "glassback.dev/deletion-protection"

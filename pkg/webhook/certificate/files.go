@@ -1,0 +1,85 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package certificate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// The names of the files in a directory of Files: as cert-manager has them in a Secret.
+const (
+	CertFile = "tls.crt"
+	KeyFile  = "tls.key"
+)
+
+// Files is a serving certificate in two files, which somebody else renews.
+//
+// It reads them at every handshake, which costs little beside the handshake itself, and
+// so never shows an old one. API servers keep their connections.
+type Files struct {
+	dir string
+
+	mu      sync.Mutex
+	certPEM []byte
+	keyPEM  []byte
+	pair    *tls.Certificate
+	problem string // why the last attempt failed; it is logged once
+}
+
+// OpenFiles returns the certificate in dir. It returns an error unless there is one.
+func OpenFiles(dir string) (*Files, error) {
+	f := &Files{dir: dir}
+	if err := f.reload(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// GetCertificate is for tls.Config. Files that cannot be read, or do not belong together,
+// such as while one has been renewed and the other has not, leave the last ones in use.
+func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, logger := f.pair, klog.FromContext(hello.Context())
+	err := f.reload()
+	switch {
+	case err != nil && err.Error() != f.problem:
+		f.problem = err.Error()
+		logger.Error(err, "Serving the last certificate that could be read", "until", f.pair.Leaf.NotAfter)
+	case err == nil && f.pair != before:
+		logger.Info("Serving a new certificate", "directory", f.dir, "until", f.pair.Leaf.NotAfter)
+		fallthrough
+	case err == nil:
+		f.problem = ""
+	}
+	return f.pair, nil
+}
+
+// reload reads the files. On an error it changes nothing.
+func (f *Files) reload() error {
+	certPEM, certErr := os.ReadFile(filepath.Join(f.dir, CertFile))
+	keyPEM, keyErr := os.ReadFile(filepath.Join(f.dir, KeyFile))
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return fmt.Errorf("read the serving certificate: %w", err)
+	}
+	if bytes.Equal(certPEM, f.certPEM) && bytes.Equal(keyPEM, f.keyPEM) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return fmt.Errorf("use the serving certificate in %s: %w", f.dir, err)
+	}
+	f.certPEM, f.keyPEM, f.pair = certPEM, keyPEM, &pair
+	return nil
+}

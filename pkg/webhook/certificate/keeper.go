@@ -1,0 +1,259 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package certificate
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Name is the keeper's name, for logs and traces.
+const Name = "certificates"
+
+// A failed sync is retried after retryFirst, then twice as long each time, but never
+// longer than retryMost.
+const (
+	retryFirst = 100 * time.Millisecond
+	retryMost  = 30 * time.Second
+)
+
+// Store is where the CAs are kept.
+type Store interface {
+	// Get returns the Secret as the cache has it, or nil if there is none.
+	Get() (*corev1.Secret, error)
+	// Live returns the Secret as it is, or nil if there is none.
+	Live(ctx context.Context) (*corev1.Secret, error)
+	// Put writes what Get returned, changed, or a new Secret without a resourceVersion.
+	// A conflict, or a new one that is there already, is an error; nothing is written.
+	Put(ctx context.Context, secret *corev1.Secret) error
+}
+
+// Registration is a webhook configuration, which tells API servers whom to trust.
+type Registration interface {
+	// Bundles returns the caBundle of every webhook of this operator, as the cache has
+	// them; none if the configuration is not there.
+	Bundles() ([][]byte, error)
+	// Says reports whether the configuration, as the cache has it, has this caBundle in
+	// every webhook of this operator, and whatever else it should say.
+	Says(caBundle []byte) (bool, error)
+	// Trust writes the caBundle, and whatever else the configuration should say.
+	Trust(ctx context.Context, caBundle []byte) error
+}
+
+// Config is what a Keeper works with.
+type Config struct {
+	Store         Store
+	Registrations []Registration
+	// Names are the DNS names and IP addresses by which API servers call the webhooks.
+	Names     []string
+	Lifetimes Lifetimes
+	// Now is the time by which certificates are valid or not: that of the API server,
+	// which judges them.
+	Now func() time.Time
+	// Clock measures how long a caBundle has been seen.
+	Clock clock.WithTicker
+	Trace *trace.Recorder
+}
+
+// Keeper keeps the CAs, has API servers trust them, and serves certificates that they
+// sign. Every replica of the operator has one. See the package's documentation.
+type Keeper struct {
+	Config
+	loop *loop.Loop
+	leaf Leaf
+
+	// trusted says since when all registrations have been seen to hold a CA. Only Sync
+	// uses it, and only one runs at a time.
+	trusted map[string]time.Time
+}
+
+// key is the only one: what is kept is one thing.
+var key = cache.ObjectName{Name: Name}
+
+// New returns a Keeper. It starts nothing.
+func New(config Config) *Keeper {
+	k := &Keeper{Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}}
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
+	)
+	k.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: k.Sync, Trace: config.Trace})
+	return k
+}
+
+// Handler returns an event handler for what the Store and the Registrations read.
+func (k *Keeper) Handler(kind string) cache.ResourceEventHandler {
+	return k.loop.Handler(kind, theOnlyOne)
+}
+
+// Leaf returns what the webhook server shows.
+func (k *Keeper) Leaf() *Leaf { return &k.leaf }
+
+// Run keeps the certificates until ctx is done (see loop.Loop.Run).
+func (k *Keeper) Run(ctx, drain context.Context) {
+	k.loop.Add(key, trace.Cause{Verb: trace.VerbAfter})
+	k.loop.Run(ctx, drain, 1)
+}
+
+// Sync does what is due: at most one write of the Secret, then the caBundles, then the
+// serving certificate. What it does follows from what it sees, so that it may be
+// interrupted anywhere.
+func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+	logger, now := klog.FromContext(ctx), k.Now()
+	secret, err := k.Store.Get()
+	if err != nil {
+		return 0, err
+	}
+	held, problems := read(secret)
+	bundles, err := k.observe()
+	if err != nil {
+		return 0, err
+	}
+	k.note(held, bundles)
+	situation := situation{now: now, serving: k.leaf.issuer(), settled: k.settled, lifetimes: k.Lifetimes}
+	wanted, did, err := decide(held, situation, func() (*authority, error) { return newAuthority(now, k.Lifetimes.Authority) })
+	if err != nil {
+		return 0, err
+	}
+	changed := &corev1.Secret{}
+	if secret != nil {
+		changed = secret.DeepCopy()
+	}
+	if wanted.write(changed) {
+		if err := k.Store.Put(ctx, changed); err != nil {
+			return 0, fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
+		}
+		logger.Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", errors.Join(problems...))
+		return retryFirst, nil // By then, or earlier by an event, Get returns it.
+	}
+	trustErr := k.trust(ctx, secret, wanted)
+	leafErr := k.serve(logger, wanted, now)
+	return k.Lifetimes.Settle, errors.Join(trustErr, leafErr)
+}
+
+// observe returns the caBundles of all webhooks that are registered.
+func (k *Keeper) observe() ([][]byte, error) {
+	var all [][]byte
+	for _, r := range k.Registrations {
+		bundles, err := r.Bundles()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bundles...)
+	}
+	return all, nil
+}
+
+// note remembers since when each CA is in all caBundles.
+func (k *Keeper) note(c contents, bundles [][]byte) {
+	before := k.trusted
+	k.trusted = map[string]time.Time{}
+	for _, ca := range everywhere(c.trusted, bundles) {
+		since, known := before[string(ca.Raw)]
+		if !known {
+			since = k.Clock.Now()
+		}
+		k.trusted[string(ca.Raw)] = since
+	}
+}
+
+// everywhere returns those of the CAs that are in every bundle.
+func everywhere(cas []*x509.Certificate, bundles [][]byte) []*x509.Certificate {
+	for _, bundle := range bundles {
+		held := parseBundle(bundle)
+		var rest []*x509.Certificate
+		for _, ca := range cas {
+			if holds(held, ca) {
+				rest = append(rest, ca)
+			}
+		}
+		cas = rest
+	}
+	return cas
+}
+
+// settled reports whether every API server is believed to trust a CA.
+func (k *Keeper) settled(ca *x509.Certificate) bool {
+	since, everywhere := k.trusted[string(ca.Raw)]
+	return everywhere && k.Clock.Since(since) >= k.Lifetimes.Settle
+}
+
+// trust has all registrations trust what c does.
+func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) error {
+	bundle := formatBundle(c.trusted)
+	var behind []Registration
+	for _, r := range k.Registrations {
+		says, err := r.Says(bundle)
+		if err != nil {
+			return err
+		}
+		if !says {
+			behind = append(behind, r)
+		}
+	}
+	if len(behind) == 0 {
+		return nil
+	}
+	// A cache that is behind would have API servers forget the newest CA again.
+	live, err := k.Store.Live(ctx)
+	if err != nil {
+		return fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
+	}
+	if live == nil || live.ResourceVersion != secret.ResourceVersion {
+		return nil // The event that brings it leads to the next sync.
+	}
+	var errs []error
+	for _, r := range behind {
+		errs = append(errs, r.Trust(ctx, bundle))
+	}
+	return errors.Join(errs...)
+}
+
+// serve changes the serving certificate, if it is time to.
+func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
+	if !k.due(c.current.cert, now) {
+		return nil
+	}
+	leaf, err := c.current.leaf(k.Names, now, k.Lifetimes.Leaf)
+	if err != nil {
+		return err
+	}
+	k.leaf.store(leaf, c.current.cert)
+	logger.Info("Serving a new certificate", "names", k.Names, "until", leaf.Leaf.NotAfter, "ca", c.current.cert.Subject.CommonName)
+	return nil
+}
+
+// due reports whether it is time to serve a certificate that ca has signed now.
+func (k *Keeper) due(ca *x509.Certificate, now time.Time) bool {
+	_, everywhere := k.trusted[string(ca.Raw)]
+	switch held := k.leaf.held.Load(); {
+	case held == nil:
+		return everywhere // Before, nobody would trust it.
+	case !valid(held.cert.Leaf, now) || !valid(held.ca, now):
+		return true
+	case !held.ca.Equal(ca):
+		return k.settled(ca)
+	default:
+		until := earlier(now.Add(k.Lifetimes.Leaf), ca.NotAfter)
+		return until.Sub(held.cert.Leaf.NotAfter) >= k.Lifetimes.Leaf*2/3
+	}
+}
+
+// theOnlyOne is the key of every object that a Keeper watches.
+func theOnlyOne(metav1.Object) (cache.ObjectName, bool) { return key, true }

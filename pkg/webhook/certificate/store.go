@@ -1,0 +1,82 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package certificate
+
+import (
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	listers "k8s.io/client-go/listers/core/v1"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// SecretName is the name of the Secret that holds the CAs.
+const SecretName = "glassback-webhook-ca"
+
+// SecretStore keeps the CAs in a Secret, for all replicas of the operator.
+type SecretStore struct {
+	Secrets listers.SecretNamespaceLister
+	Client  typedcorev1.SecretInterface
+}
+
+// Get returns the Secret in the cache.
+func (s SecretStore) Get() (*corev1.Secret, error) {
+	return orNone(s.Secrets.Get(SecretName))
+}
+
+// Live asks the API server.
+func (s SecretStore) Live(ctx context.Context) (*corev1.Secret, error) {
+	return orNone(s.Client.Get(ctx, SecretName, metav1.GetOptions{}))
+}
+
+// Put creates the Secret, or updates it.
+func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
+	if secret.ResourceVersion != "" {
+		_, err := s.Client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: glassback.Name})
+		return err
+	}
+	secret.Name = SecretName
+	secret.Labels = map[string]string{"app.kubernetes.io/name": glassback.Name}
+	_, err := s.Client.Create(ctx, secret, metav1.CreateOptions{FieldManager: glassback.Name})
+	if apierrors.IsAlreadyExists(err) {
+		// Another replica was first; its Secret is as good.
+		return apierrors.NewConflict(corev1.Resource("secrets"), SecretName, err)
+	}
+	return err
+}
+
+func orNone(secret *corev1.Secret, err error) (*corev1.Secret, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return secret, err
+}
+
+// MemoryStore keeps the CAs of one process, for as long as it runs. Only one Keeper may
+// use it.
+type MemoryStore struct {
+	secret  *corev1.Secret
+	version int
+}
+
+// Get returns what Put has put.
+func (s *MemoryStore) Get() (*corev1.Secret, error) { return s.secret, nil }
+
+// Live returns what Put has put.
+func (s *MemoryStore) Live(context.Context) (*corev1.Secret, error) { return s.secret, nil }
+
+// Put keeps a Secret.
+func (s *MemoryStore) Put(_ context.Context, secret *corev1.Secret) error {
+	s.version++
+	s.secret = secret.DeepCopy()
+	s.secret.ResourceVersion = strconv.Itoa(s.version)
+	return nil
+}

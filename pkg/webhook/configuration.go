@@ -1,0 +1,171 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// timeoutSeconds is how long the API server waits for an answer.
+const timeoutSeconds = 5
+
+// The conditions under which the API server asks. It does not for what cannot matter, so
+// that no finalizer, label or deletion waits for webhooks that do not answer.
+var (
+	specChanges = admissionregistrationv1.MatchCondition{
+		Name: "spec-changes",
+		Expression: "request.operation != 'UPDATE' || !has(object.spec) || !has(oldObject.spec) || " +
+			"object.spec != oldObject.spec",
+	}
+	isProtected = admissionregistrationv1.MatchCondition{
+		Name: "is-protected",
+		Expression: "has(oldObject.metadata.annotations) && '" + glassback.AnnotationDeletionProtection + "' in oldObject.metadata.annotations && " +
+			"oldObject.metadata.annotations['" + glassback.AnnotationDeletionProtection + "'] == 'true'",
+	}
+)
+
+// Endpoint is where API servers find the webhooks.
+type Endpoint struct {
+	// Client returns how the webhook at a path is called.
+	Client func(path string) admissionregistrationv1.WebhookClientConfig
+	// Namespaces are those whose objects the webhooks are for; none for all.
+	Namespaces []string
+}
+
+// MutatingConfiguration returns the configuration of what defaults. It says what the API
+// server would fill in, so that it can be compared with what is stored.
+func (e Endpoint) MutatingConfiguration(name string) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.mutating()}
+}
+
+// ValidatingConfiguration returns the configuration of what validates, like
+// MutatingConfiguration.
+func (e Endpoint) ValidatingConfiguration(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.validating()}
+}
+
+func owned(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": glassback.Name, LabelOwned: "true"}}
+}
+
+func (e Endpoint) mutating() []admissionregistrationv1.MutatingWebhook {
+	var all []admissionregistrationv1.MutatingWebhook
+	for _, k := range kinds {
+		if !k.defaults {
+			continue
+		}
+		resources := []string{k.resource}
+		if k.scales {
+			resources = append(resources, k.resource+"/scale")
+		}
+		all = append(all, admissionregistrationv1.MutatingWebhook{
+			Name:                    "default." + k.resource + "." + k.Group,
+			ClientConfig:            e.Client(Path("mutate", k.GroupVersionKind)),
+			Rules:                   k.rules(resources, admissionregistrationv1.Create, admissionregistrationv1.Update),
+			FailurePolicy:           &k.failurePolicy,
+			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+			NamespaceSelector:       e.namespaces(),
+			ObjectSelector:          &metav1.LabelSelector{},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+			AdmissionReviewVersions: []string{"v1"},
+			ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
+			MatchConditions:         []admissionregistrationv1.MatchCondition{specChanges},
+		})
+	}
+	return all
+}
+
+func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
+	var all []admissionregistrationv1.ValidatingWebhook
+	for _, k := range kinds {
+		if k.validates {
+			all = append(all, e.validatingOne(k, "validate", k.failurePolicy, specChanges, admissionregistrationv1.Create, admissionregistrationv1.Update))
+		}
+		// Protection that a crash takes away is none. No other deletion waits.
+		all = append(all, e.validatingOne(k, "protect", admissionregistrationv1.Fail, isProtected, admissionregistrationv1.Delete))
+	}
+	return all
+}
+
+func (e Endpoint) validatingOne(k kind, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:                    verb + "." + k.resource + "." + k.Group,
+		ClientConfig:            e.Client(Path("validate", k.GroupVersionKind)),
+		Rules:                   k.rules([]string{k.resource}, operations...),
+		FailurePolicy:           &policy,
+		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		NamespaceSelector:       e.namespaces(),
+		ObjectSelector:          &metav1.LabelSelector{},
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions:         []admissionregistrationv1.MatchCondition{when},
+	}
+}
+
+func (k kind) rules(resources []string, operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: operations,
+		Rule: admissionregistrationv1.Rule{
+			APIGroups:   []string{k.Group},
+			APIVersions: []string{k.Version},
+			Resources:   resources,
+			Scope:       ptr.To(admissionregistrationv1.NamespacedScope),
+		},
+	}}
+}
+
+func (e Endpoint) namespaces() *metav1.LabelSelector {
+	if len(e.Namespaces) == 0 {
+		return &metav1.LabelSelector{}
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: e.Namespaces,
+	}}}
+}
+
+// NameByURL returns the name of the webhook configurations of an operator that is called
+// by a URL. Two that run at once, for the same cluster, do not share one.
+func NameByURL(u *url.URL) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return unicode.ToLower(r)
+		default:
+			return '-'
+		}
+	}, ConfigurationName+"-"+u.Hostname()+"-"+u.Port()), "-")
+}
+
+// ByURL returns the endpoint of an operator out of a cluster, at a URL without a path.
+func ByURL(u *url.URL, namespaces []string, caBundle []byte) Endpoint {
+	return Endpoint{Namespaces: namespaces, Client: func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + u.Host + path), CABundle: caBundle}
+	}}
+}
+
+// ByService returns the endpoint of artifacts/webhook: the port 443 of a Service. The
+// caBundle comes later.
+func ByService(service types.NamespacedName) Endpoint {
+	return Endpoint{Client: func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+			Namespace: service.Namespace, Name: service.Name, Path: ptr.To(path), Port: ptr.To[int32](443),
+		}}
+	}}
+}

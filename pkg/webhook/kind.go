@@ -1,0 +1,175 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// object is what the types of pkg/apis have in common: T is the struct, the methods
+// are its pointer's.
+type object[T any] interface {
+	*T
+	metav1.Object
+	DeepCopy() *T
+	Default()
+	Validate(old *T) field.ErrorList
+	Warnings() []string
+}
+
+// reviewer says what becomes of a request about one kind. Its errors are answers to
+// the user.
+type reviewer interface {
+	mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error)
+	validate(*admissionv1.AdmissionRequest) (warnings []string, err error)
+}
+
+// typed is the reviewer of the kind whose type is T.
+type typed[T any, P object[T]] struct {
+	gvk schema.GroupVersionKind
+	// get returns the object that a scale subresource belongs to. It is nil for kinds
+	// whose scale is stored as it is.
+	get func(ctx context.Context, namespace, name string) (P, error)
+	// replicas is the field of the object that its scale subresource is about.
+	replicas func(P) **int32
+}
+
+// mutate returns what Default changes.
+func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
+	if request.SubResource == "scale" {
+		return t.mutateScale(ctx, request)
+	}
+	before := P(new(T))
+	if json.Unmarshal(request.Object.Raw, before) != nil {
+		return nil, nil // It does not fit the schema either, which says more exactly why.
+	}
+	after := P(before.DeepCopy())
+	after.Default()
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil, nil
+	}
+	operations, err := difference(request.Object.Raw, before, after)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
+	}
+	return operations, nil
+}
+
+// mutateScale returns what Default would change, if the object had as many replicas
+// as the Scale asks for.
+func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
+	scale := &autoscalingv1.Scale{}
+	if t.get == nil || json.Unmarshal(request.Object.Raw, scale) != nil {
+		return nil, nil
+	}
+	parent, err := t.get(ctx, request.Namespace, request.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil // The API server says so.
+	}
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, request.Name, err))
+	}
+	parent = parent.DeepCopy()
+	asked := scale.Spec.Replicas
+	*t.replicas(parent) = &asked
+	parent.Default()
+	if stored := **t.replicas(parent); stored != scale.Spec.Replicas {
+		return []operation{{Op: replace, Path: "/spec/replicas", Value: stored, was: int64(scale.Spec.Replicas)}}, nil
+	}
+	return nil, nil
+}
+
+// validate returns why the request must not be, as an API error, or else what is
+// unwise about it.
+func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, error) {
+	switch {
+	case request.SubResource != "":
+		return nil, nil
+	case request.Operation == admissionv1.Delete:
+		return nil, t.validateDelete(request)
+	}
+	now, err := t.decode(request.Object)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
+	}
+	var old P
+	if request.Operation == admissionv1.Update {
+		if old, err = t.decode(request.OldObject); err != nil {
+			old = nil // What was stored cannot be compared with: it is replaced.
+		}
+	}
+	if errs := newErrors(now, old); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), request.Name, errs)
+	}
+	warnings := now.Warnings()
+	if old != nil && len(warnings) > 0 {
+		was := old.Warnings()
+		warnings = slices.DeleteFunc(warnings, func(warning string) bool { return slices.Contains(was, warning) })
+	}
+	return warnings, nil
+}
+
+// decode returns the object with its defaults.
+func (t typed[T, P]) decode(raw runtime.RawExtension) (P, error) {
+	obj := P(new(T))
+	if err := json.Unmarshal(raw.Raw, obj); err != nil {
+		return nil, err
+	}
+	obj.Default()
+	return obj, nil
+}
+
+// newErrors returns what an update makes wrong. What was wrong before does not keep
+// anybody from taking a finalizer off, or from mending one field after the other: the
+// API server goes by the same rule with a schema (KEP-4008), and the controller says
+// what is still wrong.
+func newErrors[T any, P object[T]](now, old P) field.ErrorList {
+	errs := now.Validate(old)
+	if old == nil || len(errs) == 0 {
+		return errs
+	}
+	known := map[string]bool{}
+	for _, err := range old.Validate(nil) {
+		known[err.Error()] = true
+	}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return known[err.Error()] })
+}
+
+// validateDelete refuses the deletion of an object that is protected.
+func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error {
+	old := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(request.OldObject.Raw, old); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
+	}
+	if old.Annotations[glassback.AnnotationDeletionProtection] != "true" {
+		return nil
+	}
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	return apierrors.NewForbidden(resource, request.Name, fmt.Errorf(
+		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))
+}
+
+// Path returns where the requests to default (verb "mutate") or to validate (verb
+// "validate") a kind go: /mutate-<group>-<version>-<kind>, with "-" for every dot of
+// the group, as kubebuilder has it.
+func Path(verb string, gvk schema.GroupVersionKind) string {
+	return "/" + strings.ToLower(verb+"-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+gvk.Kind)
+}

@@ -1,0 +1,85 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+)
+
+// kind is a custom resource, and what the API server asks the webhooks about it. All
+// paths are served for all kinds; but the API server is only made to ask where the
+// answer can differ from what the schema says anyway.
+type kind struct {
+	schema.GroupVersionKind
+	resource string
+	reviewer func(schema.GroupVersionKind, versioned.Interface) reviewer
+
+	defaults  bool // Default does what the schema's defaults do not
+	validates bool // Validate or Warnings say what the schema does not
+	scales    bool // Default has a say in the number of replicas
+
+	// failurePolicy is what the API server does when no webhook answers: Ignore where
+	// the controller then says the same, a moment later.
+	failurePolicy admissionregistrationv1.FailurePolicyType
+}
+
+// kinds are all custom resources, in the order of their resources.
+var kinds = []kind{
+	{
+		GroupVersionKind: groupav1.SchemeGroupVersion.WithKind("ApiExampleA"),
+		resource:         "apiexampleas",
+		reviewer:         plain[groupav1.ApiExampleA],
+		failurePolicy:    admissionregistrationv1.Ignore,
+	},
+	{
+		GroupVersionKind: appv1.SchemeGroupVersion.WithKind("Application"),
+		resource:         "applications",
+		reviewer:         plain[appv1.Application],
+		validates:        true, // warns
+		failurePolicy:    admissionregistrationv1.Ignore,
+	},
+	{
+		GroupVersionKind: mcjv1.SchemeGroupVersion.WithKind("MyCronJob"),
+		resource:         "mycronjobs",
+		reviewer:         plain[mcjv1.MyCronJob],
+		validates:        true, // refuses a schedule that never comes
+		failurePolicy:    admissionregistrationv1.Ignore,
+	},
+	{
+		GroupVersionKind: redisv1.SchemeGroupVersion.WithKind("RedisCluster"),
+		resource:         "redisclusters",
+		reviewer:         redisClusters,
+		defaults:         true, // raises size
+		validates:        true, // refuses a missing addr
+		scales:           true,
+		failurePolicy:    admissionregistrationv1.Fail,
+	},
+}
+
+// plain reviews a kind whose scale, if it has one, is stored as it is.
+func plain[T any, P object[T]](gvk schema.GroupVersionKind, _ versioned.Interface) reviewer {
+	return typed[T, P]{gvk: gvk}
+}
+
+func redisClusters(gvk schema.GroupVersionKind, client versioned.Interface) reviewer {
+	return typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
+		gvk: gvk,
+		get: func(ctx context.Context, namespace, name string) (*redisv1.RedisCluster, error) {
+			return client.RedisV1().RedisClusters(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+		replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
+	}
+}

@@ -1,0 +1,252 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// ConfigurationName is the name of both webhook configurations of artifacts/webhook.
+const ConfigurationName = "glassback"
+
+// LabelOwned is on every webhook configuration that an operator out of a cluster has made,
+// and "true".
+const LabelOwned = "glassback.dev/registered-by-url"
+
+// configuration is a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
+type configuration[T any] interface {
+	*T
+	metav1.Object
+	DeepCopy() *T
+}
+
+// client writes configurations of one of the two kinds.
+type client[T any] interface {
+	Get(context.Context, string, metav1.GetOptions) (*T, error)
+	Create(context.Context, *T, metav1.CreateOptions) (*T, error)
+	Update(context.Context, *T, metav1.UpdateOptions) (*T, error)
+	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*T, error)
+	Delete(context.Context, string, metav1.DeleteOptions) error
+}
+
+// registered is what Injected and Owned have in common.
+type registered[T any, P configuration[T]] struct {
+	name   string
+	cache  cache.Store
+	client client[T]
+}
+
+// cached returns the configuration in the cache, or nil. It must not be changed.
+func (r registered[T, P]) cached() (P, error) {
+	obj, exists, err := r.cache.GetByKey(r.name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	c, ok := obj.(P)
+	if !ok {
+		return nil, fmt.Errorf("the cache of webhook configurations holds a %T", obj)
+	}
+	return c, nil
+}
+
+// Injected is a configuration that somebody has applied, such as that of
+// artifacts/webhook: of it, the caBundle alone is written, and only where the operator's
+// Service is called.
+type Injected[T any, P configuration[T]] struct {
+	registered[T, P]
+	service types.NamespacedName
+}
+
+// Inject returns the Injected of the configuration called name, for webhooks behind a
+// Service.
+func Inject[T any, P configuration[T]](name string, store cache.Store, client client[T], service types.NamespacedName) Injected[T, P] {
+	return Injected[T, P]{registered[T, P]{name, store, client}, service}
+}
+
+// Bundles is part of certificate.Registration.
+func (i Injected[T, P]) Bundles() ([][]byte, error) {
+	own, err := i.own()
+	var bundles [][]byte
+	for _, w := range own {
+		bundles = append(bundles, w.Client.CABundle)
+	}
+	return bundles, err
+}
+
+// Says is part of certificate.Registration.
+func (i Injected[T, P]) Says(caBundle []byte) (bool, error) {
+	bundles, err := i.Bundles()
+	for _, bundle := range bundles {
+		if !bytes.Equal(bundle, caBundle) {
+			return false, err
+		}
+	}
+	return true, err
+}
+
+// Trust is part of certificate.Registration.
+func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
+	c, err := i.cached()
+	if c == nil || err != nil {
+		return err
+	}
+	own, err := i.own()
+	if err != nil {
+		return err
+	}
+	webhooks := make([]any, 0, len(own))
+	for _, w := range own {
+		webhooks = append(webhooks, map[string]any{"name": w.Name, "clientConfig": map[string]any{"caBundle": caBundle}})
+	}
+	// The names are the keys of a strategic merge; the resourceVersion makes a conflict of
+	// a cache that is behind.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": c.GetResourceVersion(), "uid": c.GetUID()},
+		"webhooks": webhooks,
+	})
+	if err != nil {
+		return fmt.Errorf("write a patch: %w", err)
+	}
+	if _, err := i.client.Patch(ctx, i.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name}); err != nil {
+		return fmt.Errorf("patch the caBundle of %T %s: %w", c, i.name, err)
+	}
+	klog.FromContext(ctx).Info("Wrote the caBundle", "configuration", fmt.Sprintf("%T", c), "name", i.name, "webhooks", len(webhooks))
+	return nil
+}
+
+// own returns the webhooks of the configuration in the cache that call the Service.
+func (i Injected[T, P]) own() ([]entry, error) {
+	c, err := i.cached()
+	if c == nil || err != nil {
+		return nil, err
+	}
+	var own []entry
+	for _, w := range entries(c) {
+		if s := w.Client.Service; s != nil && s.Namespace == i.service.Namespace && s.Name == i.service.Name {
+			own = append(own, w)
+		}
+	}
+	return own, nil
+}
+
+// Owned is a configuration that the operator itself has made, out of a cluster.
+type Owned[T any, P configuration[T]] struct {
+	registered[T, P]
+	// desired returns the configuration as it should be.
+	desired func(caBundle []byte) P
+}
+
+// Own returns the Owned of the configuration that desired returns. It has the label
+// LabelOwned: another one of that name is left alone.
+func Own[T any, P configuration[T]](store cache.Store, client client[T], desired func(caBundle []byte) P) Owned[T, P] {
+	return Owned[T, P]{registered[T, P]{desired(nil).GetName(), store, client}, desired}
+}
+
+// Bundles is part of certificate.Registration.
+func (o Owned[T, P]) Bundles() ([][]byte, error) {
+	c, err := o.cached()
+	if c == nil || err != nil {
+		return nil, err
+	}
+	var bundles [][]byte
+	for _, w := range entries(c) {
+		bundles = append(bundles, w.Client.CABundle)
+	}
+	return bundles, nil
+}
+
+// Says is part of certificate.Registration.
+func (o Owned[T, P]) Says(caBundle []byte) (bool, error) {
+	c, err := o.cached()
+	if c == nil || err != nil {
+		return false, err
+	}
+	return equality.Semantic.DeepEqual(entries(c), entries(o.desired(caBundle))), nil
+}
+
+// Trust is part of certificate.Registration.
+func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
+	logger := klog.FromContext(ctx)
+	desired := o.desired(caBundle)
+	c, err := o.cached()
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		if _, err := o.client.Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name}); err != nil {
+			return fmt.Errorf("create %T %s: %w", desired, o.name, err)
+		}
+		logger.Info("Registered the webhooks", "configuration", fmt.Sprintf("%T", desired), "name", o.name)
+		return nil
+	}
+	if c.GetLabels()[LabelOwned] != "true" {
+		return fmt.Errorf("the %T %s is somebody else's: it has no label %s; delete it, or give --webhook-url another address", c, o.name, LabelOwned)
+	}
+	desired.SetResourceVersion(c.GetResourceVersion())
+	desired.SetUID(c.GetUID())
+	if _, err := o.client.Update(ctx, desired, metav1.UpdateOptions{FieldManager: glassback.Name}); err != nil {
+		return fmt.Errorf("update %T %s: %w", c, o.name, err)
+	}
+	logger.Info("Corrected the registration of the webhooks", "configuration", fmt.Sprintf("%T", c), "name", o.name)
+	return nil
+}
+
+// Remove deletes the configuration, if it is there.
+func (o Owned[T, P]) Remove(ctx context.Context) error {
+	live, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get %T %s: %w", live, o.name, err)
+	}
+	c := P(live)
+	if c.GetLabels()[LabelOwned] != "true" {
+		return nil
+	}
+	uid := c.GetUID()
+	err = o.client.Delete(ctx, o.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %T %s: %w", c, o.name, err)
+	}
+	return nil
+}
+
+// entry is a webhook of a configuration.
+type entry struct {
+	Name   string
+	Client admissionregistrationv1.WebhookClientConfig
+	Whole  any
+}
+
+// entries returns the webhooks of a configuration.
+func entries(c any) []entry {
+	var all []entry
+	switch c := c.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			all = append(all, entry{w.Name, w.ClientConfig, w})
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			all = append(all, entry{w.Name, w.ClientConfig, w})
+		}
+	}
+	return all
+}

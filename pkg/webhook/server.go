@@ -1,0 +1,81 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// The API server keeps its connections open, and sends one request after the other.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 90 * time.Second
+	maxHeaderBytes    = 64 << 10
+	shutdownPatience  = 10 * time.Second
+)
+
+// Serve answers what comes to listener with handler, over TLS with the certificate that
+// certificate returns, until ctx is done and what is under way has been answered. It
+// closes listener. An error is one of the listener.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true) // and not HTTP/2: CVE-2023-44487, CVE-2023-39325
+	server := &http.Server{
+		Handler:           handler,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate},
+		Protocols:         &protocols,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(connectionLog{klog.FromContext(ctx)}, "", 0),
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+		defer cancel()
+		err := server.Shutdown(ctx)
+		server.Close()
+		stopped <- err
+	})
+	err := server.ServeTLS(listener, "", "")
+	if stop() || !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve webhooks at %s: %w", listener.Addr(), err)
+	}
+	return <-stopped
+}
+
+// connectionLog logs what http.Server has to say of connections.
+type connectionLog struct{ logger klog.Logger }
+
+// Write logs one line. That a client does not trust the certificate matters; that one
+// went away, as a probe of the port does, does not.
+func (l connectionLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	switch {
+	case strings.HasPrefix(text, "http: panic"):
+		l.logger.Error(nil, "A handler panicked", "err", text)
+	case strings.Contains(text, "remote error: tls:"):
+		l.logger.Info("A client refused the serving certificate", "err", text)
+	default:
+		l.logger.V(4).Info("A connection failed", "err", text)
+	}
+	return len(line), nil
+}
