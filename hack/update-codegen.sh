@@ -37,3 +37,4 @@ kube::codegen::gen_client \
 "$GOBIN/trimcrd" artifacts/crd/app.aiops.org_applications.yaml \
 	spec.env.valueFrom spec.envFrom spec.resources spec.imagePullSecrets \
 	spec.probes.liveness spec.probes.readiness spec.probes.startup
+"$GOBIN/trimcrd" artifacts/crd/bytewang123-redis.wzj.kubebuilder.io_redisclusters.yaml spec.resources

@@ -41,6 +41,7 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
 // server takes the custom resources of one definition in as the API server does.
@@ -211,28 +212,50 @@ var serveAll = sync.OnceValues(func() (map[string]*server, error) {
 type verdict struct {
 	decoded, defaulted any
 	errs               field.ErrorList
+	warnings           []string // of an object without errs
 }
 
-// verdicts give the Go code's verdict, by kind. They fail on an object that does
-// not fit into the Go type.
-var verdicts = map[string]func(obj map[string]any) (verdict, error){
-	"ApiExampleA": verdictOf[groupav1.ApiExampleA],
-	"Application": verdictOf[appv1.Application],
-	"MyCronJob":   verdictOf[batchv1.MyCronJob],
+// verdicts give the Go code's verdict on an object in the place of old, nil for a new
+// one, by kind. They fail on an object that does not fit into the Go type.
+var verdicts = map[string]func(obj, old map[string]any) (verdict, error){
+	"ApiExampleA":  verdictOf[groupav1.ApiExampleA],
+	"Application":  verdictOf[appv1.Application],
+	"MyCronJob":    verdictOf[batchv1.MyCronJob],
+	"RedisCluster": verdictOf[redisv1.RedisCluster],
 }
 
-func verdictOf[T any, P interface {
+// object is a pointer to the Go type of a kind.
+type object[T any] interface {
 	*T
 	DeepCopy() *T
 	Default()
 	Validate(old *T) field.ErrorList
-}](obj map[string]any) (verdict, error) {
-	decoded := P(new(T))
-	data, err := json.Marshal(obj)
-	if err := errors.Join(err, json.Unmarshal(data, decoded)); err != nil {
+	Warnings() []string
+}
+
+func verdictOf[T any, P object[T]](obj, old map[string]any) (verdict, error) {
+	decoded, err := decode[T](obj)
+	if err != nil {
 		return verdict{}, err
 	}
-	defaulted := P(decoded.DeepCopy())
+	var replaced *T
+	if old != nil {
+		if replaced, err = decode[T](old); err != nil {
+			return verdict{}, err
+		}
+		P(replaced).Default()
+	}
+	defaulted := P(P(decoded).DeepCopy())
 	defaulted.Default()
-	return verdict{decoded, defaulted, defaulted.Validate(nil)}, nil
+	v := verdict{decoded: P(decoded), defaulted: defaulted, errs: defaulted.Validate(replaced)}
+	if len(v.errs) == 0 {
+		v.warnings = defaulted.Warnings()
+	}
+	return v, nil
+}
+
+func decode[T any](obj map[string]any) (*T, error) {
+	decoded := new(T)
+	data, err := json.Marshal(obj)
+	return decoded, errors.Join(err, json.Unmarshal(data, decoded))
 }

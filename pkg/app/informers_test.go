@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package app
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -97,24 +98,25 @@ func TestEnoughIsKeptOfAChild(t *testing.T) {
 }
 
 // TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server:
-// objects of Glassback's own are watched all, and of others those with a label.
+// objects of Glassback's own are watched all, and of others those with a label, or a name.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
 		var mu sync.Mutex
 		asked := map[string]string{}
-		config := &rest.Config{Host: "http://api", QPS: -1, Transport: roundTripper(func(r *http.Request) *http.Response {
+		config := &rest.Config{Host: "http://api", QPS: -1, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked[r.URL.Path] = r.URL.Query().Get("labelSelector")
-			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}
+			asked[r.URL.Path] = cmp.Or(r.URL.Query().Get("labelSelector"), r.URL.Query().Get("fieldSelector"))
+			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
-		f := newFactories(&clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}, "shop", nil)
+		c := &clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}
+		f, cluster := newFactories(c, "shop", nil), newFactories(c, "", nil)
 		want := map[string]string{}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var running sync.WaitGroup
 		for path, informer := range map[string]struct {
 			cache.SharedIndexInformer
-			label string
+			selector string
 		}{
 			"/apis/app.aiops.org/v1/namespaces/shop/applications":           {f.applications().Informer(), ""},
 			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":   {f.apiExampleAs().Informer(), ""},
@@ -126,8 +128,13 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses":          {f.ingresses().Informer(), "app.aiops.org/application"},
 			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {f.autoscalers().Informer(), "app.aiops.org/application"},
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets":          {f.budgets().Informer(), "app.aiops.org/application"},
+			"/api/v1/namespaces/shop/secrets":                               {f.secret("ca").Informer(), "metadata.name=ca"},
+			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": {
+				cluster.mutatingWebhookConfiguration("own").Informer(), "metadata.name=own"},
+			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {
+				cluster.validatingWebhookConfiguration("own").Informer(), "metadata.name=own"},
 		} {
-			want[path] = informer.label
+			want[path] = informer.selector
 			running.Go(func() { informer.RunWithContext(ctx) })
 		}
 		synctest.Wait() // Each waits for its next try.
@@ -138,7 +145,3 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		}
 	})
 }
-
-type roundTripper func(*http.Request) *http.Response
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,61 +18,93 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// beyondControllers is what the app itself does, and no controller.
-var beyondControllers = []permission{
+// beyondControllers is what the app itself does in all namespaces, and no controller.
+var beyondControllers = slices.Concat(handlerNeeds, injectionNeeds, []permission{
 	{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: []string{"get"}}, // ensureCRDs
-}
+})
 
-func TestTheRoleGrantsWhatIsNeededAndNothingElse(t *testing.T) {
-	role := &rbacv1.ClusterRole{}
+func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
+	role, webhookRole := &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	readManifest(t, "role.yaml", role)
-	granted := sets.New[string]()
-	for _, rule := range role.Rules {
-		if len(rule.ResourceNames) > 0 || len(rule.NonResourceURLs) > 0 {
-			t.Errorf("rule %v: this test knows neither resourceNames nor nonResourceURLs", rule)
-		}
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				granted.Insert(grants(group, resource, rule.Verbs)...)
+	readManifest(t, "webhook_role.yaml", webhookRole)
+	for name, test := range map[string]struct {
+		rules  []rbacv1.PolicyRule
+		needed []permission
+	}{
+		"role.yaml":         {role.Rules, append(needs(controllerNames()), beyondControllers...)},
+		"webhook_role.yaml": {webhookRole.Rules, secretNeeds},
+	} {
+		t.Run(name, func(t *testing.T) {
+			granted, needed := sets.New[string](), sets.New[string]()
+			for _, rule := range test.rules {
+				if len(rule.NonResourceURLs) > 0 {
+					t.Errorf("rule %v: this test does not know nonResourceURLs", rule)
+				}
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						granted.Insert(grants(group, resource, rule.ResourceNames, rule.Verbs)...)
+					}
+				}
 			}
-		}
-	}
-	needed := sets.New[string]()
-	for _, p := range append(needs(controllerNames()), beyondControllers...) {
-		resource := p.resource
-		if p.subresource != "" {
-			resource += "/" + p.subresource
-		}
-		needed.Insert(grants(p.group, resource, p.verbs)...)
-	}
-	for _, missing := range sets.List(needed.Difference(granted)) {
-		t.Errorf("artifacts/rbac/role.yaml does not grant %s", missing)
-	}
-	for _, unused := range sets.List(granted.Difference(needed)) {
-		t.Errorf("artifacts/rbac/role.yaml grants %s, which nobody needs", unused)
+			for _, p := range test.needed {
+				resource := p.resource
+				if p.subresource != "" {
+					resource += "/" + p.subresource
+				}
+				var names []string
+				if p.name != "" {
+					names = []string{p.name}
+				}
+				needed.Insert(grants(p.group, resource, names, p.verbs)...)
+			}
+			for _, missing := range sets.List(needed.Difference(granted)) {
+				t.Errorf("it does not grant %s", missing)
+			}
+			for _, unused := range sets.List(granted.Difference(needed)) {
+				t.Errorf("it grants %s, which nobody needs", unused)
+			}
+		})
 	}
 }
 
-func grants(group, resource string, verbs []string) []string {
+func grants(group, resource string, names, verbs []string) []string {
+	if len(names) == 0 {
+		names = []string{"*"}
+	}
 	var all []string
 	for _, verb := range verbs {
-		all = append(all, fmt.Sprintf("%s %s in group %q", verb, resource, group))
+		for _, name := range names {
+			all = append(all, fmt.Sprintf("%s %s %s in group %q", verb, resource, name, group))
+		}
 	}
 	return all
 }
 
-func TestTheRoleIsBoundToTheServiceAccount(t *testing.T) {
+func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
 	readManifest(t, "role.yaml", role)
 	readManifest(t, "role_binding.yaml", binding)
-	want := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
-	if binding.RoleRef != want {
-		t.Errorf("role_binding.yaml binds %v, want %v", binding.RoleRef, want)
+	webhookRole, webhookBinding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	readManifest(t, "webhook_role.yaml", webhookRole)
+	readManifest(t, "webhook_role_binding.yaml", webhookBinding)
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "glassback", Namespace: "glassback-system"}
+	for name, test := range map[string]struct {
+		got, want rbacv1.RoleRef
+		subjects  []rbacv1.Subject
+	}{
+		"role_binding.yaml": {binding.RoleRef, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.Subjects},
+		"webhook_role_binding.yaml": {webhookBinding.RoleRef,
+			rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: webhookRole.Name}, webhookBinding.Subjects},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s binds %v, want %v", name, test.got, test.want)
+		}
+		if len(test.subjects) != 1 || test.subjects[0] != account {
+			t.Errorf("%s is for %v", name, test.subjects)
+		}
 	}
-	if len(binding.Subjects) != 1 || binding.Subjects[0] != (rbacv1.Subject{
-		Kind: rbacv1.ServiceAccountKind, Name: "glassback", Namespace: "glassback-system",
-	}) {
-		t.Errorf("role_binding.yaml is for %v", binding.Subjects)
+	if webhookRole.Namespace != account.Namespace || webhookBinding.Namespace != account.Namespace {
+		t.Error("the Secret of the CA is in the namespace of the operator")
 	}
 }
 

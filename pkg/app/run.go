@@ -104,6 +104,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	drain, endDrain := drainContext(ctx)
 	defer endDrain()
 	var running sync.WaitGroup

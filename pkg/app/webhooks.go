@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
@@ -62,9 +63,10 @@ type webhooks struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
 
-	keeper    *certificate.Keeper // nil with files
-	informers []*factories        // what the keeper watches
-	remove    func(context.Context) error
+	keeper     *certificate.Keeper         // nil with files
+	informers  []*factories                // what the keeper watches
+	remove     func(context.Context) error // deletes what the keeper has registered; nil if that was others
+	registered func() bool                 // whether others have; nil if they do not
 }
 
 // webhookMode returns which of the modes the options ask for.
@@ -91,13 +93,17 @@ func exists(file string) bool {
 // newWebhooks sets up the webhooks, and listens. It returns nil if there are to be none.
 func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Recorder) (*webhooks, error) {
 	w := &webhooks{mode: o.webhookMode(), handler: webhook.NewHandler(c.glassback)}
-	var err error
-	switch w.mode {
-	case webhooksOff:
+	if w.mode == webhooksOff {
 		if o.webhooks {
 			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, by which the API server calls them")
 		}
 		return nil, nil
+	}
+	err := checkPermissions(ctx, c.kube, o.namespaces, handlerNeeds)
+	if err != nil {
+		return nil, fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
+	}
+	switch w.mode {
 	case webhooksFromFiles:
 		w.linger = lingerAfterService
 		err = w.fromFiles(o)
@@ -160,6 +166,7 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 	service := types.NamespacedName{Namespace: namespace, Name: serviceName}
 	w.informers = []*factories{own, cluster}
+	w.registered = func() bool { return len(mutating.GetStore().ListKeys())+len(validating.GetStore().ListKeys()) > 0 }
 	return w.keep(certificate.Config{
 		Store: certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.kube.CoreV1().Secrets(namespace)},
 		Registrations: []certificate.Registration{
@@ -269,12 +276,18 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 			return // ctx has ended
 		}
 	}
+	if w.registered != nil && !w.registered() {
+		klog.FromContext(ctx).Info("No API server calls the webhooks: apply artifacts/webhook", "missing", webhook.ConfigurationName)
+	}
 	w.keeper.Run(ctx, drain)
 }
 
-// What the webhooks need to be allowed, in service mode and with a URL.
+// What the webhooks need to be allowed: all of them in the namespaces of the objects; those
+// with a CA in a Secret in their own namespace and in the cluster; those with a URL in the
+// cluster.
 var (
-	secretNeeds = []permission{
+	handlerNeeds = []permission{{group: redisv1.GroupName, resource: "redisclusters", verbs: []string{"get"}}}
+	secretNeeds  = []permission{
 		{resource: "secrets", verbs: []string{"create"}},
 		{resource: "secrets", name: certificate.SecretName, verbs: []string{"get", "list", "update", "watch"}},
 	}

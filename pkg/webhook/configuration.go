@@ -141,7 +141,7 @@ func (e Endpoint) namespaces() *metav1.LabelSelector {
 // NameByURL returns the name of the webhook configurations of an operator that is called
 // by a URL. Two that run at once, for the same cluster, do not share one.
 func NameByURL(u *url.URL) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
+	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
 			return r
@@ -151,6 +151,7 @@ func NameByURL(u *url.URL) string {
 			return '-'
 		}
 	}, ConfigurationName+"-"+u.Hostname()+"-"+u.Port()), "-")
+	return strings.NewReplacer("-.", "--", ".-", "--").Replace(name) // as no part of a name begins or ends with "-"
 }
 
 // ByURL returns the endpoint of an operator out of a cluster, at a URL without a path.

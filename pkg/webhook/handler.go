@@ -45,7 +45,9 @@ type Handler struct {
 
 // NewHandler returns a Handler. client reads the objects that scale subresources
 // belong to.
-func NewHandler(client versioned.Interface) *Handler {
+func NewHandler(client versioned.Interface) *Handler { return newHandler(kinds, client) }
+
+func newHandler(kinds []kind, client versioned.Interface) *Handler {
 	h := &Handler{}
 	for _, k := range kinds {
 		r := k.reviewer(k.GroupVersionKind, client)

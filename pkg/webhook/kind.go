@@ -7,7 +7,9 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +60,7 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 		return t.mutateScale(ctx, request)
 	}
 	before := P(new(T))
-	if json.Unmarshal(request.Object.Raw, before) != nil {
+	if unmarshal(request.Object.Raw, before) != nil {
 		return nil, nil // It does not fit the schema either, which says more exactly why.
 	}
 	after := P(before.DeepCopy())
@@ -92,7 +94,8 @@ func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.Admis
 	*t.replicas(parent) = &asked
 	parent.Default()
 	if stored := **t.replicas(parent); stored != scale.Spec.Replicas {
-		return []operation{{Op: replace, Path: "/spec/replicas", Value: stored, was: int64(scale.Spec.Replicas)}}, nil
+		// Not replace: a Scale to 0 says so by leaving it out.
+		return []operation{{Op: add, Path: "/spec/replicas", Value: stored, was: int64(scale.Spec.Replicas)}}, nil
 	}
 	return nil, nil
 }
@@ -130,11 +133,23 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 // decode returns the object with its defaults.
 func (t typed[T, P]) decode(raw runtime.RawExtension) (P, error) {
 	obj := P(new(T))
-	if err := json.Unmarshal(raw.Raw, obj); err != nil {
+	if err := unmarshal(raw.Raw, obj); err != nil {
 		return nil, err
 	}
 	obj.Default()
 	return obj, nil
+}
+
+// endless matches quantities that take seconds to hours to read, and up to all memory, like
+// 1e-999999999. The schema allows none; but what defaults is asked before the schema.
+var endless = regexp.MustCompile(`:\s*"?[-+]?([0-9.]*[eE]-|[0-9.]{18,}[eE][+]?)[0-9]{3}`)
+
+// unmarshal reads an object.
+func unmarshal(raw []byte, obj any) error {
+	if endless.Match(raw) {
+		return errors.New("the exponent of a quantity must be a whole number of no more than two digits")
+	}
+	return json.Unmarshal(raw, obj)
 }
 
 // newErrors returns what an update makes wrong. What was wrong before does not keep

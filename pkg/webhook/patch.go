@@ -29,13 +29,13 @@ type operation struct {
 	Path  string `json:"path"` // a JSON Pointer (RFC 6901)
 	Value any    `json:"value,omitempty"`
 
-	was any // what a replace replaces
+	was any // what the user gave instead, if that is known
 }
 
 // warning says that a value which the user gave is not what is stored, or is empty if
 // that is not so.
 func (o operation) warning() string {
-	if o.Op != replace || o.was == nil {
+	if o.was == nil {
 		return ""
 	}
 	for _, value := range []any{o.was, o.Value} {
@@ -44,7 +44,7 @@ func (o operation) warning() string {
 			return "" // too long to be said
 		}
 	}
-	return fmt.Sprintf("%s: %v is stored as %v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
+	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
 // difference returns what makes of raw, a JSON object that before was decoded from, what

@@ -107,7 +107,7 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 		return err
 	}
 	own, err := i.own()
-	if err != nil {
+	if len(own) == 0 || err != nil {
 		return err
 	}
 	webhooks := make([]any, 0, len(own))
@@ -130,10 +130,14 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	return nil
 }
 
+// annotationCertManager has cert-manager write the caBundle: two writers would undo each
+// other's for ever.
+const annotationCertManager = "cert-manager.io/inject-ca-from"
+
 // own returns the webhooks of the configuration in the cache that call the Service.
 func (i Injected[T, P]) own() ([]entry, error) {
 	c, err := i.cached()
-	if c == nil || err != nil {
+	if c == nil || err != nil || c.GetAnnotations()[annotationCertManager] != "" {
 		return nil, err
 	}
 	var own []entry

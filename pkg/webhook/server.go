@@ -8,7 +8,6 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -31,7 +30,8 @@ const (
 
 // Serve answers what comes to listener with handler, over TLS with the certificate that
 // certificate returns, until ctx is done and what is under way has been answered. It
-// closes listener. An error is one of the listener.
+// closes listener. An error is one of the listener, or says that something was not answered
+// in time.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // and not HTTP/2: CVE-2023-44487, CVE-2023-39325
@@ -47,19 +47,21 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		ErrorLog:          log.New(connectionLog{klog.FromContext(ctx)}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
+	defer server.Close() // what is left, or what a listener that broke has accepted
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
 		defer cancel()
-		err := server.Shutdown(ctx)
-		server.Close()
-		stopped <- err
+		stopped <- server.Shutdown(ctx)
 	})
 	err := server.ServeTLS(listener, "", "")
-	if stop() || !errors.Is(err, http.ErrServerClosed) {
+	if stop() {
 		return fmt.Errorf("serve webhooks at %s: %w", listener.Addr(), err)
 	}
-	return <-stopped
+	if err := <-stopped; err != nil {
+		return fmt.Errorf("answer the last requests for webhooks: %w", err)
+	}
+	return nil
 }
 
 // connectionLog logs what http.Server has to say of connections.

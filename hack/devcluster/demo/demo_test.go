@@ -111,10 +111,11 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 	}
 }
 
-func TestOnlyOwnKindsAreFollowed(t *testing.T) {
+func TestOnlyKindsWithAControllerAreFollowed(t *testing.T) {
 	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
-	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, object("a", "", "", 0)}, false)
+	redis := objectOf("bytewang123-redis.wzj.kubebuilder.io/v1", "RedisCluster", "a", "", "", 0, nil)
+	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, object("a", "", "", 0)}, false)
 	if len(f.examples) != 1 {
 		t.Errorf("got %d", len(f.examples))
 	}

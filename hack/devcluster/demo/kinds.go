@@ -72,7 +72,8 @@ var kinds = []kind{
 	},
 }
 
-// kindOf returns the kind of an object, and false for one that is not Glassback's: what an example needs besides, such as a Secret.
+// kindOf returns the kind of an object, and false for one that is not followed: what an example needs besides, such as a Secret, and a
+// RedisCluster, which is taken but has no controller yet.
 func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupKind == object.GroupVersionKind().GroupKind() })
 	if i < 0 {

@@ -30,7 +30,7 @@ var DefaultLifetimes = Lifetimes{Authority: 365 * 24 * time.Hour, Leaf: 7 * 24 *
 // situation is what a decision depends on besides what the Secret says.
 type situation struct {
 	now       time.Time
-	serving   *x509.Certificate            // the CA of what this replica serves, nil if it serves nothing yet
+	bundles   [][]*x509.Certificate        // the CAs in each caBundle
 	settled   func(*x509.Certificate) bool // whether every API server is believed to trust a CA
 	lifetimes Lifetimes
 }
@@ -46,9 +46,8 @@ type situation struct {
 //	                 every leaf that the retiree └───────┘ ◀──── next takes  └─────────┘
 //	                 signed has expired                          over
 //
-// A CA that is missing, broken, expired, or not valid yet is replaced without a stage:
-// what it signed is of no use any more, or goes on being trusted as long as this replica
-// serves it.
+// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The
+// one that signed before goes on being trusted: a caBundle still has it.
 func decide(c contents, s situation, mint func() (*authority, error)) (contents, []string, error) {
 	var did []string
 	if c.next != nil && !valid(c.next.cert, s.now) {
@@ -98,11 +97,10 @@ func (c contents) promote(now time.Time) contents {
 // trust decides which CAs are trusted.
 func (c contents) trust(s situation, did []string) (contents, []string) {
 	retirees := c.retirees()
-	if s.serving != nil && !c.signs(s.serving) && !holds(retirees, s.serving) && valid(s.serving, s.now) {
-		// Somebody took it out of the Secret, while it is still needed.
-		retirees = append(retirees, s.serving)
+	if lost := c.lost(s); len(lost) > 0 {
+		retirees = append(retirees, lost...)
 		c.retired = s.now
-		did = append(did, "had a CA trusted again that is still in use")
+		did = append(did, "had CAs trusted again that replicas may still serve")
 	}
 	if c.retired.IsZero() || c.retired.After(s.now) {
 		c.retired = s.now
@@ -116,11 +114,29 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 	for _, retiree := range retirees {
 		switch {
 		case holds(c.trusted, retiree):
-		case !valid(retiree, s.now), over && !retiree.Equal(s.serving):
+		case over || !valid(retiree, s.now):
 			did = append(did, "dropped a CA that nothing is signed by any more")
 		default:
 			c.trusted = append(c.trusted, retiree)
 		}
 	}
 	return c, did
+}
+
+// lost returns the CAs that a caBundle has and the Secret has not, if somebody else than
+// a Keeper has made the Secret what it is: in one that a Keeper has written, the CA that
+// signs is among the trusted, and has been in every caBundle before it signed.
+func (c contents) lost(s situation) []*x509.Certificate {
+	if holds(c.trusted, c.current.cert) && everywhere(c.current.cert, s.bundles) {
+		return nil
+	}
+	var lost []*x509.Certificate
+	for _, bundle := range s.bundles {
+		for _, ca := range bundle {
+			if ca.IsCA && valid(ca, s.now) && !c.signs(ca) && !holds(c.trusted, ca) && !holds(lost, ca) {
+				lost = append(lost, ca)
+			}
+		}
+	}
+	return lost
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,7 +127,7 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 		return 0, err
 	}
 	k.note(held, bundles)
-	situation := situation{now: now, serving: k.leaf.issuer(), settled: k.settled, lifetimes: k.Lifetimes}
+	situation := situation{now: now, bundles: bundles, settled: k.settled, lifetimes: k.Lifetimes}
 	wanted, did, err := decide(held, situation, func() (*authority, error) { return newAuthority(now, k.Lifetimes.Authority) })
 	if err != nil {
 		return 0, err
@@ -147,24 +148,33 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 	return k.Lifetimes.Settle, errors.Join(trustErr, leafErr)
 }
 
-// observe returns the caBundles of all webhooks that are registered.
-func (k *Keeper) observe() ([][]byte, error) {
-	var all [][]byte
+// observe returns the CAs in each of the caBundles that registered webhooks have.
+func (k *Keeper) observe() ([][]*x509.Certificate, error) {
+	var all [][]*x509.Certificate
+	seen := map[string]bool{} // Most of the time they are all the same.
 	for _, r := range k.Registrations {
 		bundles, err := r.Bundles()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, bundles...)
+		for _, bundle := range bundles {
+			if !seen[string(bundle)] {
+				seen[string(bundle)] = true
+				all = append(all, parseBundle(bundle))
+			}
+		}
 	}
 	return all, nil
 }
 
 // note remembers since when each CA is in all caBundles.
-func (k *Keeper) note(c contents, bundles [][]byte) {
+func (k *Keeper) note(c contents, bundles [][]*x509.Certificate) {
 	before := k.trusted
 	k.trusted = map[string]time.Time{}
-	for _, ca := range everywhere(c.trusted, bundles) {
+	for _, ca := range c.trusted {
+		if !everywhere(ca, bundles) {
+			continue
+		}
 		since, known := before[string(ca.Raw)]
 		if !known {
 			since = k.Clock.Now()
@@ -173,19 +183,9 @@ func (k *Keeper) note(c contents, bundles [][]byte) {
 	}
 }
 
-// everywhere returns those of the CAs that are in every bundle.
-func everywhere(cas []*x509.Certificate, bundles [][]byte) []*x509.Certificate {
-	for _, bundle := range bundles {
-		held := parseBundle(bundle)
-		var rest []*x509.Certificate
-		for _, ca := range cas {
-			if holds(held, ca) {
-				rest = append(rest, ca)
-			}
-		}
-		cas = rest
-	}
-	return cas
+// everywhere reports whether a CA is in every bundle.
+func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
+	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
 // settled reports whether every API server is believed to trust a CA.

@@ -37,14 +37,6 @@ func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	}
 }
 
-// issuer returns the CA of the certificate, nil while there is none.
-func (l *Leaf) issuer() *x509.Certificate {
-	if held := l.held.Load(); held != nil {
-		return held.ca
-	}
-	return nil
-}
-
 func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 	l.held.Store(&signed{cert, ca})
 	l.once.Do(func() { close(l.given) })

@@ -311,6 +311,11 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		// What is valid can be worked with.
+		for _, warning := range a.Warnings() {
+			if !strings.HasPrefix(warning, "spec.") {
+				t.Errorf("names no field: %s", warning)
+			}
+		}
 		if port := a.Spec.ServicePort(); port < 1 || port > 65535 {
 			t.Errorf("valid with port %d", port)
 		}

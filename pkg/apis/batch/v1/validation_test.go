@@ -178,6 +178,11 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		// What is valid can be worked with.
+		for _, warning := range m.Warnings() {
+			if !strings.HasPrefix(warning, "spec.") {
+				t.Errorf("names no field: %s", warning)
+			}
+		}
 		location, err := m.Spec.Location()
 		if err != nil {
 			t.Fatal(err)

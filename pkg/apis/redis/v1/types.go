@@ -50,23 +50,25 @@ type RedisCluster struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a cluster or taken from it: its nodes would lose what they hold"
 type RedisClusterSpec struct {
-	// addr is "ip:port". Every node listens on the port; the IP is published with it
-	// in status.endpoint, as the address by which clients from outside find the
+	// Why addr is not required, and has no default: the rule is to be the only one that
+	// speaks of an addr that is empty, and it would refuse the default. What is left out
+	// is refused by the webhook, and by the controller. Why there is a MaxLength far
+	// beyond any address: a host name, however long, is to be told the same.
+
+	// addr is "ip:port". Needed. Every node listens on the port; the IP is published with
+	// it in status.endpoint, as the address by which clients from outside find the
 	// cluster, and may be any.
-	//
-	// Why the schema has no default for addr: it would be refused by the rule. What
-	// is left out is refused by the webhook, and by the controller.
-	//
 	// +optional
-	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$') && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535 && (self.startsWith('[') ? isIP(self.substring(1, self.lastIndexOf(':') - 1)) && ip(self.substring(1, self.lastIndexOf(':') - 1)).family() == 6 : isIP(self.substring(0, self.lastIndexOf(':'))))",message="invalid ip port, ip:port"
 	Addr string `json:"addr,omitempty"`
 
 	// Why size has no Minimum: what is too small is raised, by the webhook where there
-	// is one, and by the controller in any case.
+	// is one, and by the controller in any case. The API server itself refuses a negative
+	// number, since there is a scale subresource.
 
 	// size is how many nodes there are, masters and replicas: at least 6, and at least
-	// three masters with their replicas.
+	// three masters with their replicas. What is less is raised to that.
 	// +optional
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Maximum=500
@@ -98,12 +100,13 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru".
-	// What makes the nodes a cluster is not among them.
+	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Those
+	// that make the nodes a cluster, or that another field of spec stands for, are not
+	// among them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 64 && k.matches('^[a-z][a-z0-9-]*$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": lower case letters, digits and \"-\""
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !(k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user']) && !k.startsWith('cluster-announce-') && !(k in ['cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover']))",message="a directive that makes the nodes a cluster, or is said elsewhere in spec, cannot be set"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// authSecretRef is where the password is that nodes and clients need. Without it
@@ -112,7 +115,8 @@ type RedisClusterSpec struct {
 	AuthSecretRef *SecretKeyReference `json:"authSecretRef,omitempty"`
 }
 
-// ConfigValue is the value of a directive of redis.conf, as it stands there.
+// ConfigValue is the value of a directive of redis.conf, as it stands there. An empty one
+// stands there as "".
 //
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="!self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="must be one line"
@@ -120,11 +124,18 @@ type ConfigValue string
 
 // Storage is the PersistentVolume of each node.
 //
+// +kubebuilder:validation:XValidation:rule="[self.size, oldSelf.size].exists(q, string(q).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(q))) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",fieldPath=".size",message="cannot be less than it was: volumes do not shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="cannot be changed: the volumes are of that class"
 type Storage struct {
+	// Why the rules of size look at exponents: the schema's pattern allows "1e1.5", which
+	// no client can parse, and "1e-99999999", which takes minutes, in a rule too. One such
+	// object would stop every informer.
+
 	// size is how large each volume is. It can be raised, if the class of the volumes
 	// can grow them.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].*([.]|[0-9]{3})')",message="the exponent of a quantity must be a whole number of no more than two digits"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be more than 0"
 	Size resource.Quantity `json:"size"`
 
 	// storageClassName is the class of the volumes: the cluster's default, if not set.

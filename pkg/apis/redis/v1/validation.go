@@ -14,18 +14,18 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 const (
-	maxAddr              = 64
 	maxSize              = 500
 	maxReplicasPerMaster = 5
 	maxImage             = 1024
 	maxName              = 52
 	maxDirectives        = 64
-	maxDirective         = 64
 	maxDirectiveValue    = 1024
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
@@ -39,12 +39,12 @@ var (
 		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
 	objectName = regexp.MustCompile(`^` + subdomain + `$`)
 	secretKey  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-	directive  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	directive  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
 	control    = regexp.MustCompile(`[\x00-\x1f\x7f]`)
 )
 
-// ownDirectives are those of redis.conf that make the nodes a cluster, or that are said
-// elsewhere in spec, and that nobody else sets.
+// ownDirectives are those of redis.conf that the operator sets to make the nodes a cluster,
+// or that another field of spec sets. So are those that begin with ownDirectivePrefix.
 var ownDirectives = []string{
 	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-config-file", "cluster-enabled",
 	"cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover", "daemonize", "dbfilename", "dir", "include", "loadmodule",
@@ -57,8 +57,9 @@ const ownDirectivePrefix = "cluster-announce-"
 // Validate returns what is wrong with r, or nil. old is the object that r replaces, nil
 // when r is new. Both are defaulted.
 //
-// It states the same rules as the schema, and says more exactly where in a map the
-// fault is. How a quantity is written only the schema sees.
+// It states the same rules as the schema, and one that the schema does not: addr must be
+// there. It says more exactly where in a map the fault is. How a quantity is written only
+// the schema sees.
 func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Name) > maxName || len(validation.IsDNS1035Label(r.Name)) > 0 {
@@ -74,21 +75,21 @@ func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 }
 
 func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
-	errs := validateText(path.Child("addr"), s.Addr, maxAddr, isAddr, "invalid ip port, ip:port")
+	var errs field.ErrorList
+	if !isAddr(s.Addr) { // However long it is: kubectl is to print this line, and no other.
+		errs = append(errs, field.Invalid(path.Child("addr"), s.Addr, "invalid ip port, ip:port"))
+	}
 	errs = append(errs, inRange(path.Child("size"), s.Size, s.LeastSize(), maxSize)...)
 	errs = append(errs, inRange(path.Child("replicasPerMaster"), s.ReplicasPerMaster, 0, maxReplicasPerMaster)...)
 	errs = append(errs, validateText(path.Child("image"), s.Image, maxImage, imageName.MatchString,
 		`must be the name of an image, like "redis:7" or "ghcr.io/owner/redis:7": without spaces, and in lower case but for the tag`)...)
-	if s.Storage != nil && s.Storage.StorageClassName != nil {
-		errs = append(errs, validateText(path.Child("storage", "storageClassName"), *s.Storage.StorageClassName, validation.DNS1123SubdomainMaxLength,
-			objectName.MatchString, `must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
+	if s.Storage != nil {
+		errs = append(errs, s.Storage.validate(path.Child("storage"))...)
 	}
+	errs = append(errs, validateResources(path.Child("resources"), s.Resources)...)
 	errs = append(errs, validateConfig(path.Child("config"), s.Config)...)
-	if ref := s.AuthSecretRef; ref != nil {
-		errs = append(errs, validateText(path.Child("authSecretRef", "name"), ref.Name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-			`must be the name of a Secret, like "redis-password": lower case letters, digits, "-" and "."`)...)
-		errs = append(errs, validateText(path.Child("authSecretRef", "key"), ref.Key, validation.DNS1123SubdomainMaxLength, secretKey.MatchString,
-			`must be a key of a Secret, like "password": letters, digits, "-", "_" and "."`)...)
+	if s.AuthSecretRef != nil {
+		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
 	return errs
 }
@@ -100,21 +101,14 @@ func isAddr(text string) bool {
 	return err == nil && address.MatchString(text) && !parsed.Addr().Is4In6()
 }
 
-func validateConfig(path *field.Path, config map[string]ConfigValue) field.ErrorList {
-	if len(config) > maxDirectives {
-		return field.ErrorList{field.TooMany(path, len(config), maxDirectives)}
-	}
+func (s *Storage) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(config)) {
-		switch {
-		case len(key) > maxDirective || !directive.MatchString(key):
-			errs = append(errs, field.Invalid(path, key,
-				`every key must be the name of a directive of redis.conf, like "maxmemory-policy": lower case letters, digits and "-"`))
-		case slices.Contains(ownDirectives, key) || strings.HasPrefix(key, ownDirectivePrefix):
-			errs = append(errs, field.Forbidden(path.Key(key), "it makes the nodes a cluster, or is said elsewhere in spec"))
-		}
-		errs = append(errs, validateText(path.Key(key), string(config[key]), maxDirectiveValue,
-			func(value string) bool { return !control.MatchString(value) }, "must be one line")...)
+	if size := s.Size; size.Sign() <= 0 { // A copy: String writes into it.
+		errs = append(errs, field.Invalid(path.Child("size"), size.String(), "must be more than 0"))
+	}
+	if s.StorageClassName != nil {
+		errs = append(errs, validateText(path.Child("storageClassName"), *s.StorageClassName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
+			`must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
 	}
 	return errs
 }
@@ -127,13 +121,53 @@ func validateStorageChange(path *field.Path, now, old *Storage) field.ErrorList 
 		return nil
 	}
 	var errs field.ErrorList
-	if now.Size.Cmp(old.Size) < 0 {
-		errs = append(errs, field.Invalid(path.Child("size"), now.Size.String(), "cannot be less than it was: volumes do not shrink"))
+	if size := now.Size; size.Cmp(old.Size) < 0 { // A copy: Cmp and String write into it.
+		errs = append(errs, field.Invalid(path.Child("size"), size.String(), "cannot be less than it was: volumes do not shrink"))
 	}
-	if class, oldClass := now.StorageClassName, old.StorageClassName; (class == nil) != (oldClass == nil) || class != nil && *class != *oldClass {
+	if !ptr.Equal(now.StorageClassName, old.StorageClassName) {
 		errs = append(errs, field.Forbidden(path.Child("storageClassName"), "cannot be changed: the volumes are of that class"))
 	}
 	return errs
+}
+
+func validateResources(path *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		request, requested := r.Requests[name]
+		limit, limited := r.Limits[name]
+		if requested && limited && request.Cmp(limit) > 0 {
+			return field.ErrorList{field.Invalid(path.Child("requests").Key(string(name)), request.String(), "must not be more than its limit")}
+		}
+	}
+	return nil
+}
+
+func validateConfig(path *field.Path, config map[string]ConfigValue) field.ErrorList {
+	if len(config) > maxDirectives {
+		return field.ErrorList{field.TooMany(path, len(config), maxDirectives)}
+	}
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		switch {
+		case !directive.MatchString(key):
+			errs = append(errs, field.Invalid(path, key,
+				`every key must be the name of a directive of redis.conf, like "maxmemory-policy": no more than 64 lower case letters, digits and "-"`))
+		case slices.Contains(ownDirectives, key) || strings.HasPrefix(key, ownDirectivePrefix):
+			errs = append(errs, field.Forbidden(path.Key(key), "the operator sets it, or another field of spec does"))
+		}
+		errs = append(errs, validateText(path.Key(key), string(config[key]), maxDirectiveValue,
+			func(value string) bool { return !control.MatchString(value) }, "must be one line")...)
+	}
+	return errs
+}
+
+func (r *SecretKeyReference) validate(path *field.Path) field.ErrorList {
+	errs := validateText(path.Child("name"), r.Name, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
+		`must be the name of a Secret, like "redis-password": lower case letters, digits, "-" and "."`)
+	return append(errs, validateText(path.Child("key"), r.Key, validation.DNS1123SubdomainMaxLength, secretKey.MatchString,
+		`must be a key of a Secret, like "password": letters, digits, "-", "_" and "."`)...)
 }
 
 func validateText(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {

@@ -18,15 +18,12 @@ import (
 // RedisClusterSpec says how large the cluster is, and what each of its nodes is. Only
 // addr is needed.
 type RedisClusterSpecApplyConfiguration struct {
-	// addr is "ip:port". Every node listens on the port; the IP is published with it
-	// in status.endpoint, as the address by which clients from outside find the
+	// addr is "ip:port". Needed. Every node listens on the port; the IP is published with
+	// it in status.endpoint, as the address by which clients from outside find the
 	// cluster, and may be any.
-	//
-	// Why the schema has no default for addr: it would be refused by the rule. What
-	// is left out is refused by the webhook, and by the controller.
 	Addr *string `json:"addr,omitempty"`
 	// size is how many nodes there are, masters and replicas: at least 6, and at least
-	// three masters with their replicas.
+	// three masters with their replicas. What is less is raised to that.
 	Size *int32 `json:"size,omitempty"`
 	// replicasPerMaster is how many replicas each master has. If size is not a multiple
 	// of a master with its replicas, some masters have one more.
@@ -39,8 +36,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// resources are what each node asks for, and may not exceed, as in the container
 	// of a Pod.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru".
-	// What makes the nodes a cluster is not among them.
+	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Those
+	// that make the nodes a cluster, or that another field of spec stands for, are not
+	// among them.
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
 	// authSecretRef is where the password is that nodes and clients need. Without it
 	// they need none.

@@ -1,0 +1,92 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Warnings returns what is legal but unwise about a valid Application with defaults, each
+// beginning with the field; nil for nothing. kubectl shows them.
+func (a *Application) Warnings() []string {
+	s := &a.Spec
+	number, least, most := "replicas", *s.Replicas, *s.Replicas
+	if s.Autoscaling != nil {
+		number, least, most = "minReplicas", *s.Autoscaling.MinReplicas, s.Autoscaling.MaxReplicas
+	}
+	var warnings []string
+	if most > 1 && isLatest(s.Image) {
+		warnings = append(warnings, "spec.image: without a tag, or with latest, two Pods may run different images")
+	}
+	if s.Autoscaling != nil {
+		warnings = append(warnings, s.autoscalingWarnings()...)
+	}
+	if s.PDB == nil || least == 0 {
+		return warnings
+	}
+	if limit := s.PDB.holds(least); limit != "" {
+		warnings = append(warnings, fmt.Sprintf(
+			"spec.pdb.%s: with %s %d no Pod may be evicted, and draining its node waits for ever", limit, number, least))
+	}
+	return warnings
+}
+
+func (s *ApplicationSpec) autoscalingWarnings() []string {
+	var warnings []string
+	if *s.Replicas != DefaultReplicas {
+		warnings = append(warnings, "spec.replicas: only a new Deployment begins with it, then autoscaling says how many Pods run")
+	}
+	cpu, memory := s.Autoscaling.TargetCPUUtilizationPercentage, s.Autoscaling.TargetMemoryUtilizationPercentage
+	for _, metric := range []struct {
+		of   corev1.ResourceName
+		used bool
+	}{{corev1.ResourceCPU, cpu != nil || memory == nil}, {corev1.ResourceMemory, memory != nil}} {
+		if metric.used && !s.requests(metric.of) {
+			warnings = append(warnings, fmt.Sprintf(
+				"spec.resources.requests: without %s the autoscaler cannot tell its use, unless a LimitRange sets it", metric.of))
+		}
+	}
+	return warnings
+}
+
+// requests returns whether the container asks for a resource. What has a limit does.
+func (s *ApplicationSpec) requests(name corev1.ResourceName) bool {
+	if s.Resources == nil {
+		return false
+	}
+	_, requested := s.Resources.Requests[name]
+	_, limited := s.Resources.Limits[name]
+	return requested || limited
+}
+
+// holds returns the field by which the budget allows no eviction while there are n Pods,
+// "" if it allows one. A share is rounded up, as pkg/controller/disruption in Kubernetes does.
+func (b *DisruptionBudget) holds(n int32) string {
+	scaled := func(limit *intstr.IntOrString) int {
+		value, _ := intstr.GetScaledValueFromIntOrPercent(limit, int(n), true) // A valid one has no error.
+		return value
+	}
+	switch {
+	case b.MinAvailable != nil && scaled(b.MinAvailable) >= int(n):
+		return "minAvailable"
+	case b.MaxUnavailable != nil && scaled(b.MaxUnavailable) == 0:
+		return "maxUnavailable"
+	}
+	return ""
+}
+
+// isLatest returns whether the name of an image stands for whatever is latest.
+func isLatest(image string) bool {
+	if strings.Contains(image, "@") {
+		return false // a digest
+	}
+	_, tag, tagged := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	return !tagged || tag == "latest"
+}
