@@ -193,7 +193,13 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 		return err
 	}
 	if c == nil {
-		if _, err := o.client.Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name}); err != nil {
+		_, err := o.client.Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
+		if apierrors.IsAlreadyExists(err) {
+			// Another replica behind the same URL was first: it is corrected, if need be, when the
+			// cache has it.
+			return apierrors.NewConflict(admissionregistrationv1.Resource("webhookconfigurations"), o.name, err)
+		}
+		if err != nil {
 			return fmt.Errorf("create %T %s: %w", desired, o.name, err)
 		}
 		logger.Info("Registered the webhooks", "configuration", fmt.Sprintf("%T", desired), "name", o.name)

@@ -1,0 +1,209 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package certificate
+
+import (
+	"crypto/x509"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDecide(t *testing.T) {
+	const day = 24 * time.Hour
+	life := DefaultLifetimes.Authority
+	ca, next, old, foreign := authorityAt(t, start), authorityAt(t, start), authorityAt(t, start), authorityAt(t, start)
+	minted := &authority{} // what decide mints, filled in then
+	certs := func(all ...*authority) []*x509.Certificate {
+		var certs []*x509.Certificate
+		for _, a := range all {
+			certs = append(certs, a.cert)
+		}
+		return certs
+	}
+	cas := func(all ...*authority) []*authority { return all }
+	type want struct {
+		current, next *authority
+		trusted       []*authority
+		did           string
+	}
+	for name, test := range map[string]struct {
+		held    contents
+		after   time.Duration // since start
+		bundles [][]*x509.Certificate
+		settled []*authority
+		want
+	}{
+		"nothing yet: a CA is made": {contents{}, 0, nil, nil, want{minted, nil, cas(minted), "made a CA"}},
+		"one that is young stays": {contents{current: ca, trusted: certs(ca)}, life / 2, nil, nil,
+			want{ca, nil, cas(ca), ""}},
+		"with a third of its life left, the next is staged": {contents{current: ca, trusted: certs(ca)}, life * 2 / 3, nil, nil,
+			want{ca, minted, cas(ca, minted), "staged the next CA"}},
+		"the next is staged at once if somebody asks for it": {contents{current: ca, trusted: certs(ca), rotate: true}, day, nil, nil,
+			want{ca, minted, cas(ca, minted), "staged the next CA"}},
+		"asking while one is staged changes nothing": {contents{current: ca, next: next, trusted: certs(ca, next), rotate: true}, day, nil, nil,
+			want{ca, next, cas(ca, next), ""}},
+		"the next waits until it is trusted": {contents{current: ca, next: next, trusted: certs(ca, next)}, day, nil, []*authority{ca},
+			want{ca, next, cas(ca, next), ""}},
+		"the next takes over, and the one before stays trusted": {contents{current: ca, next: next, trusted: certs(ca, next)}, day,
+			[][]*x509.Certificate{certs(ca, next)}, []*authority{ca, next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
+		"the one before stays trusted, also if somebody took it out": {contents{current: ca, next: next, trusted: certs(next)}, day,
+			nil, []*authority{next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
+		"the one before stays while leaves of it are valid": {contents{current: next, trusted: certs(next, ca), retired: start}, 7 * day, nil, nil,
+			want{next, nil, cas(next, ca), ""}},
+		"the one before goes when they have expired": {contents{current: next, trusted: certs(next, ca), retired: start}, 7*day + time.Minute, nil, nil,
+			want{next, nil, cas(next), "dropped a CA"}},
+		"a time that is still to come counts from now": {contents{current: next, trusted: certs(next, ca), retired: start.Add(100 * day)}, day, nil, nil,
+			want{next, nil, cas(next, ca), ""}},
+		"an expired CA is replaced, and trusted no longer": {contents{current: old, trusted: certs(old)}, life, [][]*x509.Certificate{certs(old)}, nil,
+			want{minted, nil, cas(minted), "made a CA"}},
+		"a CA of a clock that was ahead is replaced": {contents{current: old, trusted: certs(old)}, -2 * day, nil, nil,
+			want{minted, nil, cas(minted), "made a CA"}},
+		"an expired CA is replaced by one that is staged": {contents{current: &authority{cert: expired(t)}, next: next, trusted: certs(next)}, 0, nil, nil,
+			want{next, nil, cas(next), "take over from one that cannot sign"}},
+		"a staged CA that is not valid is dropped": {contents{current: ca, next: &authority{cert: expired(t)}, trusted: certs(ca)}, 0, nil, nil,
+			want{ca, nil, cas(ca), "dropped a staged CA"}},
+		"a deleted Secret: the CA that is served stays trusted": {contents{}, 0, [][]*x509.Certificate{certs(ca)}, nil,
+			want{minted, nil, cas(minted, ca), "had CAs trusted again"}},
+		"a broken key: the same": {contents{trusted: certs(ca)}, 0, [][]*x509.Certificate{certs(ca)}, nil,
+			want{minted, nil, cas(minted, ca), "made a CA"}},
+		"a CA from elsewhere: the same": {contents{current: foreign, trusted: certs(foreign)}, 0, [][]*x509.Certificate{certs(ca)}, nil,
+			want{foreign, nil, cas(foreign, ca), "had CAs trusted again"}},
+		"what is trusted was emptied: the same": {contents{current: ca}, 0, [][]*x509.Certificate{certs(ca, old)}, nil,
+			want{ca, nil, cas(ca, old), "had CAs trusted again"}},
+		"what has been dropped from the Secret does not come back from a caBundle": {contents{current: next, trusted: certs(next)}, 8 * day,
+			[][]*x509.Certificate{certs(next, ca)}, nil, want{next, nil, cas(next), ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := situation{
+				now: start.Add(test.after), bundles: test.bundles, lifetimes: DefaultLifetimes,
+				settled: func(c *x509.Certificate) bool { return holds(certs(test.settled...), c) },
+			}
+			mints := 0
+			before := slices.Clone(test.held.trusted)
+			got, did, err := decide(test.held, s, func() (*authority, error) {
+				mints++
+				*minted = *authorityAt(t, s.now)
+				return minted, nil
+			})
+			if err != nil || mints > 1 {
+				t.Fatalf("%d CAs were made, error %v", mints, err)
+			}
+			if got.current != test.want.current || got.next != test.want.next {
+				t.Errorf("another CA signs, or is next: did %q", did)
+			}
+			if string(formatBundle(got.trusted)) != string(formatBundle(certs(test.want.trusted...))) {
+				t.Errorf("%d CAs are trusted, want %d others: did %q", len(got.trusted), len(test.want.trusted), did)
+			}
+			if text := strings.Join(did, "; "); (text == "") != (test.did == "") || !strings.Contains(text, test.did) {
+				t.Errorf("did %q, want %q", text, test.did)
+			}
+			if got.rotate {
+				t.Error("it would rotate again")
+			}
+			if !slices.Equal(before, test.held.trusted) {
+				t.Error("what was given to decide has changed")
+			}
+			// Deciding again changes nothing more.
+			s.bundles = [][]*x509.Certificate{got.trusted}
+			s.settled = func(*x509.Certificate) bool { return false }
+			if _, did, err := decide(got, s, func() (*authority, error) { return nil, errors.New("another CA") }); err != nil || len(did) > 0 {
+				t.Errorf("at once it did %q more, error %v", did, err)
+			}
+		})
+	}
+}
+
+func expired(t *testing.T) *x509.Certificate {
+	return authorityAt(t, start.Add(-2*DefaultLifetimes.Authority)).cert
+}
+
+func TestDecideReturnsWhatKeepsItFromMakingACA(t *testing.T) {
+	broken := errors.New("no randomness")
+	mint := func() (*authority, error) { return nil, broken }
+	s := situation{now: start, lifetimes: DefaultLifetimes, settled: func(*x509.Certificate) bool { return false }}
+	if _, _, err := decide(contents{}, s, mint); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	ca := authorityAt(t, start)
+	if _, _, err := decide(contents{current: ca, trusted: []*x509.Certificate{ca.cert}, rotate: true}, s, mint); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
+	ca, next, old := authorityAt(t, start), authorityAt(t, start), authorityAt(t, start)
+	for name, c := range map[string]contents{
+		"one CA":        {current: ca, trusted: []*x509.Certificate{ca.cert}},
+		"one is staged": {current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}},
+		"one signed before": {current: ca, next: next, retired: start, rotate: true,
+			trusted: []*x509.Certificate{ca.cert, next.cert, old.cert}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"theirs": "stays"}},
+				Data:       map[string][]byte{"theirs": []byte("stays"), keyNext: []byte("goes, or is replaced")},
+			}
+			if c.rotate {
+				secret.Annotations[AnnotationRotate] = ""
+			}
+			shared := secret.Data
+			if !c.write(secret) {
+				t.Error("writing it changed nothing")
+			}
+			if string(shared[keyNext]) != "goes, or is replaced" {
+				t.Error("a map that others may share was written to")
+			}
+			if c.write(secret) {
+				t.Error("writing the same changed something")
+			}
+			if string(secret.Data["theirs"]) != "stays" || secret.Annotations["theirs"] != "stays" {
+				t.Error("what is not the operator's was lost")
+			}
+			got, problems := read(secret)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if !got.current.cert.Equal(c.current.cert) || (got.next == nil) != (c.next == nil) || got.next != nil && !got.next.cert.Equal(c.next.cert) {
+				t.Error("other CAs were read")
+			}
+			if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !got.retired.Equal(c.retired) || got.rotate != c.rotate {
+				t.Errorf("read %d trusted, retired %s, rotate %t", len(got.trusted), got.retired, got.rotate)
+			}
+		})
+	}
+}
+
+func TestABrokenSecretSaysWhatItCan(t *testing.T) {
+	ca, next := authorityAt(t, start), authorityAt(t, start)
+	whole := contents{current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}}
+	for name, test := range map[string]struct {
+		spoil         func(map[string][]byte)
+		current, next bool
+		trusted       int
+	}{
+		"nothing in it":             {func(d map[string][]byte) { clear(d) }, false, false, 0},
+		"no key":                    {func(d map[string][]byte) { delete(d, keyCurrentKey) }, false, true, 2},
+		"the keys are exchanged":    {func(d map[string][]byte) { d[keyCurrentKey], d[keyNextKey] = d[keyNextKey], d[keyCurrentKey] }, false, false, 2},
+		"half of the next":          {func(d map[string][]byte) { delete(d, keyNextKey) }, true, false, 2},
+		"garbage for what to trust": {func(d map[string][]byte) { d[keyTrusted] = []byte("garbage") }, true, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{}
+			whole.write(secret)
+			test.spoil(secret.Data)
+			got, _ := read(secret)
+			if (got.current != nil) != test.current || (got.next != nil) != test.next || len(got.trusted) != test.trusted {
+				t.Errorf("read current %t, next %t, %d trusted", got.current != nil, got.next != nil, len(got.trusted))
+			}
+		})
+	}
+}

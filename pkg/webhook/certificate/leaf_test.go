@@ -1,0 +1,67 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipe returns the two ends of a connection.
+func pipe(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	client, server = net.Pipe()
+	t.Cleanup(func() {
+		client.Close()
+		server.Close()
+	})
+	return client, server
+}
+
+func newLeaf() *Leaf { return &Leaf{given: make(chan struct{})} }
+
+func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, ca := newLeaf(), authorityAt(t, time.Now())
+		cert, err := ca.leaf([]string{"x"}, time.Now(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, server := pipe(t)
+		shaken := make(chan error, 2)
+		go func() {
+			shaken <- tls.Client(client, &tls.Config{ServerName: "x", RootCAs: poolOf(ca), MinVersion: tls.VersionTLS12}).Handshake()
+		}()
+		go func() {
+			shaken <- tls.Server(server, &tls.Config{GetCertificate: l.GetCertificate, MinVersion: tls.VersionTLS12}).Handshake()
+		}()
+		synctest.Wait()
+		select {
+		case err := <-shaken:
+			t.Fatalf("the handshake ended before there was a certificate: %v", err)
+		default:
+		}
+		l.store(cert, ca.cert)
+		for range 2 {
+			if err := <-shaken; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestAHandshakeDoesNotWaitLongerThanTheClient(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	hello := helloOf(t, ctx)
+	cancel()
+	if cert, err := newLeaf().GetCertificate(hello); err == nil {
+		t.Errorf("got %v", cert)
+	}
+}

@@ -1,0 +1,43 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package webhook answers the API server before it stores an object: what the object is by
+// default, and whether it is valid.
+//
+//	            ┌──────────────────── API server ────────────────────┐
+//	kubectl ──▶ │ schema's defaults ─▶ mutating ─▶ schema ─▶ validating ─▶ etcd
+//	            └────────────────────────┼───────────────────┼───────┘
+//	                       AdmissionReview (HTTPS)           │
+//	                                     ▼                   ▼
+//	                          Handler: /mutate-…      /validate-…
+//	                                   Default()      Validate(old), Warnings()
+//
+// The webhooks are a thin layer: Default and Validate are methods of the types in pkg/apis.
+// Controllers call the same methods for every object that they read, so that nothing depends
+// on the webhooks: they say at once what a condition would say a moment later. And where a
+// schema says all there is to say, the API server is not made to ask (see kinds):
+//
+//	kind          default            validate                      if nobody answers
+//	ApiExampleA   -                  -                             -
+//	Application   -                  warnings                      go on
+//	MyCronJob     -                  a schedule that never comes   go on
+//	RedisCluster  size, /scale too   addr that is left out         refuse
+//
+// Deleting an object with the annotation glassback.dev/deletion-protection is refused, for all
+// kinds. No other deletion, no label and no finalizer waits for a webhook: match conditions
+// see to that.
+//
+// Invariants:
+//
+//   - A verdict has the HTTP status 200 and the request's UID. Whatever arrives, the process
+//     goes on: a panic in a review is an answer, and counted.
+//   - A patch changes what Default changes, and nothing else: fields that this version does
+//     not know stay. Where Default changes nothing, there is no patch.
+//   - An update is refused for what it makes wrong, not for what was wrong before.
+//   - Out of a cluster (Owned), the operator registers its webhooks itself, and removes them.
+//     In a cluster (Injected), it writes the caBundle of what somebody has applied.
+//
+// Where certificates come from is the business of package certificate.
+package webhook
