@@ -40,7 +40,7 @@ func restConfig(o *options) (*rest.Config, error) {
 }
 
 func loadConfig(o *options) (*rest.Config, error) {
-	if o.kubeconfig == "" && o.master == "" {
+	if o.inCluster() {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
 			return nil, errors.New("this is not a Pod in a cluster: say which cluster with --kubeconfig FILE, such as --kubeconfig ~/.kube/config")

@@ -164,6 +164,9 @@ func (o *options) validate() error {
 	return nil
 }
 
+// inCluster reports whether the operator is a Pod of the cluster that it works on.
+func (o *options) inCluster() bool { return o.kubeconfig == "" && o.master == "" }
+
 // enabledControllers returns the names of the controllers that the values of
 // --controllers select. A name given alone excludes all others.
 func enabledControllers(values []string) ([]string, error) {

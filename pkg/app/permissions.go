@@ -38,33 +38,41 @@ func (p permission) String() string {
 }
 
 // checkPermissions asks the API server, for each namespace, whether this account
-// may do what the controllers do. It names all that is missing at once.
+// may do what is needed. It names all that is missing at once.
 func checkPermissions(ctx context.Context, kube kubernetes.Interface, namespaces []string, needed []permission) error {
 	for _, ns := range namespaces {
-		var missing []string
-		for _, p := range needed {
-			var verbs []string
-			for _, verb := range p.verbs {
-				allowed, err := may(ctx, kube, ns, p, verb)
-				if err != nil {
-					return fmt.Errorf("ask for the permission to %s %s: %w", verb, p, err)
-				}
-				if !allowed {
-					verbs = append(verbs, verb)
-				}
+		where := "in namespace " + ns
+		if ns == metav1.NamespaceAll {
+			where = "in all namespaces (or restrict it with --namespace)"
+		}
+		if err := checkPermissionsIn(ctx, kube, ns, needed, where+": apply artifacts/rbac, or use an account that may"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPermissionsIn asks for one namespace, or for all of them and the cluster. remedy
+// ends the error about what is missing.
+func checkPermissionsIn(ctx context.Context, kube kubernetes.Interface, namespace string, needed []permission, remedy string) error {
+	var missing []string
+	for _, p := range needed {
+		var verbs []string
+		for _, verb := range p.verbs {
+			allowed, err := may(ctx, kube, namespace, p, verb)
+			if err != nil {
+				return fmt.Errorf("ask for the permission to %s %s: %w", verb, p, err)
 			}
-			if len(verbs) > 0 {
-				missing = append(missing, strings.Join(verbs, ",")+" "+p.String())
+			if !allowed {
+				verbs = append(verbs, verb)
 			}
 		}
-		if len(missing) > 0 {
-			where := "in namespace " + ns
-			if ns == metav1.NamespaceAll {
-				where = "in all namespaces (or restrict it with --namespace)"
-			}
-			return fmt.Errorf("this account is not allowed to %s %s: apply artifacts/rbac, or use an account that may",
-				strings.Join(missing, "; "), where)
+		if len(verbs) > 0 {
+			missing = append(missing, strings.Join(verbs, ",")+" "+p.String())
 		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("this account is not allowed to %s %s", strings.Join(missing, "; "), remedy)
 	}
 	return nil
 }

@@ -24,15 +24,17 @@ var beyondControllers = slices.Concat(handlerNeeds, injectionNeeds, []permission
 })
 
 func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
-	role, webhookRole := &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	role, urlRole, webhookRole := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	readManifest(t, "role.yaml", role)
+	readManifest(t, "webhook_url_role.yaml", urlRole)
 	readManifest(t, "webhook_role.yaml", webhookRole)
 	for name, test := range map[string]struct {
 		rules  []rbacv1.PolicyRule
 		needed []permission
 	}{
-		"role.yaml":         {role.Rules, append(needs(controllerNames()), beyondControllers...)},
-		"webhook_role.yaml": {webhookRole.Rules, secretNeeds},
+		"role.yaml":             {role.Rules, append(needs(controllerNames()), beyondControllers...)},
+		"webhook_role.yaml":     {webhookRole.Rules, secretNeeds},
+		"webhook_url_role.yaml": {urlRole.Rules, registrationNeeds},
 	} {
 		t.Run(name, func(t *testing.T) {
 			granted, needed := sets.New[string](), sets.New[string]()
@@ -84,6 +86,9 @@ func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
 	readManifest(t, "role.yaml", role)
 	readManifest(t, "role_binding.yaml", binding)
+	urlRole, urlBinding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
+	readManifest(t, "webhook_url_role.yaml", urlRole)
+	readManifest(t, "webhook_url_role_binding.yaml", urlBinding)
 	webhookRole, webhookBinding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	readManifest(t, "webhook_role.yaml", webhookRole)
 	readManifest(t, "webhook_role_binding.yaml", webhookBinding)
@@ -93,6 +98,8 @@ func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {
 		subjects  []rbacv1.Subject
 	}{
 		"role_binding.yaml": {binding.RoleRef, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.Subjects},
+		"webhook_url_role_binding.yaml": {urlBinding.RoleRef,
+			rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: urlRole.Name}, urlBinding.Subjects},
 		"webhook_role_binding.yaml": {webhookBinding.RoleRef,
 			rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: webhookRole.Name}, webhookBinding.Subjects},
 	} {

@@ -51,9 +51,12 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // How long the webhooks go on answering after it was said that they end. API servers take
 // a moment to notice that a configuration is gone, and nodes that a Pod is.
 const (
-	lingerAfterURL     = time.Second
-	lingerAfterService = 5 * time.Second
+	lingerOutside   = time.Second
+	lingerInCluster = 5 * time.Second
 )
+
+// removePatience is how long an API server that does not answer can keep the end waiting.
+const removePatience = 5 * time.Second
 
 // webhooks answer the API server's admission requests.
 type webhooks struct {
@@ -78,7 +81,7 @@ func (o *options) webhookMode() webhookMode {
 		return webhooksFromURL
 	case o.webhookCertPath != "", exists(filepath.Join(defaultCertPath, certificate.CertFile)):
 		return webhooksFromFiles
-	case o.kubeconfig == "" && o.master == "":
+	case o.inCluster():
 		return webhooksFromService
 	default:
 		return webhooksOff // Nobody could call them.
@@ -92,7 +95,10 @@ func exists(file string) bool {
 
 // newWebhooks sets up the webhooks, and listens. It returns nil if there are to be none.
 func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Recorder) (*webhooks, error) {
-	w := &webhooks{mode: o.webhookMode(), handler: webhook.NewHandler(c.glassback)}
+	w := &webhooks{mode: o.webhookMode(), handler: webhook.NewHandler(c.glassback), linger: lingerOutside}
+	if o.inCluster() {
+		w.linger = lingerInCluster
+	}
 	if w.mode == webhooksOff {
 		if o.webhooks {
 			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, by which the API server calls them")
@@ -105,13 +111,10 @@ func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Reco
 	}
 	switch w.mode {
 	case webhooksFromFiles:
-		w.linger = lingerAfterService
 		err = w.fromFiles(o)
 	case webhooksFromService:
-		w.linger = lingerAfterService
 		err = w.fromService(ctx, c, stages)
 	case webhooksFromURL:
-		w.linger = lingerAfterURL
 		err = w.fromURL(ctx, o, c, stages)
 	}
 	if err != nil {
@@ -155,8 +158,8 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 	}
 	namespace := strings.TrimSpace(string(text))
 	if err := errors.Join(
-		checkPermissions(ctx, c.kube, []string{namespace}, secretNeeds),
-		checkPermissions(ctx, c.kube, []string{metav1.NamespaceAll}, injectionNeeds),
+		checkPermissionsIn(ctx, c.kube, namespace, secretNeeds, "in namespace "+namespace+": apply artifacts/rbac"),
+		checkPermissionsIn(ctx, c.kube, metav1.NamespaceAll, injectionNeeds, "in the cluster: apply artifacts/rbac"),
 	); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
@@ -178,7 +181,8 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 }
 
 func (w *webhooks) fromURL(ctx context.Context, o *options, c *clients, stages *trace.Recorder) error {
-	if err := checkPermissions(ctx, c.kube, []string{metav1.NamespaceAll}, registrationNeeds); err != nil {
+	if err := checkPermissionsIn(ctx, c.kube, metav1.NamespaceAll, registrationNeeds,
+		"in the cluster: apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may"); err != nil {
 		return fmt.Errorf("for --webhook-url %w", err)
 	}
 	u, err := url.Parse(o.webhookURL)
@@ -245,7 +249,9 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 	}
 	<-ctx.Done()
 	if w.remove != nil { // The keeper, which would bring it back, has ended.
-		if err := w.remove(drain); err != nil {
+		removing, cancel := context.WithTimeout(drain, removePatience)
+		defer cancel()
+		if err := w.remove(removing); err != nil {
 			logger.Error(err, "Could not remove the registration of the webhooks; the next start with the same --webhook-url takes it over")
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -161,8 +162,12 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		return false, err
 	}
 	s.say("Starting %s as ServiceAccount %s/%s", o.glassback, operatorNamespace, operatorAccount)
-	// In the cluster's network, from which it reaches what is in containers.
-	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "-v=2")
+	webhookURL, err := freeURL()
+	if err != nil {
+		return false, err
+	}
+	// In the cluster's network, from which it reaches what is in containers, and the API server reaches it.
+	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", webhookURL, "-v=2")
 	op, err := startOperator(filepath.Join(dir, "operator.log"), command.Args...)
 	if err != nil {
 		return false, err
@@ -197,12 +202,22 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 		}
 	}
 	// Not all that is there is for the API server: kustomization.yaml is for kubectl apply -k.
-	for _, name := range []string{"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml"} {
+	for _, name := range []string{"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml"} {
 		if _, err := admin.applyFiles(ctx, filepath.Join(artifacts, "rbac", name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// freeURL returns a URL for the webhooks, at a port that nobody listens at.
+func freeURL() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return "https://" + listener.Addr().String(), nil
 }
 
 func sayWhere(s *screen, c *cluster.Cluster, op *operator, node string) {

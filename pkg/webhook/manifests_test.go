@@ -1,0 +1,90 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"sigs.k8s.io/yaml"
+)
+
+func manifest(t *testing.T, into any, path ...string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "artifacts"}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("parse %s: %v", filepath.Join(path...), err)
+	}
+}
+
+// What artifacts/webhook registers is what an operator with a URL does, but for where it is
+// called.
+func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
+	endpoint := ByService(types.NamespacedName{Namespace: "glassback-system", Name: "glassback-webhook"})
+	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: map[string]string{"app.kubernetes.io/name": "glassback"}}
+
+	mutating := endpoint.MutatingConfiguration(ConfigurationName)
+	mutating.ObjectMeta, mutating.TypeMeta = meta, metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"}
+	gotMutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	manifest(t, gotMutating, "webhook", "mutating.yaml")
+	if d := diff.Diff(gotMutating, mutating); d != "" {
+		t.Errorf("mutating.yaml: %s", d)
+	}
+
+	validating := endpoint.ValidatingConfiguration(ConfigurationName)
+	validating.ObjectMeta, validating.TypeMeta = meta, metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"}
+	gotValidating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	manifest(t, gotValidating, "webhook", "validating.yaml")
+	if d := diff.Diff(gotValidating, validating); d != "" {
+		t.Errorf("validating.yaml: %s", d)
+	}
+}
+
+// The Service, and the certificate that cert-manager makes for it, have the name by which
+// the API server calls.
+func TestTheManifestsAgreeOnTheService(t *testing.T) {
+	service := &corev1.Service{}
+	manifest(t, service, "webhook", "service.yaml")
+	if service.Namespace != "glassback-system" || service.Name != "glassback-webhook" || service.Spec.Ports[0].Port != 443 || service.Spec.Ports[0].TargetPort.IntValue() != 9443 {
+		t.Errorf("the Service is %s/%s with the ports %v", service.Namespace, service.Name, service.Spec.Ports)
+	}
+	var certificate struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
+			DNSNames []string `json:"dnsNames"`
+			Usages   []string `json:"usages"`
+		} `json:"spec"`
+	}
+	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "certificate.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &certificate); err != nil {
+		t.Fatal(err)
+	}
+	if want := service.Name + "." + service.Namespace + ".svc"; !slices.Equal(certificate.Spec.DNSNames, []string{want}) || !slices.Contains(certificate.Spec.Usages, "server auth") {
+		t.Errorf("the certificate is for %q, usages %q, want %q", certificate.Spec.DNSNames, certificate.Spec.Usages, want)
+	}
+	kustomization, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := annotationCertManager + ": " + certificate.Namespace + "/" + certificate.Name + "\n"; !bytes.Contains(kustomization, []byte(want)) {
+		t.Errorf("the kustomization does not say %q", want)
+	}
+}
