@@ -111,6 +111,7 @@ func run(ctx context.Context, o *options) error {
 	for _, part := range parts {
 		running.Go(func() {
 			if err := part(ctx, drain); err != nil {
+				logger.Error(err, "Stopping because of an error")
 				stop(err) // None goes on without the others.
 			}
 		})

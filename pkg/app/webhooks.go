@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,10 +67,10 @@ type webhooks struct {
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	linger      time.Duration
 
-	keeper     *certificate.Keeper         // nil with files
-	informers  []*factories                // what the keeper watches
-	remove     func(context.Context) error // deletes what the keeper has registered; nil if that was others
-	registered func() bool                 // whether others have; nil if they do not
+	keeper       *certificate.Keeper         // nil with files
+	informers    []*factories                // what the keeper watches
+	remove       func(context.Context) error // deletes what the keeper has registered; nil if that was others
+	unregistered func() bool                 // whether others should have, and have not; nil if they need not
 }
 
 // webhookMode returns which of the modes the options ask for.
@@ -169,15 +170,23 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 	service := types.NamespacedName{Namespace: namespace, Name: serviceName}
 	w.informers = []*factories{own, cluster}
-	w.registered = func() bool { return len(mutating.GetStore().ListKeys())+len(validating.GetStore().ListKeys()) > 0 }
+	registrations := []certificate.Registration{
+		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), service),
+		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), service),
+	}
+	w.unregistered = func() bool { return !slices.ContainsFunc(registrations, registers) }
 	return w.keep(certificate.Config{
-		Store: certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.kube.CoreV1().Secrets(namespace)},
-		Registrations: []certificate.Registration{
-			webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), service),
-			webhook.Inject(webhook.ConfigurationName, validating.GetStore(), c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), service),
-		},
-		Names: []string{serviceName + "." + namespace + ".svc"}, Now: c.time.Now, Trace: stages,
+		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.kube.CoreV1().Secrets(namespace)},
+		Shared:        true,
+		Registrations: registrations,
+		Names:         []string{serviceName + "." + namespace + ".svc"}, Now: c.time.Now, Trace: stages,
 	}, map[string]cache.SharedIndexInformer{"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
+}
+
+// registers reports whether a configuration has webhooks that this operator keeps.
+func registers(r certificate.Registration) bool {
+	bundles, err := r.Bundles()
+	return err != nil || len(bundles) > 0
 }
 
 func (w *webhooks) fromURL(ctx context.Context, o *options, c *clients, stages *trace.Recorder) error {
@@ -230,8 +239,8 @@ func (w *webhooks) keep(config certificate.Config, watched map[string]cache.Shar
 	return nil
 }
 
-// run serves until ctx ends, and a little longer, so that no API server calls in vain;
-// drain cuts that short. It returns an error if the webhooks could not be served any more.
+// run serves until ctx ends, and a little longer. It returns an error if the webhooks could
+// not be served.
 func (w *webhooks) run(ctx, drain context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("webhooks", w.mode)
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
@@ -241,25 +250,19 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 	served := make(chan error, 1)
 	go func() {
 		logger.Info("Serving webhooks", "address", w.listener.Addr())
-		served <- webhook.Serve(serving, w.listener, w.handler, w.certificate)
+		served <- webhook.Serve(serving, w.listener, w.handler, w.certificate, w.linger)
 		stop()
 	}()
 	if w.keeper != nil {
-		w.runKeeper(ctx, klog.NewContext(drain, logger))
+		w.runKeeper(ctx, drain)
 	}
 	<-ctx.Done()
 	if w.remove != nil { // The keeper, which would bring it back, has ended.
-		removing, cancel := context.WithTimeout(drain, removePatience)
+		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
 		defer cancel()
 		if err := w.remove(removing); err != nil {
 			logger.Error(err, "Could not remove the registration of the webhooks; the next start with the same --webhook-url takes it over")
 		}
-	}
-	select {
-	case err := <-served:
-		return err
-	case <-time.After(w.linger):
-	case <-drain.Done():
 	}
 	stopServing()
 	return <-served
@@ -267,6 +270,8 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 
 // runKeeper runs the keeper and what it watches until ctx is done.
 func (w *webhooks) runKeeper(ctx, drain context.Context) {
+	logger := discreet(klog.FromContext(ctx))
+	ctx, drain = klog.NewContext(ctx, logger), klog.NewContext(drain, logger)
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		stopCaches()
@@ -282,8 +287,9 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 			return // ctx has ended
 		}
 	}
-	if w.registered != nil && !w.registered() {
-		klog.FromContext(ctx).Info("No API server calls the webhooks: apply artifacts/webhook", "missing", webhook.ConfigurationName)
+	if w.unregistered != nil && w.unregistered() {
+		klog.FromContext(ctx).Info("No webhook configuration calls this operator's Service, or cert-manager keeps it: apply artifacts/webhook",
+			"name", webhook.ConfigurationName, "service", serviceName)
 	}
 	w.keeper.Run(ctx, drain)
 }
@@ -295,7 +301,7 @@ var (
 	handlerNeeds = []permission{{group: redisv1.GroupName, resource: "redisclusters", verbs: []string{"get"}}}
 	secretNeeds  = []permission{
 		{resource: "secrets", verbs: []string{"create"}},
-		{resource: "secrets", name: certificate.SecretName, verbs: []string{"get", "list", "update", "watch"}},
+		{resource: "secrets", name: certificate.SecretName, verbs: []string{"delete", "get", "list", "update", "watch"}},
 	}
 	injectionNeeds = []permission{
 		{group: admissionregistrationv1.GroupName, resource: "mutatingwebhookconfigurations", name: webhook.ConfigurationName, verbs: injectionVerbs},

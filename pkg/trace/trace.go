@@ -82,6 +82,8 @@ const (
 	VerbAfter = "After"
 	// VerbRetry: an earlier sync failed.
 	VerbRetry = "Retry"
+	// VerbStart: what is synced is there from the start, and no object that is watched.
+	VerbStart = "Start"
 )
 
 // Cause is one reason for which a key was put into a workqueue.
@@ -91,7 +93,8 @@ type Cause struct {
 	// Kind, Namespace and Name are those of the object whose change is the cause:
 	// the synced object itself, or one that it owns or reads.
 	Kind, Namespace, Name string
-	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After or Retry.
+	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry
+	// or Start.
 	Verb string
 	// ResourceVersion is that of the object after the change.
 	ResourceVersion string

@@ -151,7 +151,8 @@ func NameByURL(u *url.URL) string {
 			return '-'
 		}
 	}, ConfigurationName+"-"+u.Hostname()+"-"+u.Port()), "-")
-	return strings.NewReplacer("-.", "--", ".-", "--").Replace(name) // as no part of a name begins or ends with "-"
+	// What is between dots neither begins nor ends with "-".
+	return strings.NewReplacer("-.", "--", ".-", "--").Replace(name)
 }
 
 // ByURL returns the endpoint of an operator out of a cluster, at a URL without a path.

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -60,15 +59,16 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 		return t.mutateScale(ctx, request)
 	}
 	before := P(new(T))
-	if unmarshal(request.Object.Raw, before) != nil {
-		return nil, nil // It does not fit the schema either, which says more exactly why.
+	raw, err := decode(request.Object.Raw, before)
+	if err != nil {
+		return nil, nil //nolint:nilerr // It does not fit the schema either, which says more exactly why.
 	}
 	after := P(before.DeepCopy())
 	after.Default()
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil, nil
 	}
-	operations, err := difference(request.Object.Raw, before, after)
+	operations, err := difference(raw, before, after)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
 	}
@@ -80,11 +80,14 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
 	scale := &autoscalingv1.Scale{}
 	if t.get == nil || json.Unmarshal(request.Object.Raw, scale) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // The API server says what a Scale is.
 	}
 	parent, err := t.get(ctx, request.Namespace, request.Name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil // The API server says so.
+	}
+	if apierrors.IsForbidden(err) {
+		return nil, nil // It is in a namespace that is not the operator's.
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, request.Name, err))
@@ -109,13 +112,16 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	case request.Operation == admissionv1.Delete:
 		return nil, t.validateDelete(request)
 	}
-	now, err := t.decode(request.Object)
+	now, err := t.defaulted(request.Object)
+	if errors.Is(err, errQuantity) {
+		return nil, nil // The schema, which comes first, does not let it come here.
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
 	}
 	var old P
 	if request.Operation == admissionv1.Update {
-		if old, err = t.decode(request.OldObject); err != nil {
+		if old, err = t.defaulted(request.OldObject); err != nil {
 			old = nil // What was stored cannot be compared with: it is replaced.
 		}
 	}
@@ -130,26 +136,14 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	return warnings, nil
 }
 
-// decode returns the object with its defaults.
-func (t typed[T, P]) decode(raw runtime.RawExtension) (P, error) {
+// defaulted returns an object with its defaults.
+func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
 	obj := P(new(T))
-	if err := unmarshal(raw.Raw, obj); err != nil {
+	if _, err := decode(raw.Raw, obj); err != nil {
 		return nil, err
 	}
 	obj.Default()
 	return obj, nil
-}
-
-// endless matches quantities that take seconds to hours to read, and up to all memory, like
-// 1e-999999999. The schema allows none; but what defaults is asked before the schema.
-var endless = regexp.MustCompile(`:\s*"?[-+]?([0-9.]*[eE]-|[0-9.]{18,}[eE][+]?)[0-9]{3}`)
-
-// unmarshal reads an object.
-func unmarshal(raw []byte, obj any) error {
-	if endless.Match(raw) {
-		return errors.New("the exponent of a quantity must be a whole number of no more than two digits")
-	}
-	return json.Unmarshal(raw, obj)
 }
 
 // newErrors returns what an update makes wrong. What was wrong before does not keep

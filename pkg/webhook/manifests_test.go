@@ -84,7 +84,7 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := annotationCertManager + ": " + certificate.Namespace + "/" + certificate.Name + "\n"; !bytes.Contains(kustomization, []byte(want)) {
+	if want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"; !bytes.Contains(kustomization, []byte(want)) {
 		t.Errorf("the kustomization does not say %q", want)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // The operations of JSON Patch (RFC 6902) that a difference is made of.
@@ -47,13 +46,9 @@ func (o operation) warning() string {
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference returns what makes of raw, a JSON object that before was decoded from, what
-// after is. What of raw has no place in the type stays as it is.
-func difference(raw []byte, before, after any) ([]operation, error) {
-	var object any
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, err
-	}
+// difference returns what makes of raw, the fields that before was read from, what after
+// is. What of raw has no place in the type stays as it is.
+func difference(raw map[string]any, before, after any) ([]operation, error) {
 	from, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
 	if err != nil {
 		return nil, err
@@ -62,7 +57,7 @@ func difference(raw []byte, before, after any) ([]operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendDifference(nil, "", object, from, to), nil
+	return appendDifference(nil, "", raw, from, to), nil
 }
 
 // appendDifference appends what changes raw at path as from changes to to.

@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -130,15 +132,20 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	return nil
 }
 
-// annotationCertManager has cert-manager write the caBundle: two writers would undo each
-// other's for ever.
-const annotationCertManager = "cert-manager.io/inject-ca-from"
+// annotationCertManager is how the annotations begin that have cert-manager write the
+// caBundle: two writers would undo each other's for ever.
+const annotationCertManager = "cert-manager.io/inject-"
 
 // own returns the webhooks of the configuration in the cache that call the Service.
 func (i Injected[T, P]) own() ([]entry, error) {
 	c, err := i.cached()
-	if c == nil || err != nil || c.GetAnnotations()[annotationCertManager] != "" {
+	if c == nil || err != nil {
 		return nil, err
+	}
+	for annotation := range c.GetAnnotations() {
+		if strings.HasPrefix(annotation, annotationCertManager) {
+			return nil, nil
+		}
 	}
 	var own []entry
 	for _, w := range entries(c) {
@@ -208,6 +215,10 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	if c.GetLabels()[LabelOwned] != "true" {
 		return fmt.Errorf("the %T %s is somebody else's: it has no label %s; delete it, or give --webhook-url another address", c, o.name, LabelOwned)
 	}
+	labels := maps.Clone(c.GetLabels())
+	maps.Copy(labels, desired.GetLabels())
+	desired.SetLabels(labels)
+	desired.SetAnnotations(c.GetAnnotations())
 	desired.SetResourceVersion(c.GetResourceVersion())
 	desired.SetUID(c.GetUID())
 	if _, err := o.client.Update(ctx, desired, metav1.UpdateOptions{FieldManager: glassback.Name}); err != nil {

@@ -23,20 +23,26 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
-	idleTimeout       = 90 * time.Second
+	idleTimeout       = 2 * time.Minute // the API server's is less: it is the one to close
 	maxHeaderBytes    = 64 << 10
 	shutdownPatience  = 10 * time.Second
 )
 
 // Serve answers what comes to listener with handler, over TLS with the certificate that
-// certificate returns, until ctx is done and what is under way has been answered. It
-// closes listener. An error is one of the listener, or says that something was not answered
-// in time.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
+// certificate returns, until ctx is done, and then for as long as linger says: so long do
+// clients take to notice. It tells them with every answer not to use the connection again,
+// so that none is closed under a request. It closes listener. An error is one of the
+// listener, or says that something was not answered in time.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // and not HTTP/2: CVE-2023-44487, CVE-2023-39325
 	server := &http.Server{
-		Handler:           handler,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if ctx.Err() != nil {
+				w.Header().Set("Connection", "close")
+			}
+			handler.ServeHTTP(w, r)
+		}),
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate},
 		Protocols:         &protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -49,12 +55,18 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 	}
 	defer server.Close() // what is left, or what a listener that broke has accepted
 	stopped := make(chan error, 1)
+	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(linger):
+		case <-broken:
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
 		defer cancel()
 		stopped <- server.Shutdown(ctx)
 	})
 	err := server.ServeTLS(listener, "", "")
+	close(broken) // Whoever lingers need not any more.
 	if stop() {
 		return fmt.Errorf("serve webhooks at %s: %w", listener.Addr(), err)
 	}

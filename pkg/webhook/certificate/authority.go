@@ -82,9 +82,18 @@ func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
 		return nil, errors.New("the key cannot sign")
 	case !pair.Leaf.IsCA || pair.Leaf.KeyUsage&x509.KeyUsageCertSign == 0:
 		return nil, errors.New("the certificate is not that of a CA")
+	case constrained(pair.Leaf):
+		return nil, errors.New("the CA is constrained to certain names or uses")
 	}
 	// Only the first certificate, as this package writes it.
 	return &authority{cert: pair.Leaf, key: key, certPEM: encode(pair.Leaf.Raw), keyPEM: keyPEM}, nil
+}
+
+// constrained reports whether a CA says for what it may sign. Its leaves might not be
+// trusted.
+func constrained(ca *x509.Certificate) bool {
+	return len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage)+
+		len(ca.PermittedDNSDomains)+len(ca.ExcludedDNSDomains)+len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) > 0
 }
 
 // leaf signs a serving certificate for names, DNS names and IP addresses. It is valid

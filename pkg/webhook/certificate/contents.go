@@ -7,9 +7,12 @@ package certificate
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +26,7 @@ const (
 	keyNext       = "next.crt" // the CA that will sign, while one takes over from the other
 	keyNextKey    = "next.key"
 
-	annotationSince = "glassback.dev/retired-at" // when a CA that is still trusted last ceased to sign
+	annotationRetired = "glassback.dev/retired-at" // since when the CAs that are trusted and do not sign do not
 )
 
 // AnnotationRotate on the Secret, with any value, has the next CA staged at once.
@@ -36,7 +39,7 @@ type contents struct {
 	// trusted are the CAs that API servers are to trust: current, next, and those that
 	// signed before.
 	trusted []*x509.Certificate
-	retired time.Time // when one of the latter last ceased to sign
+	retired map[string]time.Time // since when the latter do not, by fingerprint
 	rotate  bool
 }
 
@@ -61,9 +64,7 @@ func read(secret *corev1.Secret) (contents, []error) {
 		c.next = pair(keyNext, keyNextKey)
 	}
 	c.trusted = parseBundle(secret.Data[keyTrusted])
-	if at, err := time.Parse(time.RFC3339, secret.Annotations[annotationSince]); err == nil {
-		c.retired = at
-	}
+	c.retired = parseTimes(secret.Annotations[annotationRetired])
 	_, c.rotate = secret.Annotations[AnnotationRotate]
 	return c, errs
 }
@@ -85,9 +86,9 @@ func (c contents) write(secret *corev1.Secret) (changed bool) {
 	if c.next != nil {
 		data[keyNext], data[keyNextKey] = c.next.certPEM, c.next.keyPEM
 	}
-	delete(annotations, annotationSince)
-	if len(c.retirees()) > 0 {
-		annotations[annotationSince] = c.retired.UTC().Format(time.RFC3339)
+	delete(annotations, annotationRetired)
+	if len(c.retired) > 0 {
+		annotations[annotationRetired] = formatTimes(c.retired)
 	}
 	if !c.rotate {
 		delete(annotations, AnnotationRotate)
@@ -105,4 +106,31 @@ func (c contents) retirees() []*x509.Certificate {
 // signs reports whether a CA is the one that signs, or will be.
 func (c contents) signs(ca *x509.Certificate) bool {
 	return c.current != nil && c.current.cert.Equal(ca) || c.next != nil && c.next.cert.Equal(ca)
+}
+
+// fingerprint is what a CA is called in an annotation: enough of its SHA-256 to tell it
+// from the others.
+func fingerprint(ca *x509.Certificate) string {
+	sum := sha256.Sum256(ca.Raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// parseTimes reads "fingerprint=time,…", and leaves out what it cannot read.
+func parseTimes(text string) map[string]time.Time {
+	times := map[string]time.Time{}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, at, _ := strings.Cut(entry, "=")
+		if parsed, err := time.Parse(time.RFC3339, at); err == nil {
+			times[name] = parsed
+		}
+	}
+	return times
+}
+
+func formatTimes(times map[string]time.Time) string {
+	entries := make([]string, 0, len(times))
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		entries = append(entries, name+"="+times[name].UTC().Format(time.RFC3339))
+	}
+	return strings.Join(entries, ",")
 }

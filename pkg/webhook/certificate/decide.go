@@ -30,7 +30,7 @@ var DefaultLifetimes = Lifetimes{Authority: 365 * 24 * time.Hour, Leaf: 7 * 24 *
 // situation is what a decision depends on besides what the Secret says.
 type situation struct {
 	now       time.Time
-	bundles   [][]*x509.Certificate        // the CAs in each caBundle
+	bundles   [][]*x509.Certificate        // the CAs in each caBundle, as far as replicas may serve what they have signed
 	settled   func(*x509.Certificate) bool // whether every API server is believed to trust a CA
 	lifetimes Lifetimes
 }
@@ -57,20 +57,20 @@ func decide(c contents, s situation, mint func() (*authority, error)) (contents,
 	switch {
 	case c.current != nil && valid(c.current.cert, s.now):
 	case c.next != nil:
-		c = c.promote(s.now)
+		c = c.promote()
 		did = append(did, "had the staged CA take over from one that cannot sign")
 	default:
 		a, err := mint()
 		if err != nil {
 			return c, nil, err
 		}
-		c.current, c.retired, c.rotate = a, s.now, false
+		c.current, c.rotate = a, false
 		did = append(did, "made a CA")
 	}
 	due := !s.now.Before(c.current.cert.NotAfter.Add(-s.lifetimes.Authority / 3))
 	switch {
 	case c.next != nil && s.settled(c.next.cert):
-		c = c.promote(s.now)
+		c = c.promote()
 		did = append(did, "had the staged CA take over")
 	case c.next == nil && (due || c.rotate):
 		a, err := mint()
@@ -86,38 +86,41 @@ func decide(c contents, s situation, mint func() (*authority, error)) (contents,
 }
 
 // promote has the next CA take over.
-func (c contents) promote(now time.Time) contents {
+func (c contents) promote() contents {
 	if c.current != nil {
 		c.trusted = append(slices.Clone(c.trusted), c.current.cert)
 	}
-	c.current, c.next, c.retired = c.next, nil, now
+	c.current, c.next = c.next, nil
 	return c
 }
 
 // trust decides which CAs are trusted.
 func (c contents) trust(s situation, did []string) (contents, []string) {
-	retirees := c.retirees()
+	retirees, since := c.retirees(), c.retired
 	if lost := c.lost(s); len(lost) > 0 {
 		retirees = append(retirees, lost...)
-		c.retired = s.now
 		did = append(did, "had CAs trusted again that replicas may still serve")
-	}
-	if c.retired.IsZero() || c.retired.After(s.now) {
-		c.retired = s.now
 	}
 	c.trusted = []*x509.Certificate{c.current.cert}
 	if c.next != nil {
 		c.trusted = append(c.trusted, c.next.cert)
 	}
-	// By then every leaf that a retiree has signed has expired.
-	over := !s.now.Before(c.retired.Add(s.lifetimes.Leaf + s.lifetimes.Settle))
+	c.retired = map[string]time.Time{}
 	for _, retiree := range retirees {
+		name := fingerprint(retiree)
+		at, known := since[name]
+		if !known || at.After(s.now) {
+			at = s.now
+		}
+		// By then, every leaf that it has signed has expired.
+		over := !s.now.Before(at.Add(s.lifetimes.Leaf + s.lifetimes.Settle))
 		switch {
 		case holds(c.trusted, retiree):
 		case over || !valid(retiree, s.now):
 			did = append(did, "dropped a CA that nothing is signed by any more")
 		default:
 			c.trusted = append(c.trusted, retiree)
+			c.retired[name] = at
 		}
 	}
 	return c, did

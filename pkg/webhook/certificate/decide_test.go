@@ -8,6 +8,7 @@ package certificate
 import (
 	"crypto/x509"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,11 +58,14 @@ func TestDecide(t *testing.T) {
 			[][]*x509.Certificate{certs(ca, next)}, []*authority{ca, next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
 		"the one before stays trusted, also if somebody took it out": {contents{current: ca, next: next, trusted: certs(next)}, day,
 			nil, []*authority{next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
-		"the one before stays while leaves of it are valid": {contents{current: next, trusted: certs(next, ca), retired: start}, 7 * day, nil, nil,
+		"the one before stays while leaves of it are valid": {contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7 * day, nil, nil,
 			want{next, nil, cas(next, ca), ""}},
-		"the one before goes when they have expired": {contents{current: next, trusted: certs(next, ca), retired: start}, 7*day + time.Minute, nil, nil,
+		"the one before goes when they have expired": {contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7*day + time.Minute, nil, nil,
 			want{next, nil, cas(next), "dropped a CA"}},
-		"a time that is still to come counts from now": {contents{current: next, trusted: certs(next, ca), retired: start.Add(100 * day)}, day, nil, nil,
+		"each goes at its own time": {contents{current: next, trusted: certs(next, ca, old), retired: map[string]time.Time{
+			fingerprint(ca.cert): start, fingerprint(old.cert): start.Add(day)}}, 7*day + time.Minute, nil, nil,
+			want{next, nil, cas(next, old), "dropped a CA"}},
+		"a time that is still to come counts from now": {contents{current: next, trusted: certs(next, ca), retired: retired(start.Add(100*day), ca)}, day, nil, nil,
 			want{next, nil, cas(next, ca), ""}},
 		"an expired CA is replaced, and trusted no longer": {contents{current: old, trusted: certs(old)}, life, [][]*x509.Certificate{certs(old)}, nil,
 			want{minted, nil, cas(minted), "made a CA"}},
@@ -122,6 +126,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func retired(at time.Time, cas ...*authority) map[string]time.Time {
+	times := map[string]time.Time{}
+	for _, ca := range cas {
+		times[fingerprint(ca.cert)] = at
+	}
+	return times
+}
+
 func expired(t *testing.T) *x509.Certificate {
 	return authorityAt(t, start.Add(-2*DefaultLifetimes.Authority)).cert
 }
@@ -144,7 +156,7 @@ func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 	for name, c := range map[string]contents{
 		"one CA":        {current: ca, trusted: []*x509.Certificate{ca.cert}},
 		"one is staged": {current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}},
-		"one signed before": {current: ca, next: next, retired: start, rotate: true,
+		"one signed before": {current: ca, next: next, retired: retired(start, old), rotate: true,
 			trusted: []*x509.Certificate{ca.cert, next.cert, old.cert}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,8 +187,8 @@ func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 			if !got.current.cert.Equal(c.current.cert) || (got.next == nil) != (c.next == nil) || got.next != nil && !got.next.cert.Equal(c.next.cert) {
 				t.Error("other CAs were read")
 			}
-			if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !got.retired.Equal(c.retired) || got.rotate != c.rotate {
-				t.Errorf("read %d trusted, retired %s, rotate %t", len(got.trusted), got.retired, got.rotate)
+			if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !maps.EqualFunc(got.retired, c.retired, time.Time.Equal) || got.rotate != c.rotate {
+				t.Errorf("read %d trusted, retired %v, rotate %t", len(got.trusted), got.retired, got.rotate)
 			}
 		})
 	}

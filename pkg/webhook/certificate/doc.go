@@ -29,11 +29,13 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - No call fails for a certificate while CAs follow one another.
 //   - A Secret that was deleted, or edited, or has expired is repaired. The CA whose leaves
-//     are served then is still in the caBundles, and stays there.
+//     are served then is still in the caBundles, and stays there. What cannot be written
+//     keeps nobody from serving.
 //   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
 //   - A replica whose cache of the Secret is behind writes no caBundle.
 //   - When nothing changes, nothing is written.
-//   - No key is in a log, in an event or in an error.
+//   - No key is in a log, in an event or in an error. That holds as far as the logger in the
+//     context is discreet: client-go logs what goes over the wire, if it is asked to.
 //
 // Certificates are valid or not by the API server's clock, which judges them.
 package certificate

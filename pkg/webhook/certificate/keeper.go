@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package certificate
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -61,6 +62,9 @@ type Registration interface {
 type Config struct {
 	Store         Store
 	Registrations []Registration
+	// Shared says that other processes serve by the same names: a CA that is in a caBundle,
+	// and not in the Store, may be theirs.
+	Shared bool
 	// Names are the DNS names and IP addresses by which API servers call the webhooks.
 	Names     []string
 	Lifetimes Lifetimes
@@ -79,9 +83,10 @@ type Keeper struct {
 	loop *loop.Loop
 	leaf Leaf
 
-	// trusted says since when all registrations have been seen to hold a CA. Only Sync
-	// uses it, and only one runs at a time.
-	trusted map[string]time.Time
+	// Only Sync uses these, and only one runs at a time.
+	bundles [][]*x509.Certificate // the CAs in each caBundle
+	trusted map[string]time.Time  // since when all caBundles have been seen to hold a CA
+	wrote   time.Time             // when the caBundles were last written
 }
 
 // key is the only one: what is kept is one thing.
@@ -108,7 +113,7 @@ func (k *Keeper) Leaf() *Leaf { return &k.leaf }
 
 // Run keeps the certificates until ctx is done (see loop.Loop.Run).
 func (k *Keeper) Run(ctx, drain context.Context) {
-	k.loop.Add(key, trace.Cause{Verb: trace.VerbAfter})
+	k.loop.Add(key, trace.Cause{Verb: trace.VerbStart})
 	k.loop.Run(ctx, drain, 1)
 }
 
@@ -122,12 +127,13 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 		return 0, err
 	}
 	held, problems := read(secret)
-	bundles, err := k.observe()
-	if err != nil {
+	if err := k.observe(); err != nil {
 		return 0, err
 	}
-	k.note(held, bundles)
-	situation := situation{now: now, bundles: bundles, settled: k.settled, lifetimes: k.Lifetimes}
+	situation := situation{now: now, settled: k.settled, lifetimes: k.Lifetimes}
+	if k.Shared {
+		situation.bundles = k.bundles
+	}
 	wanted, did, err := decide(held, situation, func() (*authority, error) { return newAuthority(now, k.Lifetimes.Authority) })
 	if err != nil {
 		return 0, err
@@ -137,25 +143,36 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 		changed = secret.DeepCopy()
 	}
 	if wanted.write(changed) {
-		if err := k.Store.Put(ctx, changed); err != nil {
-			return 0, fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
-		}
-		logger.Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", errors.Join(problems...))
-		return retryFirst, nil // By then, or earlier by an event, Get returns it.
+		return k.put(ctx, changed, held, did, errors.Join(problems...))
 	}
-	trustErr := k.trust(ctx, secret, wanted)
+	pause, trustErr := k.trust(ctx, secret, wanted)
 	leafErr := k.serve(logger, wanted, now)
-	return k.Lifetimes.Settle, errors.Join(trustErr, leafErr)
+	return cmp.Or(pause, k.Lifetimes.Settle), errors.Join(trustErr, leafErr)
 }
 
-// observe returns the CAs in each of the caBundles that registered webhooks have.
-func (k *Keeper) observe() ([][]*x509.Certificate, error) {
+// put writes the Secret. If that fails, what is served is kept up by what the Secret has.
+func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, held contents, did []string, problems error) (time.Duration, error) {
+	logger := klog.FromContext(ctx)
+	if err := k.Store.Put(ctx, secret); err != nil {
+		err = fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
+		if held.current != nil && valid(held.current.cert, k.Now()) {
+			err = errors.Join(err, k.serve(logger, held, k.Now()))
+		}
+		return 0, err
+	}
+	logger.Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", problems)
+	return retryFirst, nil // By then, or earlier by an event, Get returns it.
+}
+
+// observe reads the caBundles of all webhooks that are registered, and remembers since when
+// each CA is in all of them.
+func (k *Keeper) observe() error {
 	var all [][]*x509.Certificate
 	seen := map[string]bool{} // Most of the time they are all the same.
 	for _, r := range k.Registrations {
 		bundles, err := r.Bundles()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, bundle := range bundles {
 			if !seen[string(bundle)] {
@@ -164,15 +181,10 @@ func (k *Keeper) observe() ([][]*x509.Certificate, error) {
 			}
 		}
 	}
-	return all, nil
-}
-
-// note remembers since when each CA is in all caBundles.
-func (k *Keeper) note(c contents, bundles [][]*x509.Certificate) {
 	before := k.trusted
-	k.trusted = map[string]time.Time{}
-	for _, ca := range c.trusted {
-		if !everywhere(ca, bundles) {
+	k.bundles, k.trusted = all, map[string]time.Time{}
+	for _, ca := range slices.Concat(all...) {
+		if !everywhere(ca, all) {
 			continue
 		}
 		since, known := before[string(ca.Raw)]
@@ -181,6 +193,7 @@ func (k *Keeper) note(c contents, bundles [][]*x509.Certificate) {
 		}
 		k.trusted[string(ca.Raw)] = since
 	}
+	return nil
 }
 
 // everywhere reports whether a CA is in every bundle.
@@ -188,41 +201,50 @@ func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
 	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
-// settled reports whether every API server is believed to trust a CA.
+// settled reports whether every API server is believed to trust a CA. Where none calls,
+// none has to.
 func (k *Keeper) settled(ca *x509.Certificate) bool {
+	if len(k.bundles) == 0 {
+		return true
+	}
 	since, everywhere := k.trusted[string(ca.Raw)]
 	return everywhere && k.Clock.Since(since) >= k.Lifetimes.Settle
 }
 
-// trust has all registrations trust what c does.
-func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) error {
+// trust has all registrations trust what c does. If it is too early for another write, it
+// returns how long to wait: somebody else who writes them too is not to be raced.
+func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (time.Duration, error) {
 	bundle := formatBundle(c.trusted)
 	var behind []Registration
 	for _, r := range k.Registrations {
 		says, err := r.Says(bundle)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !says {
 			behind = append(behind, r)
 		}
 	}
 	if len(behind) == 0 {
-		return nil
+		return 0, nil
+	}
+	if pause := k.Lifetimes.Settle/12 - k.Clock.Since(k.wrote); pause > 0 {
+		return pause, nil
 	}
 	// A cache that is behind would have API servers forget the newest CA again.
 	live, err := k.Store.Live(ctx)
 	if err != nil {
-		return fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
+		return 0, fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
 	}
 	if live == nil || live.ResourceVersion != secret.ResourceVersion {
-		return nil // The event that brings it leads to the next sync.
+		return 0, nil // The event that brings it leads to the next sync.
 	}
 	var errs []error
 	for _, r := range behind {
 		errs = append(errs, r.Trust(ctx, bundle))
 	}
-	return errors.Join(errs...)
+	k.wrote = k.Clock.Now()
+	return 0, errors.Join(errs...)
 }
 
 // serve changes the serving certificate, if it is time to.
@@ -241,10 +263,9 @@ func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 
 // due reports whether it is time to serve a certificate that ca has signed now.
 func (k *Keeper) due(ca *x509.Certificate, now time.Time) bool {
-	_, everywhere := k.trusted[string(ca.Raw)]
 	switch held := k.leaf.held.Load(); {
 	case held == nil:
-		return everywhere // Before, nobody would trust it.
+		return len(k.bundles) == 0 || holds(slices.Concat(k.bundles...), ca) // Before, nobody would trust it.
 	case !valid(held.cert.Leaf, now) || !valid(held.ca, now):
 		return true
 	case !held.ca.Equal(ca):

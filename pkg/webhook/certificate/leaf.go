@@ -6,11 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package certificate
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Leaf is the serving certificate that a Keeper has signed last. It is in memory alone.
@@ -26,13 +28,19 @@ type signed struct {
 	ca   *x509.Certificate
 }
 
+// firstPatience is how long a handshake waits for the first certificate: longer than an
+// API server does. Nothing else ends the wait, not even that the client leaves.
+const firstPatience = 10 * time.Second
+
 // GetCertificate is for tls.Config. A handshake that comes before there is a certificate
-// waits for it, as long as the client does.
+// waits for it.
 func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	ctx, cancel := context.WithTimeout(hello.Context(), firstPatience)
+	defer cancel()
 	select {
 	case <-l.given:
 		return l.held.Load().cert, nil
-	case <-hello.Context().Done():
+	case <-ctx.Done():
 		return nil, errors.New("there is no serving certificate yet")
 	}
 }

@@ -70,6 +70,9 @@ const (
 	apiServerLag = 25 * time.Second
 )
 
+// seeds are how many worlds each simulation plays.
+const seeds = uint64(4)
+
 var simulated = Lifetimes{Authority: 2 * time.Hour, Leaf: 20 * time.Minute, Settle: time.Minute}
 
 func newWorld(t *testing.T, seed uint64, replicas int) *world {
@@ -88,7 +91,7 @@ func (w *world) newReplica() *replica {
 	r := &replica{world: w, skew: time.Duration(w.random.Int64N(int64(10*time.Second))) - 5*time.Second}
 	r.Keeper = New(Config{
 		Store: simulatedStore{r}, Registrations: []Registration{simulatedRegistration{r, 0}, simulatedRegistration{r, 1}},
-		Names: []string{"glassback-webhook.glassback-system.svc"}, Lifetimes: simulated,
+		Shared: true, Names: []string{"glassback-webhook.glassback-system.svc"}, Lifetimes: simulated,
 		Now: func() time.Time { return w.now.Add(r.skew) }, Clock: w.clock,
 	})
 	r.refresh() // A replica begins with caches that are up to date.
@@ -287,6 +290,9 @@ func (w *world) edit(change func(*corev1.Secret)) {
 		return
 	}
 	edited := w.secret.DeepCopy()
+	if edited.Data == nil {
+		edited.Data = map[string][]byte{}
+	}
 	change(edited)
 	w.put(edited)
 	w.secretFault = w.now
@@ -295,7 +301,7 @@ func (w *world) edit(change func(*corev1.Secret)) {
 // Everybody who calls is answered by somebody whom he trusts: while CAs follow one
 // another as planned, however late caches are, whoever restarts.
 func TestNoCallFailsForACertificateWhileCAsRotate(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed, 3)
@@ -331,7 +337,7 @@ func (w *world) rotate() {
 // Whatever somebody does to the Secret or the configurations, it is repaired, and the
 // calls that could succeed do. Left alone, everything ends at one CA, and no more writes.
 func TestWhatSomebodyBreaksIsRepaired(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed, 3)

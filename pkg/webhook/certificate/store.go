@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
@@ -37,15 +38,26 @@ func (s SecretStore) Live(ctx context.Context) (*corev1.Secret, error) {
 	return orNone(s.Client.Get(ctx, SecretName, metav1.GetOptions{}))
 }
 
-// Put creates the Secret, or updates it.
+// Put creates the Secret, or updates it. One that somebody has made immutable it replaces.
 func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
-	if secret.ResourceVersion != "" {
+	switch immutable := ptr.Deref(secret.Immutable, false); {
+	case immutable:
+		err := s.Client.Delete(ctx, SecretName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: &secret.UID, ResourceVersion: &secret.ResourceVersion,
+		}})
+		if err != nil {
+			return err
+		}
+	case secret.ResourceVersion != "":
 		_, err := s.Client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: glassback.Name})
 		return err
 	}
-	secret.Name = SecretName
-	secret.Labels = map[string]string{"app.kubernetes.io/name": glassback.Name}
-	_, err := s.Client.Create(ctx, secret, metav1.CreateOptions{FieldManager: glassback.Name})
+	_, err := s.Client.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: SecretName, Labels: map[string]string{"app.kubernetes.io/name": glassback.Name}, Annotations: secret.Annotations,
+		},
+		Data: secret.Data,
+	}, metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
 		// Another replica was first; its Secret is as good.
 		return apierrors.NewConflict(corev1.Resource("secrets"), SecretName, err)

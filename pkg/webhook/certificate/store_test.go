@@ -6,7 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package certificate
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"testing"
 	"time"
 
@@ -18,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 )
 
 func TestSecretStore(t *testing.T) {
@@ -61,6 +67,20 @@ func TestSecretStore(t *testing.T) {
 	if err := store.Put(ctx, changed); err != nil {
 		t.Fatal(err)
 	}
+	// One that somebody has made immutable.
+	cached = changed.DeepCopy()
+	cached.Immutable = ptr.To(true)
+	cached.Data["a"] = []byte("3")
+	if err := store.Put(ctx, cached); err != nil {
+		t.Fatal(err)
+	}
+	replaced, err := store.Live(ctx)
+	if err != nil || replaced.Immutable != nil || string(replaced.Data["a"]) != "3" {
+		t.Errorf("one that was immutable: %v, %v", replaced, err)
+	}
+	if err := store.Put(ctx, changed); err != nil {
+		t.Fatal(err)
+	}
 	updated, err := client.CoreV1().Secrets(namespace).Get(ctx, SecretName, metav1.GetOptions{})
 	if err != nil || string(updated.Data["a"]) != "2" {
 		t.Errorf("after an update: %v, %v", updated, err)
@@ -85,4 +105,91 @@ func TestAKeeperInMemory(t *testing.T) {
 	if shown == nil || !shown.Leaf.IPAddresses[0].IsLoopback() {
 		t.Fatalf("shows %v", shown)
 	}
+}
+
+// refusing is a store that cannot be written.
+type refusing struct{ secret *corev1.Secret }
+
+func (r refusing) Get() (*corev1.Secret, error)                 { return r.secret, nil }
+func (r refusing) Live(context.Context) (*corev1.Secret, error) { return r.secret, nil }
+func (r refusing) Put(context.Context, *corev1.Secret) error {
+	return apierrors.NewForbidden(corev1.Resource("secrets"), SecretName, errors.New("no right"))
+}
+
+// What cannot be written keeps nobody from serving, as long as there is a CA.
+func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
+	clock := clocktesting.NewFakeClock(start)
+	ca := authorityAt(t, start)
+	secret := &corev1.Secret{}
+	contents{current: ca, trusted: []*x509.Certificate{ca.cert}}.write(secret)
+	k := New(Config{
+		Store: refusing{secret}, Names: []string{"x"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock, Shared: true,
+	})
+	ctx := klog.NewContext(t.Context(), klog.Logger{})
+	for clock.Now().Before(ca.cert.NotAfter) {
+		if _, err := k.Sync(ctx, key); err != nil && !apierrors.IsForbidden(err) {
+			t.Fatal(err)
+		}
+		if held := k.leaf.held.Load(); held == nil || !valid(held.cert.Leaf, clock.Now()) {
+			t.Fatalf("%s after the CA was made, nothing valid is served", clock.Since(start))
+		}
+		clock.Step(12 * time.Hour)
+	}
+	if _, err := k.Sync(ctx, key); !apierrors.IsForbidden(err) {
+		t.Errorf("that the next CA cannot be written is not said: %v", err)
+	}
+}
+
+// CAs of processes that are gone do not pile up in a registration that outlived them.
+func TestAKeeperInMemoryTakesOverNoCA(t *testing.T) {
+	r := &registration{bundle: formatBundle([]*x509.Certificate{authorityAt(t, time.Now()).cert, authorityAt(t, time.Now()).cert})}
+	k := New(Config{
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
+	})
+	ctx := klog.NewContext(t.Context(), klog.Logger{})
+	for range 3 {
+		if _, err := k.Sync(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := k.leaf.held.Load()
+	if held == nil || string(r.bundle) != string(encode(held.ca.Raw)) {
+		t.Errorf("the caBundle has %d CAs, want that of what is served alone", len(parseBundle(r.bundle)))
+	}
+}
+
+// Two that write the same caBundle, each as it sees fit, do not race one another.
+func TestAKeeperDoesNotRaceOthersForACaBundle(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	r := &registration{}
+	k := New(Config{
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock,
+	})
+	ctx := klog.NewContext(t.Context(), klog.Logger{})
+	for range 2 * 60 { // a minute
+		after, err := k.Sync(ctx, key)
+		if err != nil || after <= 0 {
+			t.Fatalf("sync again after %s: %v", after, err)
+		}
+		r.bundle = []byte("another opinion") // and its event
+		clock.Step(time.Second / 2)
+	}
+	if r.writes < 2 || r.writes > 13 {
+		t.Errorf("the caBundle was written %d times in a minute, want once every five seconds", r.writes)
+	}
+}
+
+type registration struct {
+	bundle []byte
+	writes int
+}
+
+func (r *registration) Bundles() ([][]byte, error) { return [][]byte{r.bundle}, nil }
+func (r *registration) Says(caBundle []byte) (bool, error) {
+	return bytes.Equal(r.bundle, caBundle), nil
+}
+func (r *registration) Trust(_ context.Context, caBundle []byte) error {
+	r.bundle = caBundle
+	r.writes++
+	return nil
 }

@@ -1,0 +1,85 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// What can only be read in hours, or not in memory, is not read. Everything else is,
+// wherever something in it looks like such a quantity.
+func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
+	for name, test := range map[string]struct {
+		json string
+		ok   bool
+	}{
+		"gigabytes":                             {`{"spec":{"storage":{"size":"1Gi"}}}`, true},
+		"a number":                              {`{"spec":{"resources":{"limits":{"cpu":0.5}}}}`, true},
+		"an exponent of two digits":             {`{"spec":{"storage":{"size":"1.5e-99"}}}`, true},
+		"a hundred digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 100) + `"}}}`, true},
+		"an exponent that makes a small number": {`{"spec":{"storage":{"size":"1e-999999999"}}}`, false},
+		"the same without quotes is 0":          {`{"spec":{"storage":{"size":1e-999999999}}}`, true},
+		"twice, and the first takes long":       {`{"spec":{"storage":{"size":"1e-999999999","size":"1Gi"}}}`, true},
+		"a number that no float can be":         {`{"spec":{"storage":{"size":1e999999999}}}`, false},
+		"the same between spaces":               {`{"spec":{"storage":{"size":"\n -1.5E-999999999 "}}}`, false},
+		"the same written otherwise":            {`{"spec":{"storage":{"size":"\u0031e-999999999"}}}`, false},
+		"the same in a map":                     {`{"spec":{"resources":{"limits":{"cpu":".1e-000999999"}}}}`, false},
+		"the same in the last of many":          {`{"spec":{"resources":{"requests":{"cpu":"1","memory":"1e-999999999"}}}}`, false},
+		"an exponent after very many digits":    {`{"spec":{"storage":{"size":"1234567890123456789e999999999"}}}`, false},
+		"very many digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 5_000_000) + `"}}}`, false},
+		"very many digits after the point":      {`{"spec":{"storage":{"size":0.` + strings.Repeat("1", 5_000_000) + `}}}`, true},
+		"a UID is no quantity":                  {`{"metadata":{"uid":"4110527e-3178-4123-8a1e-123456789012","ownerReferences":[{"uid":"1e-99999999"}]}}`, true},
+		"nor is a name":                         {`{"metadata":{"name":"7e-999999999"}}`, true},
+		"nor is a label or an annotation":       {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
+		"nor is an image":                       {`{"spec":{"image":"1e-999999999"}}`, true},
+		"nor is a value of config":              {`{"spec":{"config":{"a":"1e-999999999"}}}`, true},
+		"nor is what the type does not know":    {`{"unknown":{"size":"1e-999999999"},"spec":{"size2":"1e-999999999"}}`, true},
+		"nor is a field in other letters":       {`{"spec":{"storage":{"Size":"1e-999999999"}}}`, true},
+		"a list where an object should be":      {`{"spec":{"storage":["1e-999999999"]}}`, false},
+		"an object where a quantity should be":  {`{"spec":{"storage":{"size":{"a":"1e-999999999"}}}}`, false},
+		"nothing":                               {``, false},
+		"null":                                  {`null`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, err := decode([]byte(test.json), &redisv1.RedisCluster{})
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("took %s", took)
+			}
+			if (err == nil) != test.ok {
+				t.Errorf("error %v, want one: %t", err, !test.ok)
+			}
+		})
+	}
+}
+
+// The quantities of the other kinds are found too: in lists, in inlined types, and behind
+// pointers.
+func TestDecodeFindsEveryQuantity(t *testing.T) {
+	const endless = `"1e-999999999"`
+	for name, test := range map[string]struct {
+		obj  any
+		json string
+	}{
+		"a container of a Job": {&mcjv1.MyCronJob{}, `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{},{"resources":{"limits":{"cpu":` + endless + `}}}]}}}}}}`},
+		"a volume of a Job":    {&mcjv1.MyCronJob{}, `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"volumes":[{"name":"a","emptyDir":{"sizeLimit":` + endless + `}}]}}}}}}`},
+		"an Application":       {&appv1.Application{}, `{"spec":{"resources":{"requests":{"cpu":` + endless + `}}}}`},
+		"its environment":      {&appv1.Application{}, `{"spec":{"env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":` + endless + `}}}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := decode([]byte(test.json), test.obj); !errors.Is(err, errQuantity) {
+				t.Errorf("got %v, want it found", err)
+			}
+		})
+	}
+}

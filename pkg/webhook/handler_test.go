@@ -1,0 +1,727 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/request"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+)
+
+const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+// kindOf returns the kind of a name.
+func kindOf(t testing.TB, name string) kind {
+	t.Helper()
+	for _, k := range kinds {
+		if k.Kind == name {
+			return k
+		}
+	}
+	t.Fatalf("there is no kind %s", name)
+	return kind{}
+}
+
+// sample returns the JSON of an object of a kind: rediscluster-sample for RedisCluster.
+func sample(t testing.TB, name, spec string) string {
+	t.Helper()
+	return annotated(t, name, spec, "")
+}
+
+// annotated returns a sample with deletion protection of this value, unless "".
+func annotated(t testing.TB, name, spec, protection string) string {
+	t.Helper()
+	k := kindOf(t, name)
+	annotations := ""
+	if protection != "" {
+		annotations = fmt.Sprintf(`,"annotations":{"glassback.dev/deletion-protection":%q}`, protection)
+	}
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"%s-sample","namespace":"default"%s},"spec":%s}`,
+		k.GroupVersion(), name, strings.ToLower(name), annotations, spec)
+}
+
+// ask returns what an API server asks about objects of a kind: object is what is to be
+// stored, old what is. Without old it is created, without object it is deleted.
+func ask(t testing.TB, name, object, old string) *admissionv1.AdmissionRequest {
+	t.Helper()
+	k := kindOf(t, name)
+	gvk := metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+	gvr := metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
+	asked := &admissionv1.AdmissionRequest{
+		UID: uid, Kind: gvk, RequestKind: &gvk, Resource: gvr, RequestResource: &gvr,
+		Name: strings.ToLower(name) + "-sample", Namespace: "default", UserInfo: authenticationv1.UserInfo{Username: "jimmy"}, DryRun: ptr.To(false),
+	}
+	switch {
+	case old == "":
+		asked.Operation, asked.Options.Raw = admissionv1.Create, []byte(`{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}`)
+	case object == "":
+		asked.Operation, asked.Options.Raw = admissionv1.Delete, []byte(`{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}`)
+	default:
+		asked.Operation, asked.Options.Raw = admissionv1.Update, []byte(`{"kind":"UpdateOptions","apiVersion":"meta.k8s.io/v1"}`)
+	}
+	if object != "" {
+		asked.Object.Raw = []byte(object)
+	}
+	if old != "" {
+		asked.OldObject.Raw = []byte(old)
+	}
+	return asked
+}
+
+// scale returns what an API server asks when the sample's scale is changed.
+func scale(t testing.TB, object string) *admissionv1.AdmissionRequest {
+	t.Helper()
+	asked := ask(t, "RedisCluster", object, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":6}}`)
+	asked.Kind, asked.SubResource = metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "scale"
+	asked.RequestKind, asked.RequestSubResource = &asked.Kind, asked.SubResource
+	return asked
+}
+
+func body(t testing.TB, asked *admissionv1.AdmissionRequest) []byte {
+	t.Helper()
+	review := &admissionv1.AdmissionReview{Request: asked}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	text, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func post(h http.Handler, path, contentType string, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, body)
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// understood returns what the API server understands of an answer.
+func understood(t testing.TB, w *httptest.ResponseRecorder, uid string, mutating bool) *request.AdmissionResponse {
+	t.Helper()
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("status %d, %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+	}
+	review := &admissionv1.AdmissionReview{}
+	decoder := stdjson.NewDecoder(bytes.NewReader(w.Body.Bytes()))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(review); err != nil || review.Response == nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	response, err := request.VerifyAdmissionResponse(review.Response.UID, mutating, review)
+	if err != nil || string(review.Response.UID) != uid || review.Request != nil {
+		t.Fatalf("error %v, UID %q, want %q: %s", err, review.Response.UID, uid, w.Body)
+	}
+	if response.Allowed != (response.Result == nil) {
+		t.Fatalf("allowed: %t, with the status %v", response.Allowed, response.Result)
+	}
+	return response
+}
+
+// review returns the answer to a request, on the path of a kind.
+func review(t testing.TB, h http.Handler, verb, name string, asked *admissionv1.AdmissionRequest) *request.AdmissionResponse {
+	t.Helper()
+	w := post(h, Path(verb, kindOf(t, name).GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
+	return understood(t, w, uid, verb == "mutate")
+}
+
+// kubectl returns what kubectl prints when this is refused (checkErr in
+// k8s.io/kubectl/pkg/cmd/util), "" for what is allowed.
+func kubectl(response *request.AdmissionResponse) string {
+	if response.Allowed {
+		return ""
+	}
+	status := webhookerrors.ToStatusErr("webhook", response.Result).Status()
+	if status.Reason != metav1.StatusReasonInvalid {
+		return fmt.Sprintf("Error from server (%s): %s", status.Reason, status.Message)
+	}
+	text := fmt.Sprintf("The %s %q is invalid: ", status.Details.Kind, status.Details.Name)
+	for _, cause := range status.Details.Causes {
+		if len(status.Details.Causes) > 1 {
+			text += "\n* "
+		}
+		text += cause.Field + ": " + cause.Message
+	}
+	return text
+}
+
+func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
+	const path = "/validate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"
+	good := string(body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", `{"addr":"1.2.3.4:6379"}`), "")))
+	altered := func(old, with string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("no %s in %s", old, good)
+		}
+		return strings.Replace(good, old, with, 1)
+	}
+	padded := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
+	const review, plain = "application/json", "text/plain"
+	for name, test := range map[string]struct {
+		method, path, contentType, body string
+		status                          int
+		says                            string
+	}{
+		"a review":                              {http.MethodPost, path, review, good, http.StatusOK, `"allowed":true`},
+		"a review, with a time limit":           {http.MethodPost, path + "?timeout=5s", review, good, http.StatusOK, `"allowed":true`},
+		"a review in UTF-8":                     {http.MethodPost, path, "application/json; charset=utf-8", good, http.StatusOK, `"allowed":true`},
+		"a content type in capitals":            {http.MethodPost, path, "Application/JSON", good, http.StatusOK, `"allowed":true`},
+		"no content type":                       {http.MethodPost, path, "", good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not ""`},
+		"plain text":                            {http.MethodPost, path, plain, good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not "text/plain"`},
+		"a content type that cannot be":         {http.MethodPost, path, "application/json; charset", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json"},
+		"a JSON patch":                          {http.MethodPost, path, "application/json-patch+json", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json"},
+		"GET":                                   {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
+		"PUT":                                   {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
+		"the root":                              {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
+		"a path that there is not":              {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
+		"a path below one that there is":        {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
+		"no body":                               {http.MethodPost, path, review, "", http.StatusBadRequest, "the body is no AdmissionReview"},
+		"as large a body as may be":             {http.MethodPost, path, review, padded(maxBody), http.StatusOK, `"allowed":true`},
+		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusRequestEntityTooLarge, "the body has more than 7340032 bytes"},
+		"half a review":                         {http.MethodPost, path, review, good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"},
+		"two reviews":                           {http.MethodPost, path, review, good + good, http.StatusBadRequest, "the body is no AdmissionReview"},
+		"no JSON":                               {http.MethodPost, path, review, "kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"},
+		"a list":                                {http.MethodPost, path, review, "[]", http.StatusBadRequest, "the body is no AdmissionReview"},
+		"null":                                  {http.MethodPost, path, review, "null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`},
+		"another kind":                          {http.MethodPost, path, review, altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest, `not "ConversionReview" of "admission.k8s.io/v1"`},
+		"another version":                       {http.MethodPost, path, review, altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest, `not "AdmissionReview" of "admission.k8s.io/v1beta1"`},
+		"a kind in another case":                {http.MethodPost, path, review, altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`},
+		"no request":                            {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest, "has no request, or one without a uid"},
+		"a request that is null":                {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest, "has no request, or one without a uid"},
+		"a request without a UID":               {http.MethodPost, path, review, altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"},
+		"a request of another type":             {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest, "the body is no AdmissionReview"},
+		"another resource: a verdict":           {http.MethodPost, path, review, altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`},
+		"another group: a verdict":              {http.MethodPost, path, review, altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`, `"resource":{"group":""`), http.StatusOK, `"code":400`},
+		"an object that is no object: the same": {http.MethodPost, path, review, altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHandler(fake.NewClientset())
+			r := httptest.NewRequest(test.method, test.path, strings.NewReader(test.body))
+			if test.contentType != "" {
+				r.Header.Set("Content-Type", test.contentType)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
+				t.Errorf("status %d with %q, want %d with %q", w.Code, w.Body, test.status, test.says)
+			}
+			if w.Code == http.StatusOK {
+				understood(t, w, uid, false)
+			}
+			if h.Panics() > 0 {
+				t.Error("it panicked")
+			}
+		})
+	}
+	t.Run("a body that breaks off", func(t *testing.T) {
+		broken := io.MultiReader(strings.NewReader(good[:100]), iotest.ErrReader(io.ErrUnexpectedEOF))
+		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
+			t.Errorf("status %d with %q", w.Code, w.Body)
+		}
+	})
+	t.Run("an answer that nobody takes", func(t *testing.T) {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(good))
+		r.Header.Set("Content-Type", review)
+		h := NewHandler(fake.NewClientset())
+		if h.ServeHTTP(gone{httptest.NewRecorder()}, r); h.Panics() > 0 {
+			t.Error("it panicked")
+		}
+	})
+}
+
+func TestEveryKindHasItsPaths(t *testing.T) {
+	h := NewHandler(fake.NewClientset())
+	for _, k := range kinds {
+		for _, verb := range []string{"mutate", "validate"} {
+			path := Path(verb, k.GroupVersionKind)
+			for method, status := range map[string]int{
+				http.MethodPost: http.StatusUnsupportedMediaType, http.MethodGet: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed,
+			} {
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, httptest.NewRequest(method, path, http.NoBody)); w.Code != status {
+					t.Errorf("%s %s: status %d, want %d", method, path, w.Code, status)
+				}
+			}
+		}
+	}
+}
+
+// gone is a client that went away.
+type gone struct{ *httptest.ResponseRecorder }
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// The path says which kind it is, and the request must agree.
+func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
+	asked := ask(t, "Application", sample(t, "Application", `{"image":"nginx"}`), "")
+	for _, verb := range []string{"mutate", "validate"} {
+		got := review(t, NewHandler(fake.NewClientset()), verb, "RedisCluster", asked)
+		const want = `Error from server (BadRequest): admission webhook "webhook" denied the request: this path is for redisclusters of ` +
+			"bytewang123-redis.wzj.kubebuilder.io/v1, and not for applications of app.aiops.org/v1: correct the webhook configuration"
+		if text := kubectl(got); text != want || got.Result.Code != http.StatusBadRequest {
+			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
+		}
+	}
+}
+
+const (
+	cronJob  = `{"schedule":"%s","jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}],"restartPolicy":"Never"}}}}}`
+	storage  = "spec.storage: without it a Pod's data is gone with the Pod"
+	replicas = "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails"
+)
+
+func TestValidate(t *testing.T) {
+	const badAddr = `The RedisCluster "rediscluster-sample" is invalid: spec.addr: Invalid value: %q: invalid ip port, ip:port`
+	type row struct {
+		kind, spec, old string // old is "" for what is new
+		want            string // what kubectl prints, "" for nothing
+		warnings        []string
+	}
+	rows := map[string]row{
+		"a RedisCluster": {"RedisCluster", `{"addr":"192.168.1.10:6379","storage":{"size":"1Gi"}}`, "", "", nil},
+		"a RedisCluster without storage: a warning": {"RedisCluster", `{"addr":"192.168.1.10:6379"}`, "", "", []string{storage}},
+		"an address of IPv6":                        {"RedisCluster", `{"addr":"[::1]:6379","storage":{"size":"1Gi"}}`, "", "", nil},
+		"no address":                                {"RedisCluster", `{}`, "", fmt.Sprintf(badAddr, ""), nil},
+		"no spec":                                   {"RedisCluster", `null`, "", fmt.Sprintf(badAddr, ""), nil},
+		"two mistakes": {"RedisCluster", `{"size":501,"replicasPerMaster":6,"addr":"1.2.3.4:1"}`, "",
+			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
+		"what cannot be read": {"RedisCluster", `{"addr":5}`, "",
+			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: cannot convert int64 to string`, nil},
+		"what cannot be read in time, which no schema lets come here": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "", "", nil},
+
+		"an update that mends":                               {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
+		"an update that breaks":                              {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
+		"what was wrong before may stay so":                  {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
+		"what was missing before may stay so":                {"RedisCluster", `{"size":9}`, `{}`, "", nil},
+		"what was wrong before may be wrong in no other way": {"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil},
+		"one more mistake is one too many, and the only one that is told": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
+			`The RedisCluster "rediscluster-sample" is invalid: spec.size: Invalid value: 501: must be from 6 to 500`, nil},
+		"storage is not taken away": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: its nodes would lose what they hold`, nil},
+		"storage is not taken away from what is wrong": {"RedisCluster", `{}`, `{"storage":{"size":"1Gi"}}`,
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: its nodes would lose what they hold`, nil},
+		"storage does not shrink": {"RedisCluster", `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`, `{"addr":"1.2.3.4:1","storage":{"size":"2Gi"}}`,
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage.size: Invalid value: "1Gi": cannot be less than it was: volumes do not shrink`, nil},
+		"what was stored and cannot be read is replaced":  {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":5}`, "", []string{storage}},
+		"... and by nothing that is wrong":                {"RedisCluster", `{}`, `{"addr":5}`, fmt.Sprintf(badAddr, ""), nil},
+		"a warning that was given before is not repeated": {"RedisCluster", `{"addr":"1.2.3.4:2"}`, `{"addr":"1.2.3.4:1"}`, "", nil},
+		"one that was not is given":                       {"RedisCluster", `{"addr":"1.2.3.4:1","replicasPerMaster":0}`, `{"addr":"1.2.3.4:1"}`, "", []string{replicas}},
+		"... even when the object has another mistake":    {"RedisCluster", `{"addr":"x","replicasPerMaster":0}`, `{"addr":"x"}`, "", []string{replicas}},
+
+		"an ApiExampleA": {"ApiExampleA", `{"foo":"bar"}`, "", "", nil},
+		"an ApiExampleA of two lines": {"ApiExampleA", `{"foo":"a\nb"}`, "",
+			`The ApiExampleA "apiexamplea-sample" is invalid: spec.foo: Invalid value: "a\nb": must be one line of no more than 100 characters, without control characters`, nil},
+		"an Application": {"Application", `{"image":"nginx"}`, "", "", nil},
+		"an Application with a warning": {"Application", `{"image":"nginx","replicas":2}`, "", "",
+			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
+		"the warning comes with the update that it is about": {"Application", `{"image":"nginx","replicas":2}`, `{"image":"nginx"}`, "",
+			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
+		"an Application with many replicas": {"Application", `{"image":"nginx","replicas":10001}`, "",
+			`The Application "application-sample" is invalid: spec.replicas: Invalid value: 10001: must be from 0 to 10000`, nil},
+		"a MyCronJob": {"MyCronJob", fmt.Sprintf(cronJob, "*/5 * * * *"), "", "", nil},
+		"a MyCronJob whose schedule never comes": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), "",
+			`The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: none of its months has such a day`, nil},
+		"... with a second":                 {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 0 31 2,4 *": never comes: none of its months has such a day`, nil},
+		"... as it did when it was stored":  {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), fmt.Sprintf(cronJob, "0 0 30 2 *"), "", nil},
+		"a MyCronJob on a day that is rare": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 29 2 *"), "", "", nil},
+	}
+	for _, addr := range []string{"foo:bar", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:70000", "1.2.3.4:06379", "::1:6379", "[::1]", "[fe80::1%eth0]:1", "redis.example.com:6379", " 1.2.3.4:1", "1.2.3.4:1\n"} {
+		rows["the address "+addr] = row{"RedisCluster", print(t, map[string]any{"addr": addr}), "", fmt.Sprintf(badAddr, addr), nil}
+	}
+	h := NewHandler(fake.NewClientset())
+	for name, test := range rows {
+		t.Run(name, func(t *testing.T) {
+			old := test.old
+			if old != "" {
+				old = sample(t, test.kind, old)
+			}
+			asked := ask(t, test.kind, sample(t, test.kind, test.spec), old)
+			got := review(t, h, "validate", test.kind, asked)
+			if text := kubectl(got); text != test.want {
+				t.Errorf("kubectl prints\n%s\nwant\n%s", text, test.want)
+			}
+			if !slices.Equal(got.Warnings, test.warnings) {
+				t.Errorf("warnings %q, want %q", got.Warnings, test.warnings)
+			}
+			asked.DryRun = ptr.To(true)
+			if dry := review(t, h, "validate", test.kind, asked); kubectl(dry) != test.want || !slices.Equal(dry.Warnings, test.warnings) {
+				t.Errorf("with --dry-run=server: %s, warnings %q", kubectl(dry), dry.Warnings)
+			}
+		})
+	}
+	if h.Panics() > 0 {
+		t.Error("it panicked")
+	}
+	t.Run("a status is stored without the spec, which does not matter", func(t *testing.T) {
+		asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), sample(t, "RedisCluster", `{"addr":"1.2.3.4:1"}`))
+		asked.SubResource = "status"
+		if got := review(t, h, "validate", "RedisCluster", asked); !got.Allowed || len(got.Warnings) > 0 {
+			t.Errorf("%s, warnings %q", kubectl(got), got.Warnings)
+		}
+	})
+}
+
+// What kubectl prints follows from this.
+func TestAMissingAddrHasOneCause(t *testing.T) {
+	for name, spec := range map[string]string{"empty": `{"addr":""}`, "missing": `{}`, "null": `{"addr":null}`} {
+		t.Run(name, func(t *testing.T) {
+			asked := ask(t, "RedisCluster", sample(t, "RedisCluster", spec), "")
+			got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked).Result
+			const message = `Invalid value: "": invalid ip port, ip:port`
+			want := &metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+				Message: `RedisCluster.bytewang123-redis.wzj.kubebuilder.io "rediscluster-sample" is invalid: spec.addr: ` + message,
+				Details: &metav1.StatusDetails{
+					Group: "bytewang123-redis.wzj.kubebuilder.io", Kind: "RedisCluster", Name: "rediscluster-sample",
+					Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.addr", Message: message}},
+				},
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestDeletionProtection(t *testing.T) {
+	for _, k := range kinds {
+		for name, test := range map[string]struct {
+			protection string
+			refused    bool
+		}{
+			"without the annotation":   {"", false},
+			"with the annotation":      {"true", true},
+			"with the annotation off":  {"false", false},
+			"with another value of it": {"yes", false},
+		} {
+			t.Run(k.Kind+" "+name, func(t *testing.T) {
+				// What is wrong with the object, or cannot be read, does not matter.
+				got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, test.protection)))
+				want := ""
+				if test.refused {
+					want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+
+						"it is protected: remove the annotation glassback.dev/deletion-protection first", k.resource, k.Group, strings.ToLower(k.Kind))
+				}
+				if text := kubectl(got); text != want {
+					t.Errorf("got %s, want %s", text, want)
+				}
+				if test.refused && got.Result.Code != http.StatusForbidden {
+					t.Errorf("code %d", got.Result.Code)
+				}
+			})
+		}
+	}
+	t.Run("an object that API servers before 1.15 do not send", func(t *testing.T) {
+		asked := ask(t, "RedisCluster", "", "{}")
+		asked.OldObject.Raw = nil
+		if got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked); got.Allowed || got.Result.Code != http.StatusBadRequest {
+			t.Errorf("got %+v", got.Result)
+		}
+	})
+}
+
+func TestMutate(t *testing.T) {
+	const full = `"addr":"1.2.3.4:1","image":"redis:8"`
+	for name, test := range map[string]struct {
+		kind, spec string
+		patch      string // "" for none
+		warnings   []string
+	}{
+		"a small size is raised": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":1}`,
+			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 3 is stored as 6"}},
+		"a size too small for its replicas is raised to more": {"RedisCluster", `{` + full + `,"size":3,"replicasPerMaster":3}`,
+			`[{"op":"replace","path":"/spec/size","value":12}]`, []string{"spec.size: 3 is stored as 12"}},
+		"a size of zero is raised": {"RedisCluster", `{` + full + `,"size":0,"replicasPerMaster":1}`,
+			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 0 is stored as 6"}},
+		"a negative size is raised": {"RedisCluster", `{` + full + `,"size":-1,"replicasPerMaster":1}`,
+			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: -1 is stored as 6"}},
+		"a missing size is added, without a word": {"RedisCluster", `{` + full + `,"replicasPerMaster":1}`, `[{"op":"add","path":"/spec/size","value":6}]`, nil},
+		"a missing size with many replicas":       {"RedisCluster", `{` + full + `,"replicasPerMaster":5}`, `[{"op":"add","path":"/spec/size","value":18}]`, nil},
+		"an empty image is replaced": {"RedisCluster", `{"image":"","size":6,"replicasPerMaster":0}`,
+			`[{"op":"replace","path":"/spec/image","value":"redis:7"}]`, []string{`spec.image: "" is stored as "redis:7"`}},
+		"an empty spec is filled": {"RedisCluster", `{}`,
+			`[{"op":"add","path":"/spec/image","value":"redis:7"},{"op":"add","path":"/spec/replicasPerMaster","value":1},{"op":"add","path":"/spec/size","value":6}]`, nil},
+		"a spec that is null is replaced":         {"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"image":"redis:7","replicasPerMaster":1,"size":6}}]`, nil},
+		"a size that is large enough stays":       {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
+		"a size that is too large is not ours":    {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
+		"unknown fields are not ours":             {"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil},
+		"a size that is 3 in 32 bits is not 3":    {"RedisCluster", `{"size":4294967299}`, "", nil},
+		"a size that is no number of 64 bits":     {"RedisCluster", `{"size":1e300}`, "", nil},
+		"a size that is text is not ours":         {"RedisCluster", `{"size":"3"}`, "", nil},
+		"a size that is no integer is not ours":   {"RedisCluster", `{"size":3.5}`, "", nil},
+		"a spec that is a list is not ours":       {"RedisCluster", `[]`, "", nil},
+		"what cannot be read in time is not ours": {"RedisCluster", `{"size":3,"storage":{"size":"1e-999999999"}}`, "", nil},
+		"an ApiExampleA has no defaults":          {"ApiExampleA", `{"foo":"bar"}`, "", nil},
+		"an Application in full": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
+			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"}}`, "", nil},
+		"the element of a list of an Application": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
+			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"},"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyRef":{"key":"c"}}}]}`,
+			`[{"op":"add","path":"/spec/env/1/valueFrom/fileKeyRef/optional","value":false}]`, nil},
+		"a MyCronJob": {"MyCronJob", `{"suspend":true,"concurrencyPolicy":"Forbid","successfulJobsHistoryLimit":0}`,
+			`[{"op":"add","path":"/spec/failedJobsHistoryLimit","value":1},{"op":"add","path":"/spec/missedRunPolicy","value":"Latest"}]`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := sample(t, test.kind, test.spec)
+			for operation, asked := range map[string]*admissionv1.AdmissionRequest{"create": ask(t, test.kind, object, ""), "update": ask(t, test.kind, object, object)} {
+				got := review(t, NewHandler(fake.NewClientset()), "mutate", test.kind, asked)
+				if text := kubectl(got); text != "" {
+					t.Errorf("%s is refused: %s", operation, text)
+				}
+				if string(got.Patch) != test.patch || !slices.Equal(got.Warnings, test.warnings) {
+					t.Errorf("%s: patch %s, warnings %q, want %s and %q", operation, got.Patch, got.Warnings, test.patch, test.warnings)
+				}
+				if want := admissionv1.PatchTypeJSONPatch; (got.PatchType == want) != (test.patch != "") {
+					t.Errorf("%s: patch type %q", operation, got.PatchType)
+				}
+			}
+		})
+	}
+}
+
+func TestMutateScale(t *testing.T) {
+	parent := func(replicasPerMaster *int32) *redisv1.RedisCluster {
+		r := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-sample", Namespace: "default"}}
+		r.Spec.Size, r.Spec.ReplicasPerMaster = ptr.To[int32](6), replicasPerMaster
+		return r
+	}
+	failing := func(err error) *fake.Clientset {
+		client := fake.NewClientset()
+		client.PrependReactor("get", "redisclusters", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		return client
+	}
+	elsewhere := parent(nil)
+	elsewhere.Namespace = "elsewhere"
+	const three = `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"rediscluster-sample"},"spec":{"replicas":3}}`
+	for name, test := range map[string]struct {
+		client   *fake.Clientset
+		scale    string
+		result   string // the spec that is stored
+		warnings []string
+		err      string
+	}{
+		"too few are raised": {fake.NewClientset(parent(nil)), three, `{"replicas":6}`, []string{"spec.replicas: 3 is stored as 6"}, ""},
+		"too few for the replicas of each master are raised to more": {fake.NewClientset(parent(ptr.To[int32](3))), three,
+			`{"replicas":12}`, []string{"spec.replicas: 3 is stored as 12"}, ""},
+		"none, which an API server leaves out, are raised": {fake.NewClientset(parent(nil)), strings.Replace(three, `"replicas":3`, "", 1),
+			`{"replicas":6}`, []string{"spec.replicas: 0 is stored as 6"}, ""},
+		"enough are left":          {fake.NewClientset(parent(nil)), strings.Replace(three, "3", "7", 1), `{"replicas":7}`, nil, ""},
+		"a parent that is gone":    {fake.NewClientset(), three, `{"replicas":3}`, nil, ""},
+		"a parent somewhere else":  {fake.NewClientset(elsewhere), three, `{"replicas":3}`, nil, ""},
+		"what is no Scale is left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
+		"a parent that cannot be got": {failing(errors.New("connection refused")), three, "", nil,
+			`Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: get RedisCluster rediscluster-sample: connection refused`},
+		"a parent that must not be got": {failing(apierrors.NewForbidden(redisv1.Resource("redisclusters"), "rediscluster-sample", errors.New("no rights"))), three,
+			`{"replicas":3}`, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHandler(test.client)
+			got := review(t, h, "mutate", "RedisCluster", scale(t, test.scale))
+			if text := kubectl(got); text != test.err {
+				t.Fatalf("kubectl prints %s, want %s", text, test.err)
+			}
+			if test.err != "" {
+				return
+			}
+			patch := got.Patch
+			if len(patch) == 0 {
+				patch = []byte("[]")
+			}
+			result, err := apply(parse(t, test.scale), patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec := print(t, result.(map[string]any)["spec"]); spec != test.result || !slices.Equal(got.Warnings, test.warnings) {
+				t.Errorf("stored is %s, with warnings %q, want %s and %q", spec, got.Warnings, test.result, test.warnings)
+			}
+			// What is stored then is for the schema to say.
+			if got := review(t, h, "validate", "RedisCluster", scale(t, test.scale)); !got.Allowed || len(got.Warnings) > 0 {
+				t.Errorf("validated: %+v", got)
+			}
+		})
+	}
+	t.Run("the scale of another kind is left", func(t *testing.T) {
+		asked := ask(t, "Application", three, three)
+		asked.SubResource = "scale"
+		if got := review(t, NewHandler(fake.NewClientset()), "mutate", "Application", asked); !got.Allowed || len(got.Patch) > 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// It may be another's, such as a cache's.
+func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
+	parent := &redisv1.RedisCluster{}
+	reviewer := typed[redisv1.RedisCluster, *redisv1.RedisCluster]{
+		get:      func(context.Context, string, string) (*redisv1.RedisCluster, error) { return parent, nil },
+		replicas: func(r *redisv1.RedisCluster) **int32 { return &r.Spec.Size },
+	}
+	operations, err := reviewer.mutate(t.Context(), scale(t, `{"spec":{"replicas":3}}`))
+	if len(operations) != 1 || err != nil || !reflect.DeepEqual(parent, &redisv1.RedisCluster{}) {
+		t.Errorf("%v, error %v, and the parent is %+v", operations, err, parent)
+	}
+}
+
+// panicking is a reviewer with a mistake.
+type panicking struct{}
+
+func (panicking) mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error) {
+	panic(errors.New("a mistake"))
+}
+
+func (panicking) validate(r *admissionv1.AdmissionRequest) ([]string, error) {
+	var none map[string]string
+	none[r.Name] = ""
+	return nil, nil
+}
+
+func TestAPanicIsAnswered(t *testing.T) {
+	broken := kindOf(t, "RedisCluster")
+	broken.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return panicking{} }
+	h := newHandler([]kind{broken, kindOf(t, "ApiExampleA")}, fake.NewClientset())
+	asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), "")
+	for i, verb := range []string{"mutate", "validate", "mutate"} {
+		got := review(t, h, verb, "RedisCluster", asked)
+		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: the review panicked, see the log of glassback`
+		if text := kubectl(got); text != want || got.Result.Code != http.StatusInternalServerError {
+			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
+		}
+		if h.Panics() != int64(i+1) {
+			t.Errorf("%d panics, want %d", h.Panics(), i+1)
+		}
+		if got := review(t, h, verb, "ApiExampleA", ask(t, "ApiExampleA", sample(t, "ApiExampleA", `{}`), "")); !got.Allowed {
+			t.Errorf("afterwards: %+v", got.Result)
+		}
+	}
+}
+
+// waiting is a reviewer that waits for what does not come.
+type waiting struct{ panicking }
+
+func (waiting) mutate(ctx context.Context, _ *admissionv1.AdmissionRequest) ([]operation, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAReviewTakesNoLongerThanItsPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := kindOf(t, "RedisCluster")
+		slow.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return waiting{} }
+		began := time.Now()
+		got := review(t, newHandler([]kind{slow}, nil), "mutate", "RedisCluster", ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), ""))
+		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: context deadline exceeded`
+		if text := kubectl(got); text != want || time.Since(began) != patience {
+			t.Errorf("after %s: %s, want %s", time.Since(began), text, want)
+		}
+	})
+}
+
+// An API server asks many things at once, and with the race detector this says whether
+// it may.
+func TestReviewsAtOnce(t *testing.T) {
+	h := NewHandler(fake.NewClientset())
+	var reviews sync.WaitGroup
+	for range 4 {
+		for _, k := range kinds {
+			for _, verb := range []string{"mutate", "validate"} {
+				asked := ask(t, k.Kind, sample(t, k.Kind, `{}`), "")
+				reviews.Go(func() { review(t, h, verb, k.Kind, asked) })
+			}
+		}
+	}
+	reviews.Wait()
+}
+
+func FuzzHandler(f *testing.F) {
+	client := fake.NewClientset(&redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "rediscluster-sample", Namespace: "default"}})
+	h := NewHandler(client)
+	paths := []string{"/", "/healthz"}
+	for _, k := range kinds {
+		paths = append(paths, Path("mutate", k.GroupVersionKind), Path("validate", k.GroupVersionKind))
+	}
+	for i, path := range paths {
+		f.Add(byte(i), "text/plain", []byte(`{}`))
+		for _, k := range kinds {
+			for _, spec := range []string{`{}`, `{"size":3,"addr":"foo:bar","image":""}`, `{"image":"nginx","env":[{"name":"a","valueFrom":{"fileKeyRef":{}}}]}`, fmt.Sprintf(cronJob, "0 0 30 2 *")} {
+				object := sample(f, k.Kind, spec)
+				if !strings.HasSuffix(path, strings.ToLower(k.Kind)) {
+					continue
+				}
+				f.Add(byte(i), "", body(f, ask(f, k.Kind, object, "")))
+				f.Add(byte(i), "application/json; charset=utf-8", body(f, ask(f, k.Kind, object, sample(f, k.Kind, `{"storage":{"size":"1Gi"}}`))))
+				f.Add(byte(i), "", body(f, ask(f, k.Kind, "", annotated(f, k.Kind, spec, "true"))))
+			}
+		}
+		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{"replicas":3}}`)))
+		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{}}`)))
+	}
+	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotFound}
+	f.Fuzz(func(t *testing.T, path byte, contentType string, body []byte) {
+		if contentType == "" {
+			contentType = "application/json"
+		}
+		client.ClearActions()
+		url := paths[int(path)%len(paths)]
+		w := post(h, url, contentType, bytes.NewReader(body))
+		if h.Panics() > 0 || !slices.Contains(statuses, w.Code) {
+			t.Fatalf("status %d, %d panics", w.Code, h.Panics())
+		}
+		if w.Code != http.StatusOK {
+			return
+		}
+		asked := &admissionv1.AdmissionReview{}
+		if err := json.Unmarshal(body, asked); err != nil {
+			t.Fatal(err)
+		}
+		got := understood(t, w, string(asked.Request.UID), strings.HasPrefix(url, "/mutate"))
+		if !got.Allowed && got.Result.Code < 400 {
+			t.Errorf("refused with %+v", got.Result)
+		}
+		if len(got.Patch) == 0 {
+			return
+		}
+		var object any
+		if err := stdjson.Unmarshal(asked.Request.Object.Raw, &object); err != nil {
+			t.Fatal(err)
+		}
+		scale, _ := object.(map[string]any)
+		if _, whole := scale["spec"].(map[string]any); asked.Request.SubResource == "scale" && !whole {
+			return // No API server writes such a Scale.
+		}
+		if _, err := apply(object, got.Patch); err != nil {
+			t.Errorf("%v, of the patch %s for %s", err, got.Patch, asked.Request.Object.Raw)
+		}
+	})
+}
