@@ -260,7 +260,8 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 				config.Service = nil
 			}
 		},
-		"one that cert-manager writes to": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
+		"one that cert-manager writes to":                       func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
+		"one that cert-manager writes the CA of the cluster to": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-apiserver-ca": "true"}) },
 	} {
 		t.Run(name+" is left alone", func(t *testing.T) {
 			foreign := c.stored(t)
