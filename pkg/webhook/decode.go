@@ -16,8 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// errQuantity says that an object has a quantity that no schema here allows, or an integer.
-var errQuantity = errors.New("a quantity or an integer is not written as the schema wants it")
+// errNumber says that an integer does not fit, or a quantity takes too long to read. A schema
+// bounds the exponent, and not the number of digits.
+var errNumber = errors.New("a number is too large, or a quantity has more than 100 digits or an exponent of more than two")
 
 // decode reads an object, and returns its fields besides, also those that its type does
 // not know. A quantity like 1e-999999999 takes hours to read, and all memory; and what
@@ -32,7 +33,7 @@ func decode(raw []byte, obj any) (map[string]any, error) {
 		return nil, errors.New("it is null")
 	}
 	if !readable(reflect.TypeOf(obj), fields) {
-		return nil, errQuantity
+		return nil, errNumber
 	}
 	return fields, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, obj)
 }

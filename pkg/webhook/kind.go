@@ -7,7 +7,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,9 +112,6 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 		return nil, t.validateDelete(request)
 	}
 	now, err := t.defaulted(request.Object)
-	if errors.Is(err, errQuantity) {
-		return nil, nil // The schema, which comes first, does not let it come here.
-	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
 	}

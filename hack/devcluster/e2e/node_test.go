@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +33,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
 const (
@@ -274,8 +279,9 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 	})
 }
 
-// TestNodeRunsTheOperator runs the operator as a Pod of its own image, with no
-// kubeconfig and with the rights that are shipped.
+// TestNodeRunsTheOperator runs two replicas of the operator as Pods of its own image, with
+// no kubeconfig, with the rights that are shipped, and with webhooks behind the Service
+// that is shipped.
 func TestNodeRunsTheOperator(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
@@ -287,8 +293,9 @@ func TestNodeRunsTheOperator(t *testing.T) {
 	if err != nil || len(images) == 0 {
 		t.Fatalf("load %s: %v, %v", archive, images, err)
 	}
-	n.operate(t).stop() // the CRDs: the Pod may not install them
+	n.operate(t).stop() // the CRDs: the Pods may not install them
 	n.grantShipped(t, "glassback")
+	service := n.registerShipped(t)
 	d := deployment("glassback", corev1.PodSpec{
 		ServiceAccountName: "glassback",
 		SecurityContext: &corev1.PodSecurityContext{
@@ -297,16 +304,35 @@ func TestNodeRunsTheOperator(t *testing.T) {
 		Containers: []corev1.Container{{
 			Name: "glassback", Image: images[0], ImagePullPolicy: corev1.PullIfNotPresent,
 			Args: []string{"--namespace", n.ns, "-v=2"}, // the namespaces of other tests have operators of their own
+			ReadinessProbe: &corev1.Probe{ // until then the Service leads to the others
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(9443)}},
+				PeriodSeconds: 1,
+			},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 		}},
 	})
+	d.Spec.Replicas = ptr.To[int32](2)
+	maps.Copy(d.Spec.Template.Labels, service.Spec.Selector)
 	_, err = n.kube.AppsV1().Deployments(n.ns).Create(t.Context(), d, metav1.CreateOptions{})
 	n.must(t, err)
 	n.available(t, "glassback")
 	n.runsSeed(t)
+	n.trusted(t)
+	n.called(t, n.ns)
+	testAddr(t, n.world, n.ns)
+	testSize(t, n.world, n.ns)
+	n.neverRestarted(t)
+	n.rollsOut(t)
+	n.losesCA(t)
+	n.neverRestarted(t)
+}
+
+// neverRestarted fails the test if a container of the operator has ended by itself.
+func (n *node) neverRestarted(t *testing.T) {
+	t.Helper()
 	pods, err := n.kube.CoreV1().Pods(n.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=glassback"})
 	n.must(t, err)
 	for _, pod := range pods.Items {
@@ -318,21 +344,32 @@ func TestNodeRunsTheOperator(t *testing.T) {
 	}
 }
 
-// grantShipped makes a ServiceAccount with the ClusterRole that is shipped. The role and
+// grantShipped makes a ServiceAccount with the roles that are shipped. The ClusterRole and
 // its binding are of the whole cluster, so that they end with the test.
 func (n *node) grantShipped(t *testing.T, account string) {
 	t.Helper()
 	_, err := n.kube.CoreV1().ServiceAccounts(n.ns).Create(t.Context(), serviceAccount(account), metav1.CreateOptions{})
 	n.must(t, err)
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: n.ns}}
+	rbac := n.kube.RbacV1()
+	own := artifact[rbacv1.Role](t, "rbac/webhook_role.yaml")
+	own.Namespace = ""
+	_, err = rbac.Roles(n.ns).Create(t.Context(), own, metav1.CreateOptions{})
+	n.must(t, err)
+	_, err = rbac.RoleBindings(n.ns).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: own.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: own.Name},
+		Subjects:   subjects,
+	}, metav1.CreateOptions{})
+	n.must(t, err)
 	role := n.shippedRole(t)
 	role.Name += "-" + n.ns // other tests may have theirs
-	rbac := n.kube.RbacV1()
 	_, err = rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
 	n.must(t, err)
 	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: n.ns}},
+		Subjects:   subjects,
 	}, metav1.CreateOptions{})
 	n.must(t, err)
 	t.Cleanup(func() {
@@ -344,6 +381,116 @@ func (n *node) grantShipped(t *testing.T, account string) {
 			t.Error(err)
 		}
 	})
+}
+
+// registerShipped makes the Service and the webhook configurations that are shipped, and
+// returns the Service. The configurations are of the whole cluster, and must have the name
+// that they have: they end with the test, and are for its namespace alone.
+func (n *node) registerShipped(t *testing.T) *corev1.Service {
+	t.Helper()
+	service := artifact[corev1.Service](t, "webhook/service.yaml")
+	service.Namespace = ""
+	service, err := n.kube.CoreV1().Services(n.ns).Create(t.Context(), service, metav1.CreateOptions{})
+	n.must(t, err)
+	c := configurations{
+		artifact[admissionregistrationv1.MutatingWebhookConfiguration](t, "webhook/mutating.yaml"),
+		artifact[admissionregistrationv1.ValidatingWebhookConfiguration](t, "webhook/validating.yaml"),
+	}
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.ns}}
+	for i := range c.mutating.Webhooks {
+		w := &c.mutating.Webhooks[i]
+		w.ClientConfig.Service.Namespace, w.NamespaceSelector = n.ns, here
+	}
+	for i := range c.validating.Webhooks {
+		w := &c.validating.Webhooks[i]
+		w.ClientConfig.Service.Namespace, w.NamespaceSelector = n.ns, here
+	}
+	t.Cleanup(func() { n.unregister(t, webhook.ConfigurationName) })
+	n.must(t, n.register(t.Context(), c))
+	return service
+}
+
+// artifact reads a file of artifacts that holds one object.
+func artifact[T any](t *testing.T, file string) *T {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../../../artifacts", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := new(T)
+	if err := yaml.UnmarshalStrict(data, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// trusted waits until every webhook has the caBundle that the Secret holds, and returns
+// the Secret.
+func (n *node) trusted(t *testing.T) *corev1.Secret {
+	t.Helper()
+	var secret *corev1.Secret
+	eventually(t, patience, func(ctx context.Context) (err error) {
+		if secret, err = n.kube.CoreV1().Secrets(n.ns).Get(ctx, certificate.SecretName, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		c, err := n.getConfigurations(ctx, webhook.ConfigurationName)
+		if err != nil {
+			return err
+		}
+		for _, bundle := range c.bundles() {
+			if len(bundle) == 0 || !bytes.Equal(bundle, secret.Data["ca.crt"]) {
+				return fmt.Errorf("a caBundle is\n%sand in the Secret is\n%s", bundle, secret.Data["ca.crt"])
+			}
+		}
+		return nil
+	})
+	return secret
+}
+
+// rollsOut replaces the operator's Pods one after the other, while requests go on. None
+// fails, for whatever reason.
+func (n *node) rollsOut(t *testing.T) {
+	t.Helper()
+	answers := n.ask(t, n.ns, 2)
+	begun := time.Now()
+	if out, err := n.kubectl(t, "rollout", "restart", "deployment/glassback", "--namespace", n.ns); err != nil {
+		t.Fatal(out)
+	}
+	if out, err := n.kubectl(t, "rollout", "status", "deployment/glassback", "--namespace", n.ns, "--timeout", patience.String()); err != nil {
+		t.Fatal(out)
+	}
+	eventually(t, patience, func(ctx context.Context) error {
+		pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=glassback"})
+		if err != nil || len(pods.Items) != 2 {
+			return fmt.Errorf("there are %d Pods of the operator, %w", len(pods.Items), err)
+		}
+		return nil
+	})
+	got := answers()
+	t.Logf("%d requests in %s of a rollout: %v", got.asked, time.Since(begun).Round(time.Millisecond), got.sizes)
+	got.check(t)
+	if got.sizes[3] > 0 || got.sizes[6] == 0 {
+		t.Errorf("sizes of 3 are stored as %v, want 6", got.sizes)
+	}
+}
+
+// losesCA deletes the Secret of the CA while requests go on.
+func (n *node) losesCA(t *testing.T) {
+	t.Helper()
+	before := n.trusted(t)
+	answers := n.ask(t, n.ns, 2)
+	n.must(t, n.kube.CoreV1().Secrets(n.ns).Delete(t.Context(), before.Name, metav1.DeleteOptions{}))
+	after := n.trusted(t)
+	time.Sleep(2 * time.Second) // in which requests go on
+	got := answers()
+	t.Logf("%d requests after the CA was lost: %v", got.asked, got.sizes)
+	got.check(t)
+	if after.UID == before.UID || bytes.Equal(after.Data["tls.crt"], before.Data["tls.crt"]) {
+		t.Error("there is no other CA")
+	}
+	if !bytes.Contains(after.Data["ca.crt"], before.Data["tls.crt"]) {
+		t.Error("the CA before is no longer trusted, of which every leaf still is")
+	}
 }
 
 // shell is a Pod that runs a shell script once. It is killed soon after it is deleted: a
@@ -432,12 +579,12 @@ func (n *node) fetch(t *testing.T, pod, url, want string) {
 	}
 }
 
-// available waits until a Deployment has its Pod.
+// available waits until a Deployment has its Pods.
 func (n *node) available(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {
 		d, err := n.kube.AppsV1().Deployments(n.ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || d.Status.AvailableReplicas != 1 {
+		if err != nil || d.Status.AvailableReplicas != *d.Spec.Replicas {
 			return fmt.Errorf("Deployment %s: %+v, %w", name, d.Status, err)
 		}
 		return nil

@@ -54,6 +54,7 @@ func start(t testing.TB, config cluster.Config) *world {
 func newWorld(c *cluster.Cluster) *world {
 	json := c.RESTConfig()
 	json.QPS = -1
+	json.WarningHandler = rest.NoWarnings{} // They are kubectl's to show, and there are thousands.
 	binary := rest.CopyConfig(json)
 	binary.ContentType = runtime.ContentTypeProtobuf
 	return &world{c, kubernetes.NewForConfigOrDie(binary), versioned.NewForConfigOrDie(json), json}
