@@ -241,9 +241,12 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 	}
 	var errs []error
 	for _, r := range behind {
-		errs = append(errs, r.Trust(ctx, bundle))
+		err := r.Trust(ctx, bundle)
+		if err == nil {
+			k.wrote = k.Clock.Now()
+		}
+		errs = append(errs, err)
 	}
-	k.wrote = k.Clock.Now()
 	return 0, errors.Join(errs...)
 }
 
