@@ -1,0 +1,834 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
+)
+
+const (
+	examples = "../../../artifacts/examples/"
+	// soon is how long it may take until the API server and the operator have noticed a
+	// write, and the latter has written, which it does every few seconds at most.
+	soon = 10 * time.Second
+
+	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
+)
+
+// TestWebhooks runs the operator out of a cluster, where the API server calls it by a
+// URL.
+func TestWebhooks(t *testing.T) {
+	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
+	w.installCRDs(t)
+	t.Run("what kubectl says", func(t *testing.T) {
+		w.hook(t)
+		for name, test := range map[string]func(*testing.T, *world, string){
+			"an addr that is none":                          testAddr,
+			"a size that is too small is raised":            testSize,
+			"a schedule that never comes":                   testNever,
+			"what is unwise is warned of, and no more":      testWarnings,
+			"what is protected is not deleted":              testProtection,
+			"an operator that cannot have webhooks says so": testNoWebhooks,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, w, w.bareNamespace(t))
+			})
+		}
+	})
+	// One after the other: what they register would see the others' requests.
+	for name, test := range map[string]func(*testing.T, *world){
+		"the configurations are as they should be, and stay so": testRegistrations,
+		"the configurations of others are left alone":           testForeignConfigurations,
+		"a clean stop takes the configurations away":            testCleanStop,
+		"a crash leaves them to the next start":                 testCrash,
+		"without a URL there are none":                          testNoURL,
+		"other namespaces are not touched":                      testOtherNamespaces,
+		"a certificate in files":                                testFiles,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, w) })
+	}
+}
+
+// installCRDs has an operator do it, which then ends.
+func (w *world) installCRDs(t *testing.T) {
+	t.Helper()
+	w.operate(t, "--install-crds").kill()
+}
+
+// bareNamespace makes a namespace in which nobody makes a service account.
+func (w *world) bareNamespace(t *testing.T) string {
+	t.Helper()
+	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
+	w.must(t, err)
+	return ns.Name
+}
+
+// hooked is an operator that the API server calls by a URL.
+type hooked struct {
+	*operator
+	url  *url.URL
+	name string // of both configurations
+}
+
+// hook runs the operator with webhooks at a free port, and waits until the API server
+// calls them. What they have registered is gone when the test ends, however it ends.
+func (w *world) hook(t *testing.T, args ...string) *hooked {
+	t.Helper()
+	h := w.launchHooked(t, freeURL(t), args...)
+	w.called(t, "default")
+	return h
+}
+
+// launchHooked is like hook for a URL, and does not wait until the webhooks are called.
+func (w *world) launchHooked(t *testing.T, u *url.URL, args ...string) *hooked {
+	t.Helper()
+	name := webhook.NameByURL(u)
+	args = append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2", "--webhook-url", u.String()}, args...)
+	h := &hooked{launch(t, args...), u, name}
+	t.Cleanup(func() {
+		h.kill() // or it would bring them back
+		w.unregister(t, name)
+	})
+	return h
+}
+
+func freeURL(t *testing.T) *url.URL {
+	t.Helper()
+	return &url.URL{Scheme: "https", Host: "127.0.0.1:" + freePort(t)}
+}
+
+// unregister deletes the configurations of a name, if they are there.
+func (w *world) unregister(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon) // also for cleanups
+	defer cancel()
+	api := w.kube.AdmissionregistrationV1()
+	for _, err := range []error{
+		api.MutatingWebhookConfigurations().Delete(ctx, name, metav1.DeleteOptions{}),
+		api.ValidatingWebhookConfigurations().Delete(ctx, name, metav1.DeleteOptions{}),
+	} {
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// sizeOf3 asks the API server what a new RedisCluster of size 3 would be stored as: 6,
+// if it calls the webhooks.
+func (w *world) sizeOf3(ctx context.Context, ns string) (int32, error) {
+	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return 0, err
+	}
+	return *r.Spec.Size, nil
+}
+
+func redisCluster(name string) *redisv1.RedisCluster {
+	return &redisv1.RedisCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       redisv1.RedisClusterSpec{Addr: "192.168.1.10:6379", Size: ptr.To[int32](3)},
+	}
+}
+
+// called waits until the API server calls the webhooks for objects of a namespace.
+func (w *world) called(t *testing.T, ns string) {
+	t.Helper()
+	eventually(t, 60*time.Second, func(ctx context.Context) error {
+		if size, err := w.sizeOf3(ctx, ns); err != nil || size != 6 {
+			return fmt.Errorf("a size of 3 is stored as %d: %w", size, err)
+		}
+		return nil
+	})
+}
+
+// answers are what came of asking again and again what a size of 3 would be stored as.
+type answers struct {
+	asked int
+	sizes map[int32]int      // how often it was which size
+	errs  map[string][]error // by what they are about
+}
+
+// ask begins to ask. What it returns ends that.
+func (w *world) ask(t *testing.T, ns string, askers int) (end func() answers) {
+	ctx, cancel := context.WithCancel(t.Context())
+	got := answers{sizes: map[int32]int{}, errs: map[string][]error{}}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for range askers {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				size, err := w.sizeOf3(context.WithoutCancel(ctx), ns)
+				mu.Lock()
+				got.asked++
+				if err == nil {
+					got.sizes[size]++
+				} else {
+					got.errs[about(err)] = append(got.errs[about(err)], err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	end = func() answers {
+		cancel()
+		asking.Wait()
+		return got
+	}
+	t.Cleanup(func() { end() })
+	return end
+}
+
+// check fails the test for every error.
+func (a answers) check(t *testing.T) {
+	t.Helper()
+	for class, errs := range a.errs {
+		t.Errorf("%d of %d requests have failed for %s, such as: %v", len(errs), a.asked, class, errs[0])
+	}
+}
+
+// about returns what the error of a request is about.
+func about(err error) string {
+	for _, class := range []struct {
+		name  string
+		signs []string
+	}{
+		{"a certificate", []string{"x509: ", "tls: "}},
+		{"a connection", []string{"connection refused", "connection reset", "EOF", "broken pipe", "use of closed network connection"}},
+		{"a timeout", []string{"deadline exceeded", "i/o timeout", "Client.Timeout"}},
+	} {
+		if slices.ContainsFunc(class.signs, func(sign string) bool { return strings.Contains(err.Error(), sign) }) {
+			return class.name
+		}
+	}
+	return "something else"
+}
+
+// apply has kubectl apply an object of Glassback's, and returns what it prints.
+func (w *world) apply(t *testing.T, ns, object string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "object.yaml")
+	w.must(t, os.WriteFile(file, []byte(object), 0o600))
+	out, _ := w.kubectl(t, "apply", "--namespace", ns, "-f", file) // what it prints says whether it could
+	return out
+}
+
+func (w *world) size(t *testing.T, ns, name string) int32 {
+	t.Helper()
+	r, err := w.glassback.RedisV1().RedisClusters(ns).Get(t.Context(), name, metav1.GetOptions{})
+	w.must(t, err)
+	return *r.Spec.Size
+}
+
+const rediscluster = `{apiVersion: bytewang123-redis.wzj.kubebuilder.io/v1, kind: RedisCluster, metadata: {name: rediscluster-sample}`
+
+func testAddr(t *testing.T, w *world, ns string) {
+	const invalid = `The RedisCluster "rediscluster-sample" is invalid: spec.addr: Invalid value: %q: invalid ip port, ip:port` + "\n"
+	const created = withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n"
+	for name, test := range map[string]struct{ rest, want string }{
+		"there is no spec":         {`}`, fmt.Sprintf(invalid, "")},
+		"the spec is empty":        {`, spec: {}}`, fmt.Sprintf(invalid, "")},
+		"it is missing":            {`, spec: {size: 6}}`, fmt.Sprintf(invalid, "")},
+		"it is empty":              {`, spec: {addr: "", size: 6}}`, fmt.Sprintf(invalid, "")},
+		"it is words":              {`, spec: {addr: "foo:bar"}}`, fmt.Sprintf(invalid, "foo:bar")},
+		"it has no port":           {`, spec: {addr: "1.2.3.4"}}`, fmt.Sprintf(invalid, "1.2.3.4")},
+		"its port is 0":            {`, spec: {addr: "1.2.3.4:0"}}`, fmt.Sprintf(invalid, "1.2.3.4:0")},
+		"its port is too high":     {`, spec: {addr: "1.2.3.4:70000"}}`, fmt.Sprintf(invalid, "1.2.3.4:70000")},
+		"it is an address of IPv6": {`, spec: {addr: "[::1]:6379"}}`, created},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := w.apply(t, ns, rediscluster+test.rest); got != test.want {
+				t.Errorf("kubectl says\n%swant\n%s", got, test.want)
+			}
+			err := w.glassback.RedisV1().RedisClusters(ns).Delete(t.Context(), "rediscluster-sample", metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func testSize(t *testing.T, w *world, ns string) {
+	const name = "rediscluster-sample"
+	three := rediscluster + `, spec: {addr: "1.2.3.4:6379", size: 3}}`
+	scale := func(replicas string) string {
+		out, _ := w.kubectl(t, "scale", "--namespace", ns, "rdc", name, "--replicas", replicas)
+		return out
+	}
+	for _, step := range []struct { // each begins with what the one before has left
+		what string
+		do   func() string
+		want string
+		size int32
+	}{
+		{"apply", func() string { return w.apply(t, ns, three) }, "spec.size: 3 is stored as 6", 6},
+		{"apply again", func() string { return w.apply(t, ns, three) }, "spec.size: 3 is stored as 6", 6},
+		{"scale to 3", func() string { return scale("3") }, "spec.replicas: 3 is stored as 6", 6},
+		{"scale to 7", func() string { return scale("7") }, "", 7},
+		{"two more replicas for each master", func() string {
+			out, _ := w.kubectl(t, "patch", "--namespace", ns, "rdc", name, "--type=merge", "-p", `{"spec":{"replicasPerMaster":3}}`)
+			return out
+		}, "spec.size: 7 is stored as 12", 12},
+		{"scale these to 3", func() string { return scale("3") }, "spec.replicas: 3 is stored as 12", 12},
+		{"scale these to 0", func() string { return scale("0") }, "spec.replicas: 0 is stored as 12", 12},
+	} {
+		out := step.do()
+		warning, _, _ := strings.Cut(strings.TrimPrefix(out, "Warning: "), "\n")
+		if step.want == "" && strings.Contains(out, "Warning: ") || step.want != "" && warning != step.want {
+			t.Errorf("%s: kubectl says\n%swant the warning %q", step.what, out, step.want)
+		}
+		if size := w.size(t, ns, name); size != step.size {
+			t.Errorf("%s: size %d is stored, want %d", step.what, size, step.size)
+		}
+	}
+}
+
+func testNever(t *testing.T, w *world, ns string) {
+	const want = `The MyCronJob "never" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: none of its months has such a day` + "\n"
+	got := w.apply(t, ns, `{apiVersion: batch.wzj.kubebuilder.io/v1, kind: MyCronJob, metadata: {name: never}, spec: {schedule: "0 0 30 2 *",
+		jobTemplate: {spec: {template: {spec: {restartPolicy: OnFailure, containers: [{name: hello, image: busybox}]}}}}}}`)
+	if got != want {
+		t.Errorf("kubectl says\n%swant\n%s", got, want)
+	}
+}
+
+func testWarnings(t *testing.T, w *world, ns string) {
+	for file, want := range map[string]string{
+		"mycronjob.yaml":   "mycronjob.batch.wzj.kubebuilder.io/mycronjob-sample created\n",
+		"application.yaml": "application.app.aiops.org/application-sample created\n",
+		"apiexamplea.yaml": "apiexamplea.groupa.k8s.zhuang.com/apiexamplea-sample created\n",
+		// It says so itself, and nothing but that is said.
+		"rediscluster.yaml":         withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n",
+		"rediscluster-storage.yaml": "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-storage created\n",
+	} {
+		if got, err := w.kubectl(t, "apply", "--namespace", ns, "-f", examples+file); err != nil || got != want {
+			t.Errorf("of %s kubectl says\n%swant\n%s(%v)", file, got, want, err)
+		}
+	}
+}
+
+func testProtection(t *testing.T, w *world, ns string) {
+	const protection = glassback.AnnotationDeletionProtection
+	for file, object := range map[string]string{
+		"mycronjob.yaml":    "mycronjobs.batch.wzj.kubebuilder.io mycronjob-sample",
+		"application.yaml":  "applications.app.aiops.org application-sample",
+		"apiexamplea.yaml":  "apiexampleas.groupa.k8s.zhuang.com apiexamplea-sample",
+		"rediscluster.yaml": "redisclusters.bytewang123-redis.wzj.kubebuilder.io rediscluster-sample",
+	} {
+		t.Run(file, func(t *testing.T) {
+			kubectl := func(args ...string) (string, error) {
+				return w.kubectl(t, append([]string{"--namespace", ns}, args...)...)
+			}
+			if out, err := kubectl("apply", "-f", examples+file); err != nil {
+				t.Fatal(out)
+			}
+			resource, name, _ := strings.Cut(object, " ")
+			if out, err := kubectl("annotate", resource, name, protection+"=true"); err != nil {
+				t.Fatal(out)
+			}
+			want := fmt.Sprintf("Error from server (Forbidden): admission webhook \"protect.%s\" denied the request: "+
+				"%s %q is forbidden: it is protected: remove the annotation %s first\n", resource, resource, name, protection)
+			if out, _ := kubectl("delete", resource, name); out != want {
+				t.Errorf("kubectl delete says\n%swant\n%s", out, want)
+			}
+			plural, group, _ := strings.Cut(resource, ".") // kubectl delete --all deletes one by one.
+			out, err := kubectl("delete", "--raw", "/apis/"+group+"/v1/namespaces/"+ns+"/"+plural)
+			if err == nil || !strings.Contains(out, "remove the annotation "+protection+" first") {
+				t.Errorf("the deletion of all says\n%s", out)
+			}
+			if out, err := kubectl("annotate", resource, name, protection+"-"); err != nil {
+				t.Fatal(out) // It would be gone.
+			}
+			if out, err := kubectl("delete", resource, name); err != nil {
+				t.Errorf("without the annotation kubectl delete says\n%s", out)
+			}
+		})
+	}
+}
+
+// testNoWebhooks starts operators whose webhooks nobody could call. Each says so in one
+// line, with what to do, and ends.
+func testNoWebhooks(t *testing.T, w *world, _ string) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(t, err)
+	t.Cleanup(func() { taken.Close() })
+	shipped := w.shippedRole(t).Rules
+	without := slices.DeleteFunc(slices.Clone(shipped), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "redisclusters") })
+	for name, test := range map[string]struct {
+		kubeconfig string
+		args       []string
+		want       string
+	}{
+		"somebody else listens at the port": {
+			w.Kubeconfig(), []string{"--webhook-url", "https://" + taken.Addr().String()},
+			"cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: " +
+				"listen tcp " + taken.Addr().String() + ": bind: address already in use",
+		},
+		"there are no files": {
+			w.Kubeconfig(), []string{"--webhook-cert-path", t.TempDir()}, "--webhook-cert-path must be a directory with tls.crt and tls.key: ",
+		},
+		"the account may not register webhooks": {
+			w.granted(t, shipped...), []string{"--webhook-url", freeURL(t).String()},
+			"for --webhook-url this account is not allowed to create,delete,get,list,update,watch mutatingwebhookconfigurations.admissionregistration.k8s.io; " +
+				"create,delete,get,list,update,watch validatingwebhookconfigurations.admissionregistration.k8s.io in the cluster: " +
+				"apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may",
+		},
+		"the account may not read RedisClusters": {
+			w.granted(t, without...), []string{"--webhook-url", freeURL(t).String()},
+			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expectRefusal(t, launch(t, append([]string{"--kubeconfig", test.kubeconfig}, test.args...)...), 1, test.want)
+		})
+	}
+}
+
+// granted makes an account with a role of its own, and returns a kubeconfig for it.
+func (w *world) granted(t *testing.T, rules ...rbacv1.PolicyRule) string {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: rules}
+	role, err := w.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	w.must(t, err)
+	config := w.account(t, role.Name)
+	_, err = w.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: role.Name, Namespace: "default"}},
+	}, metav1.CreateOptions{})
+	w.must(t, err)
+	return config
+}
+
+// testRegistrations spoils both configurations in many ways, and then deletes them.
+func testRegistrations(t *testing.T, w *world) {
+	beside := artifact[rbacv1.ClusterRole](t, "rbac/webhook_url_role.yaml").Rules
+	spy := w.spy(t, w.granted(t, append(w.shippedRole(t).Rules, beside...)...))
+	h := w.hook(t, "--kubeconfig", spy.kubeconfig)
+	c := w.configurations(t, h.name)
+	want := desired(h.url, nil, c.bundle())
+	w.must(t, c.differ(want))
+	if got, all := c.names(), []string{
+		"default.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
+		"protect.apiexampleas.groupa.k8s.zhuang.com",
+		"protect.applications.app.aiops.org",
+		"protect.mycronjobs.batch.wzj.kubebuilder.io",
+		"protect.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
+		"validate.applications.app.aiops.org",
+		"validate.mycronjobs.batch.wzj.kubebuilder.io",
+		"validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
+	}; !slices.Equal(got, all) {
+		t.Errorf("the webhooks are %q, want %q", got, all)
+	}
+	w.stays(t, spy, h.name)
+
+	// All at once: the operator does not race somebody else, and writes every few seconds.
+	other := newPair(t)
+	m, v := &c.mutating.Webhooks[0], c.validating.Webhooks
+	m.ClientConfig.CABundle, m.FailurePolicy = other.certPEM, ptr.To(admissionregistrationv1.Ignore)
+	v[0].ClientConfig.CABundle = nil
+	v[1].TimeoutSeconds = ptr.To[int32](30)
+	v[2].MatchConditions = nil
+	v[3].Rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
+	v[4].ClientConfig.URL = ptr.To(h.url.String() + "/elsewhere")
+	c.validating.Webhooks = v[:len(v)-1]
+	w.must(t, w.update(t.Context(), c))
+	w.repaired(t, want)
+	w.unregister(t, h.name)
+	w.repaired(t, want)
+	w.stays(t, spy, h.name)
+}
+
+// configurations are both webhook configurations of a name.
+type configurations struct {
+	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
+	validating *admissionregistrationv1.ValidatingWebhookConfiguration
+}
+
+func desired(u *url.URL, namespaces []string, caBundle []byte) configurations {
+	e, name := webhook.ByURL(u, namespaces, caBundle), webhook.NameByURL(u)
+	return configurations{e.MutatingConfiguration(name), e.ValidatingConfiguration(name)}
+}
+
+func (c configurations) bundle() []byte { return c.bundles()[0] }
+
+func (c configurations) bundles() [][]byte {
+	var bundles [][]byte
+	for _, h := range c.mutating.Webhooks {
+		bundles = append(bundles, h.ClientConfig.CABundle)
+	}
+	for _, h := range c.validating.Webhooks {
+		bundles = append(bundles, h.ClientConfig.CABundle)
+	}
+	return bundles
+}
+
+// differ returns an error unless c is as other, but for what the API server adds to
+// metadata.
+func (c configurations) differ(other configurations) error {
+	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) || !equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
+		return fmt.Errorf("stored is %+v, want %+v", c.mutating, other.mutating)
+	}
+	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) || !equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
+		return fmt.Errorf("stored is %+v, want %+v", c.validating, other.validating)
+	}
+	return nil
+}
+
+func (c configurations) names() []string {
+	var names []string
+	for _, h := range c.mutating.Webhooks {
+		names = append(names, h.Name)
+	}
+	for _, h := range c.validating.Webhooks {
+		names = append(names, h.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c configurations) versions() [2]string {
+	return [2]string{c.mutating.ResourceVersion, c.validating.ResourceVersion}
+}
+
+func (w *world) configurations(t *testing.T, name string) configurations {
+	t.Helper()
+	c, err := w.getConfigurations(t.Context(), name)
+	w.must(t, err)
+	return c
+}
+
+func (w *world) getConfigurations(ctx context.Context, name string) (configurations, error) {
+	api := w.kube.AdmissionregistrationV1()
+	m, mutatingErr := api.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+	v, validatingErr := api.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+	return configurations{m, v}, errors.Join(mutatingErr, validatingErr)
+}
+
+func (w *world) register(ctx context.Context, c configurations) error {
+	api := w.kube.AdmissionregistrationV1()
+	_, mutatingErr := api.MutatingWebhookConfigurations().Create(ctx, c.mutating, metav1.CreateOptions{})
+	_, validatingErr := api.ValidatingWebhookConfigurations().Create(ctx, c.validating, metav1.CreateOptions{})
+	return errors.Join(mutatingErr, validatingErr)
+}
+
+func (w *world) update(ctx context.Context, c configurations) error {
+	api := w.kube.AdmissionregistrationV1()
+	_, mutatingErr := api.MutatingWebhookConfigurations().Update(ctx, c.mutating, metav1.UpdateOptions{})
+	_, validatingErr := api.ValidatingWebhookConfigurations().Update(ctx, c.validating, metav1.UpdateOptions{})
+	return errors.Join(mutatingErr, validatingErr)
+}
+
+// none fails the test if there is a configuration of a name.
+func (w *world) none(t *testing.T, name string) {
+	t.Helper()
+	api := w.kube.AdmissionregistrationV1()
+	_, mutatingErr := api.MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+	_, validatingErr := api.ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(mutatingErr) || !apierrors.IsNotFound(validatingErr) {
+		t.Errorf("the configurations called %s are still there: %v, %v", name, mutatingErr, validatingErr)
+	}
+}
+
+// repaired waits until the configurations are as wanted and the webhooks are called.
+func (w *world) repaired(t *testing.T, want configurations) {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, soon, func(ctx context.Context) error {
+		c, err := w.getConfigurations(ctx, want.mutating.Name)
+		if err != nil {
+			return err
+		}
+		return c.differ(want)
+	})
+	t.Logf("repaired after %s", time.Since(begun).Round(time.Millisecond))
+	w.called(t, "default")
+}
+
+// stays fails the test if anybody writes to the configurations within some seconds, be
+// it in vain.
+func (w *world) stays(t *testing.T, spy *spy, name string) {
+	t.Helper()
+	before := w.configurations(t, name).versions()
+	spy.forget()
+	time.Sleep(3 * time.Second) // what is looked at
+	if after := w.configurations(t, name).versions(); after != before {
+		t.Errorf("the configurations were written: versions %v, before %v", after, before)
+	}
+	for request, n := range spy.requests() {
+		if strings.HasSuffix(request, "webhookconfigurations") {
+			t.Errorf("the operator asked %d times for %s", n, request)
+		}
+	}
+}
+
+// testForeignConfigurations starts the operator where somebody else has configurations
+// of the names that it would use.
+func testForeignConfigurations(t *testing.T, w *world) {
+	u := freeURL(t)
+	foreign := desired(u, []string{"nowhere"}, nil)
+	foreign.mutating.Labels, foreign.validating.Labels = nil, nil
+	w.must(t, w.register(t.Context(), foreign))
+	before := w.configurations(t, foreign.mutating.Name)
+	h := w.launchHooked(t, u)
+	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
+		h.waitFor(kind + " " + h.name + " is somebody else's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
+	}
+	if code := h.stop(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if after := w.configurations(t, h.name); after.versions() != before.versions() {
+		t.Errorf("they were touched: %+v and %+v", after.mutating, after.validating)
+	}
+
+	// What it says to do helps.
+	h = w.launchHooked(t, u)
+	h.waitFor("is somebody else's")
+	w.unregister(t, h.name)
+	w.called(t, "default")
+}
+
+// testCleanStop stops the operator while objects are created. None is refused: as long
+// as the API server calls, it is answered.
+func testCleanStop(t *testing.T, w *world) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			h := w.hook(t)
+			answers := w.ask(t, "default", 1)
+			begun := time.Now()
+			w.must(t, h.cmd.Process.Signal(signal))
+			if code := h.wait(soon); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+			t.Logf("ended after %s", time.Since(begun).Round(time.Millisecond))
+			w.none(t, h.name)
+			got := answers()
+			got.check(t)
+			if got.sizes[6] == 0 || got.sizes[3] == 0 {
+				t.Errorf("sizes that were asked about would be stored as %v: the test does not test", got.sizes)
+			}
+		})
+	}
+}
+
+// testCrash kills the operator. What its webhooks have no say in goes on.
+func testCrash(t *testing.T, w *world) {
+	ns := w.bareNamespace(t)
+	h := w.hook(t)
+	clusters := w.glassback.RedisV1().RedisClusters(ns)
+	for _, name := range []string{"sample", "ending", "protected"} {
+		r := redisCluster(name)
+		r.Finalizers = []string{"example.com/test"}
+		if name == "protected" {
+			r.Annotations = map[string]string{glassback.AnnotationDeletionProtection: "true"}
+		}
+		_, err := clusters.Create(t.Context(), r, metav1.CreateOptions{})
+		w.must(t, err)
+	}
+	h.kill()
+	before := w.configurations(t, h.name)
+
+	patch := func(name, patch string) error {
+		_, err := clusters.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	_, statusErr := clusters.Patch(t.Context(), "sample", types.MergePatchType, []byte(`{"status":{"masters":3}}`), metav1.PatchOptions{}, "status")
+	for what, err := range map[string]error{
+		"set a label":    patch("sample", `{"metadata":{"labels":{"a":"b"}}}`),
+		"set the status": statusErr,
+		"delete":         clusters.Delete(t.Context(), "ending", metav1.DeleteOptions{}),
+		"create one that only the controller would refuse": w.createNever(t.Context(), ns),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w.must(t, patch("ending", `{"metadata":{"finalizers":null}}`))
+	if _, err := clusters.Get(t.Context(), "ending", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the one without finalizers is not gone: %v", err)
+	}
+
+	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook "(default|validate|protect)\.redisclusters\.bytewang123-redis\.wzj\.kubebuilder\.io": ` +
+		`failed to call webhook: Post "https://` + regexp.QuoteMeta(h.url.Host) + `/.*": dial tcp ` + regexp.QuoteMeta(h.url.Host) + `: connect: connection refused\n$`)
+	for _, args := range [][]string{
+		{"patch", "rdc", "sample", "--type=merge", "-p", `{"spec":{"size":9}}`},
+		{"scale", "rdc", "sample", "--replicas=9"},
+		{"delete", "rdc", "protected"},
+		{"create", "-f", examples + "rediscluster.yaml"},
+	} {
+		if out, err := w.kubectl(t, append([]string{"--namespace", ns}, args...)...); err == nil || !refused.MatchString(out) {
+			t.Errorf("kubectl %s says\n%swant that the webhook could not be called", args[0], out)
+		}
+	}
+
+	w.launchHooked(t, h.url)
+	w.called(t, ns)
+	after := w.configurations(t, h.name)
+	if after.mutating.UID != before.mutating.UID || after.validating.UID != before.validating.UID {
+		t.Error("the configurations were made anew")
+	}
+	if err := patch("sample", `{"spec":{"size":9}}`); err != nil {
+		t.Error(err)
+	}
+}
+
+// createNever creates a MyCronJob that only its controller refuses, if no webhook does.
+func (w *world) createNever(ctx context.Context, ns string) error {
+	m := sample("never")
+	m.Namespace = ns
+	m.Spec.Schedule = ptr.To("0 0 30 2 *")
+	_, err := w.glassback.BatchV1().MyCronJobs(ns).Create(ctx, m, metav1.CreateOptions{})
+	return err
+}
+
+func testNoURL(t *testing.T, w *world) {
+	for _, args := range [][]string{nil, {"--webhooks=false"}} {
+		o := w.operate(t, args...)
+		api := w.kube.AdmissionregistrationV1()
+		mutating, mutatingErr := api.MutatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
+		validating, validatingErr := api.ValidatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
+		w.must(t, errors.Join(mutatingErr, validatingErr))
+		if len(mutating.Items)+len(validating.Items) > 0 {
+			t.Errorf("with %q there are %+v and %+v", args, mutating.Items, validating.Items)
+		}
+		if said := strings.Contains(o.log.String(), "No webhooks: outside of a cluster they need --webhook-url"); said != (args == nil) {
+			t.Errorf("with %q it says why there are none: %t", args, said)
+		}
+		if size, err := w.sizeOf3(t.Context(), "default"); err != nil || size != 3 {
+			t.Errorf("with %q a size of 3 is stored as %d, %v", args, size, err)
+		}
+		if code := o.stop(); code != 0 {
+			t.Errorf("with %q: exit code %d", args, code)
+		}
+	}
+}
+
+func testOtherNamespaces(t *testing.T, w *world) {
+	own, also, other := w.bareNamespace(t), w.bareNamespace(t), w.bareNamespace(t)
+	h := w.launchHooked(t, freeURL(t), "--namespace", own, "--namespace", also)
+	w.called(t, own)
+	w.called(t, also)
+	r := redisCluster("sample")
+	r.Annotations = map[string]string{glassback.AnnotationDeletionProtection: "true"}
+	r.Spec.Addr = ""
+	if _, err := w.glassback.RedisV1().RedisClusters(own).Create(t.Context(), r, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("without an addr: %v, want that it is invalid", err)
+	}
+	clusters := w.glassback.RedisV1().RedisClusters(other)
+	got, err := clusters.Create(t.Context(), r, metav1.CreateOptions{})
+	w.must(t, err)
+	if *got.Spec.Size != 3 {
+		t.Errorf("size %d is stored, want 3", *got.Spec.Size)
+	}
+	w.must(t, clusters.Delete(t.Context(), r.Name, metav1.DeleteOptions{}))
+	if code := h.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// testFiles runs the operator with a certificate in files, which somebody else renews,
+// and configurations that somebody else has applied.
+func testFiles(t *testing.T, w *world) {
+	first, second := newPair(t), newPair(t)
+	u := freeURL(t)
+	dir := t.TempDir()
+	put := func(certPEM, keyPEM []byte) {
+		t.Helper()
+		w.must(t, os.WriteFile(filepath.Join(dir, certificate.CertFile), certPEM, 0o600))
+		w.must(t, os.WriteFile(filepath.Join(dir, certificate.KeyFile), keyPEM, 0o600))
+	}
+	put(first.certPEM, first.keyPEM)
+	o := w.operate(t, "--webhook-cert-path", dir, "--webhook-port", u.Port())
+	by := desired(u, nil, slices.Concat(first.certPEM, second.certPEM))
+	by.mutating.Labels, by.validating.Labels = nil, nil
+	t.Cleanup(func() { w.unregister(t, by.mutating.Name) })
+	w.must(t, w.register(t.Context(), by))
+	w.called(t, "default")
+
+	for _, step := range []struct {
+		what            string
+		certPEM, keyPEM []byte
+		want            pair
+	}{
+		{"as it began", first.certPEM, first.keyPEM, first},
+		{"renewed by another CA", second.certPEM, second.keyPEM, second},
+		{"a key of another certificate", second.certPEM, first.keyPEM, second},
+		{"garbage", []byte("garbage"), []byte("garbage"), second},
+		{"nothing", nil, nil, second},
+		{"mended", first.certPEM, first.keyPEM, first},
+	} {
+		put(step.certPEM, step.keyPEM)
+		if shown := showing(t, u.Host); !slices.Equal(shown, step.want.leaf) {
+			t.Errorf("%s: a new connection is shown another certificate", step.what)
+		}
+		if size, err := w.sizeOf3(t.Context(), "default"); err != nil || size != 6 {
+			t.Errorf("%s: a size of 3 is stored as %d, %v", step.what, size, err)
+		}
+	}
+	// Of garbage and of nothing in the same words, and so once.
+	if n := strings.Count(o.log.String(), "Serving the last certificate that could be read"); n != 2 {
+		t.Errorf("it complained %d times of what it could not use, want 2", n)
+	}
+}
+
+// pair is a serving certificate for 127.0.0.1 with its CA, in one file, and its key.
+type pair struct {
+	certPEM, keyPEM []byte
+	leaf            []byte // DER
+}
+
+func newPair(t *testing.T) pair {
+	t.Helper()
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair{certPEM, keyPEM, parsed.Certificate[0]}
+}
+
+// showing returns the certificate that a new connection is shown.
+func showing(t *testing.T, address string) []byte {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].Raw
+}
