@@ -15,6 +15,9 @@ const wireVerbosity = 8
 
 // discreet returns a logger without that: for whoever reads and writes Secrets.
 func discreet(logger klog.Logger) klog.Logger {
+	if logger.GetSink() == nil {
+		return logger // It logs nothing at all.
+	}
 	return logger.WithSink(discreetSink{logger.GetSink()})
 }
 

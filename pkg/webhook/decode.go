@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"regexp"
@@ -89,7 +90,7 @@ func readableFields(t reflect.Type, fields map[string]any) bool {
 				}
 				continue
 			}
-			if value, there := fields[name]; there && !readable(field.Type, value) {
+			if value, there := fields[cmp.Or(name, field.Name)]; there && !readable(field.Type, value) {
 				return false
 			}
 		}

@@ -7,6 +7,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,6 +113,11 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 		return nil, t.validateDelete(request)
 	}
 	now, err := t.defaulted(request.Object)
+	if errors.Is(err, errNumber) && request.Operation == admissionv1.Update {
+		if _, was := t.defaulted(request.OldObject); errors.Is(was, errNumber) {
+			return []string{err.Error()}, nil // The update does not make it wrong.
+		}
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
 	}

@@ -31,7 +31,7 @@ const (
 // Serve answers what comes to listener with handler, over TLS with the certificate that
 // certificate returns, until ctx is done, and then for as long as linger says: so long do
 // clients take to notice. It tells them with every answer not to use the connection again,
-// so that none is closed under a request. It closes listener. An error is one of the
+// so that hardly any is closed under a request. It closes listener. An error is one of the
 // listener, or says that something was not answered in time.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
 	var protocols http.Protocols

@@ -186,9 +186,11 @@ func (w *world) ask(t *testing.T, ns string, askers int) (end func() answers) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := answers{sizes: map[int32]int{}, errs: map[string][]error{}}
 	var mu sync.Mutex
-	var asking sync.WaitGroup
+	var asking, begun sync.WaitGroup
 	for range askers {
+		begun.Add(1)
 		asking.Go(func() {
+			first := sync.OnceFunc(begun.Done)
 			for ctx.Err() == nil {
 				size, err := w.sizeOf3(context.WithoutCancel(ctx), ns)
 				mu.Lock()
@@ -199,6 +201,7 @@ func (w *world) ask(t *testing.T, ns string, askers int) (end func() answers) {
 					got.errs[about(err)] = append(got.errs[about(err)], err)
 				}
 				mu.Unlock()
+				first()
 			}
 		})
 	}
@@ -208,6 +211,7 @@ func (w *world) ask(t *testing.T, ns string, askers int) (end func() answers) {
 		return got
 	}
 	t.Cleanup(func() { end() })
+	begun.Wait()
 	return end
 }
 

@@ -86,7 +86,9 @@ type Keeper struct {
 	// Only Sync uses these, and only one runs at a time.
 	bundles [][]*x509.Certificate // the CAs in each caBundle
 	trusted map[string]time.Time  // since when all caBundles have been seen to hold a CA
-	wrote   time.Time             // when the caBundles were last written
+	wrote   []time.Time           // when the caBundle of each registration was last written
+	putOver string                // the resourceVersion that the last Put was to replace
+	putAt   time.Time             // and when that was
 }
 
 // key is the only one: what is kept is one thing.
@@ -94,7 +96,9 @@ var key = cache.ObjectName{Name: Name}
 
 // New returns a Keeper. It starts nothing.
 func New(config Config) *Keeper {
-	k := &Keeper{Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}}
+	k := &Keeper{
+		Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
+	}
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
@@ -142,26 +146,42 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 	if secret != nil {
 		changed = secret.DeepCopy()
 	}
-	if wanted.write(changed) {
-		return k.put(ctx, changed, held, did, errors.Join(problems...))
+	if !wanted.write(changed) {
+		pause, trustErr := k.trust(ctx, secret, wanted)
+		return cmp.Or(pause, k.Lifetimes.Settle), errors.Join(trustErr, k.serve(logger, wanted, now))
 	}
-	pause, trustErr := k.trust(ctx, secret, wanted)
-	leafErr := k.serve(logger, wanted, now)
-	return cmp.Or(pause, k.Lifetimes.Settle), errors.Join(trustErr, leafErr)
+	wait, putErr := k.put(ctx, changed, did, errors.Join(problems...))
+	if held.current == nil || !valid(held.current.cert, now) {
+		return wait, putErr
+	}
+	// Until the cache has what was written, or if nothing can be, things go on by what it
+	// has; but what the write would save from being forgotten is left as it is.
+	var trustErr error
+	if len(held.lost(situation)) == 0 {
+		_, trustErr = k.trust(ctx, secret, held)
+	}
+	return wait, errors.Join(putErr, trustErr, k.serve(logger, held, now))
 }
 
-// put writes the Secret. If that fails, what is served is kept up by what the Secret has.
-func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, held contents, did []string, problems error) (time.Duration, error) {
-	logger := klog.FromContext(ctx)
-	if err := k.Store.Put(ctx, secret); err != nil {
-		err = fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
-		if held.current != nil && valid(held.current.cert, k.Now()) {
-			err = errors.Join(err, k.serve(logger, held, k.Now()))
-		}
-		return 0, err
+// put writes the Secret. A write that the cache does not show is not soon repeated: the
+// cache may be behind, or somebody undoes it.
+func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, did []string, problems error) (time.Duration, error) {
+	if pause := k.pause(k.putAt); pause > 0 && secret.ResourceVersion == k.putOver {
+		return pause, nil
 	}
-	logger.Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", problems)
+	replaced := secret.ResourceVersion
+	if err := k.Store.Put(ctx, secret); err != nil {
+		return 0, fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
+	}
+	k.putOver, k.putAt = replaced, k.Clock.Now()
+	klog.FromContext(ctx).Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", problems)
 	return retryFirst, nil // By then, or earlier by an event, Get returns it.
+}
+
+// pause returns how long what was last written at a time is not to be written again:
+// somebody else who writes it too is not to be raced. It is not positive if that is over.
+func (k *Keeper) pause(written time.Time) time.Duration {
+	return k.Lifetimes.Settle/12 - k.Clock.Since(written)
 }
 
 // observe reads the caBundles of all webhooks that are registered, and remembers since when
@@ -211,25 +231,26 @@ func (k *Keeper) settled(ca *x509.Certificate) bool {
 	return everywhere && k.Clock.Since(since) >= k.Lifetimes.Settle
 }
 
-// trust has all registrations trust what c does. If it is too early for another write, it
-// returns how long to wait: somebody else who writes them too is not to be raced.
-func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (time.Duration, error) {
+// trust has all registrations trust what c does. If it is too early for a write, it
+// returns how long to wait.
+func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (wait time.Duration, err error) {
 	bundle := formatBundle(c.trusted)
-	var behind []Registration
-	for _, r := range k.Registrations {
+	var behind []int
+	for i, r := range k.Registrations {
 		says, err := r.Says(bundle)
 		if err != nil {
 			return 0, err
 		}
-		if !says {
-			behind = append(behind, r)
+		switch pause := k.pause(k.wrote[i]); {
+		case says:
+		case pause > 0:
+			wait = max(wait, pause)
+		default:
+			behind = append(behind, i)
 		}
 	}
 	if len(behind) == 0 {
-		return 0, nil
-	}
-	if pause := k.Lifetimes.Settle/12 - k.Clock.Since(k.wrote); pause > 0 {
-		return pause, nil
+		return wait, nil
 	}
 	// A cache that is behind would have API servers forget the newest CA again.
 	live, err := k.Store.Live(ctx)
@@ -237,17 +258,17 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 		return 0, fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
 	}
 	if live == nil || live.ResourceVersion != secret.ResourceVersion {
-		return 0, nil // The event that brings it leads to the next sync.
+		return wait, nil // The event that brings it leads to the next sync.
 	}
 	var errs []error
-	for _, r := range behind {
-		err := r.Trust(ctx, bundle)
+	for _, i := range behind {
+		err := k.Registrations[i].Trust(ctx, bundle)
 		if err == nil {
-			k.wrote = k.Clock.Now()
+			k.wrote[i] = k.Clock.Now()
 		}
 		errs = append(errs, err)
 	}
-	return 0, errors.Join(errs...)
+	return wait, errors.Join(errs...)
 }
 
 // serve changes the serving certificate, if it is time to.

@@ -7,6 +7,7 @@ package certificate
 
 import (
 	"context"
+	"maps"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,11 +53,11 @@ func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
 		_, err := s.Client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: glassback.Name})
 		return err
 	}
+	labels := map[string]string{"app.kubernetes.io/name": glassback.Name}
+	maps.Copy(labels, secret.Labels)
 	_, err := s.Client.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: SecretName, Labels: map[string]string{"app.kubernetes.io/name": glassback.Name}, Annotations: secret.Annotations,
-		},
-		Data: secret.Data,
+		ObjectMeta: metav1.ObjectMeta{Name: SecretName, Labels: labels, Annotations: secret.Annotations},
+		Data:       secret.Data,
 	}, metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
 		// Another replica was first; its Secret is as good.
