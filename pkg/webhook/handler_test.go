@@ -430,7 +430,9 @@ func TestDeletionProtection(t *testing.T) {
 		} {
 			t.Run(k.Kind+" "+name, func(t *testing.T) {
 				// What is wrong with the object, or cannot be read, does not matter.
-				got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, test.protection)))
+				asked := ask(t, k.Kind, "", annotated(t, k.Kind, `"x"`, test.protection))
+				asked.Name = "" // as when many are deleted at once
+				got := review(t, NewHandler(fake.NewClientset()), "validate", k.Kind, asked)
 				want := ""
 				if test.refused {
 					want = fmt.Sprintf(`Error from server (Forbidden): admission webhook "webhook" denied the request: %s.%s "%s-sample" is forbidden: `+

@@ -174,7 +174,8 @@ func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error
 		return nil
 	}
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
-	return apierrors.NewForbidden(resource, request.Name, fmt.Errorf(
+	// Not the request's name: that of a deletion of many is empty.
+	return apierrors.NewForbidden(resource, old.Name, fmt.Errorf(
 		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))
 }
 

@@ -369,7 +369,7 @@ func testProtection(t *testing.T, w *world, ns string) {
 			}
 			plural, group, _ := strings.Cut(resource, ".") // kubectl delete --all deletes one by one.
 			out, err := kubectl("delete", "--raw", "/apis/"+group+"/v1/namespaces/"+ns+"/"+plural)
-			if err == nil || !strings.Contains(out, "remove the annotation "+protection+" first") {
+			if err == nil || !strings.Contains(out, name) || !strings.Contains(out, "remove the annotation "+protection+" first") {
 				t.Errorf("the deletion of all says\n%s", out)
 			}
 			if out, err := kubectl("annotate", resource, name, protection+"-"); err != nil {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Lifetimes are how long things last. Each is at most a third of the one before it.
+// Lifetimes are how long things last. Each is much less than a third of the one before it:
+// in a third of a leaf's life it has to be noticed, once in every Settle, that it is due.
 type Lifetimes struct {
 	// Authority is how long a CA is valid. When a third of it is left, another one is
 	// staged.

@@ -174,7 +174,7 @@ func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, did []string, p
 		return 0, fmt.Errorf("write the Secret of the webhooks' CA: %w", err)
 	}
 	k.putOver, k.putAt = replaced, k.Clock.Now()
-	klog.FromContext(ctx).Info("Wrote the Secret of the webhooks' CA", "did", did, "unreadable", problems)
+	klog.FromContext(ctx).Info("Changed the CAs of the webhooks", "did", did, "unreadable", problems)
 	return retryFirst, nil // By then, or earlier by an event, Get returns it.
 }
 
