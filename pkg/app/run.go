@@ -110,8 +110,10 @@ func run(ctx context.Context, o *options) error {
 	var running sync.WaitGroup
 	for _, part := range parts {
 		running.Go(func() {
-			if err := part(ctx, drain); err != nil {
-				logger.Error(err, "Stopping because of an error")
+			switch err := part(ctx, drain); {
+			case err != nil && ctx.Err() != nil:
+				logger.Error(err, "Could not stop cleanly")
+			case err != nil:
 				stop(err) // None goes on without the others.
 			}
 		})

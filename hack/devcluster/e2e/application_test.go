@@ -489,7 +489,7 @@ func TestApplicationsAreQuiet(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(2 * time.Second) // in which there could be more
+	settled(t, patience, 2*time.Second, spy.requests) // in which there could be more
 	got := spy.requests()
 	statuses, events := got["PUT applications/status"], got["POST events"]+got["PATCH events"]
 	for _, request := range []string{"PUT applications/status", "POST events", "PATCH events"} {
@@ -510,7 +510,8 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	for i := range objects {
 		w.ready(t, ns, appName(i))
 	}
-	time.Sleep(12 * time.Second) // numbers alone are written after 10 s; events in the background
+	// Numbers alone are written after 10 s; events in the background.
+	settled(t, 2*time.Minute, 12*time.Second, spy.requests)
 	spy.forget()
 	time.Sleep(60 * time.Second) // what is looked at
 	if got := spy.requests(); len(got) > 0 {

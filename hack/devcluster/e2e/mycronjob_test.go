@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -416,9 +417,8 @@ func (w *world) audit(t testing.TB, ns string) *audit {
 		defer close(done)
 		// No backoff as a reflector has: a Job that is made when the API server has
 		// just come back may be gone in ten seconds.
-		for first := sync.OnceFunc(func() { close(began) }); ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-			a.follow(ctx, first)
-		}
+		first := sync.OnceFunc(func() { close(began) })
+		wait.UntilWithContext(ctx, func(ctx context.Context) { a.follow(ctx, first) }, 100*time.Millisecond)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	select {

@@ -466,7 +466,7 @@ func (n *node) rollsOut(t *testing.T) {
 		}
 		return nil
 	})
-	got := answers()
+	got := answers.end()
 	t.Logf("%d requests in %s of a rollout: %v", got.asked, time.Since(begun).Round(time.Millisecond), got.sizes)
 	got.check(t)
 	if got.sizes[3] > 0 || got.sizes[6] == 0 {
@@ -481,8 +481,8 @@ func (n *node) losesCA(t *testing.T) {
 	answers := n.ask(t, n.ns, 2)
 	n.must(t, n.kube.CoreV1().Secrets(n.ns).Delete(t.Context(), before.Name, metav1.DeleteOptions{}))
 	after := n.trusted(t)
-	time.Sleep(2 * time.Second) // in which requests go on
-	got := answers()
+	answers.more(t, 200)
+	got := answers.end()
 	t.Logf("%d requests after the CA was lost: %v", got.asked, got.sizes)
 	got.check(t)
 	if after.UID == before.UID || bytes.Equal(after.Data["tls.crt"], before.Data["tls.crt"]) {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +215,24 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 		case <-tick.C:
 		}
 	}
+}
+
+// settled waits until what count returns has stayed the same for a while: what happens in
+// the background has happened then. It fails the test if that takes longer than patience.
+func settled[K, V comparable](t testing.TB, patience, while time.Duration, count func() map[K]V) {
+	t.Helper()
+	var before map[K]V
+	since := time.Now()
+	eventually(t, patience, func(context.Context) error {
+		now := count()
+		if before == nil || !maps.Equal(before, now) {
+			before, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < while {
+			return fmt.Errorf("the last change was %s ago: %v", quiet, now)
+		}
+		return nil
+	})
 }
 
 func tail(text string, lines int) string {

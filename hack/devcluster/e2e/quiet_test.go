@@ -51,7 +51,8 @@ func TestQuietBetweenSlots(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(2 * time.Second) // events are sent in the background
+	// Events are sent in the background.
+	settled(t, interval*time.Second, 2*time.Second, func() map[string]string { return w.requests(t) })
 	before := w.requests(t)
 	untilNext := interval - time.Now().Unix()%interval
 	time.Sleep(time.Duration(untilNext-2) * time.Second) // what is between the slots

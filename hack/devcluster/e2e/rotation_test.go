@@ -99,7 +99,7 @@ func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 		}
 		return nil
 	})
-	got := answers()
+	got := answers.end()
 	restarted := restarts()
 	took := time.Since(begun)
 

@@ -181,38 +181,67 @@ type answers struct {
 	errs  map[string][]error // by what they are about
 }
 
-// ask begins to ask. What it returns ends that.
-func (w *world) ask(t *testing.T, ns string, askers int) (end func() answers) {
+// asker asks again and again.
+type asker struct {
+	cancel context.CancelFunc
+	asking sync.WaitGroup
+	mu     sync.Mutex
+	got    answers
+}
+
+// ask begins to ask, and returns when everybody who asks has had an answer.
+func (w *world) ask(t *testing.T, ns string, askers int) *asker {
 	ctx, cancel := context.WithCancel(t.Context())
-	got := answers{sizes: map[int32]int{}, errs: map[string][]error{}}
-	var mu sync.Mutex
-	var asking, begun sync.WaitGroup
+	a := &asker{cancel: cancel, got: answers{sizes: map[int32]int{}, errs: map[string][]error{}}}
+	var begun sync.WaitGroup
 	for range askers {
 		begun.Add(1)
-		asking.Go(func() {
+		a.asking.Go(func() {
 			first := sync.OnceFunc(begun.Done)
 			for ctx.Err() == nil {
-				size, err := w.sizeOf3(context.WithoutCancel(ctx), ns)
-				mu.Lock()
-				got.asked++
-				if err == nil {
-					got.sizes[size]++
-				} else {
-					got.errs[about(err)] = append(got.errs[about(err)], err)
-				}
-				mu.Unlock()
+				a.note(w.sizeOf3(context.WithoutCancel(ctx), ns))
 				first()
 			}
 		})
 	}
-	end = func() answers {
-		cancel()
-		asking.Wait()
-		return got
-	}
-	t.Cleanup(func() { end() })
+	t.Cleanup(func() { a.end() })
 	begun.Wait()
-	return end
+	return a
+}
+
+func (a *asker) note(size int32, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.got.asked++
+	if err == nil {
+		a.got.sizes[size]++
+	} else {
+		a.got.errs[about(err)] = append(a.got.errs[about(err)], err)
+	}
+}
+
+// more waits until there were n more answers.
+func (a *asker) more(t *testing.T, n int) {
+	t.Helper()
+	asked := func() int {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.got.asked
+	}
+	want := asked() + n
+	eventually(t, patience, func(context.Context) error {
+		if got := asked(); got < want {
+			return fmt.Errorf("there were %d answers, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// end ends the asking.
+func (a *asker) end() answers {
+	a.cancel()
+	a.asking.Wait()
+	return a.got
 }
 
 // check fails the test for every error.
@@ -638,7 +667,7 @@ func testCleanStop(t *testing.T, w *world) {
 			}
 			t.Logf("ended after %s", time.Since(begun).Round(time.Millisecond))
 			w.none(t, h.name)
-			got := answers()
+			got := answers.end()
 			got.check(t)
 			if got.sizes[6] == 0 || got.sizes[3] == 0 {
 				t.Errorf("sizes that were asked about would be stored as %v: the test does not test", got.sizes)
