@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 	nodestages "sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat"
 	podstages "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 	"sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
@@ -25,7 +26,6 @@ kind: KwokConfiguration
 options:
   podPlayStageParallelism: 32
   nodePlayStageParallelism: 4
-  nodeLeaseParallelism: 4
   podsOnNodeSyncParallelism: 4
   enablePodsOnNodeSyncListPager: false
   enablePodsOnNodeSyncStreamWatch: true
@@ -34,7 +34,7 @@ options:
   enableContentionProfiling: false
 `
 
-// runKwok runs kwok with its own fast stages, which make a Node Ready, run a Pod and complete a Job's Pod as soon as it sees them. kwok
+// runKwok runs kwok with its own stages, which make a Node Ready and renew that, run a Pod and complete a Job's Pod as soon as it sees them. kwok
 // reads its configuration from the standard input, so the stages need no file that could be missing or changed.
 func runKwok() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -68,7 +68,7 @@ func kwokMain(ctx context.Context) error {
 }
 
 func kwokConfig() []string {
-	return []string{tuning, nodestages.DefaultNodeInit, podstages.DefaultPodReady, podstages.DefaultPodComplete, podstages.DefaultPodDelete}
+	return []string{tuning, nodestages.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat, podstages.DefaultPodReady, podstages.DefaultPodComplete, podstages.DefaultPodDelete}
 }
 
 // feedStdin makes text the content of the standard input.

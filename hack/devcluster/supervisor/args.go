@@ -216,7 +216,9 @@ func (c commandLine) kwok() []string {
 		"--manage-all-nodes",
 		"--cidr=" + podCIDR,
 		"--node-ip=" + simulatedNodeIP,
-		"--node-lease-duration-seconds=40",
+		// Without leases it renews the nodes' status. With them, it forgets the Pods that it hears of before it hears of its own lease: as
+		// after a restart of the API server.
+		"--node-lease-duration-seconds=0",
 		"--server-address=" + loopback(c.ports[state.Kwok]),
 	}
 }

@@ -109,16 +109,6 @@ func ensure[T metav1.Object](ctx context.Context, create func(context.Context, T
 	}
 }
 
-// forgetLeases deletes the nodes' leases. Each life of kwok has an identity of its own, and leaves a node alone for the forty seconds that
-// the lease of an earlier one lasts; a real kubelet finds its own lease.
-func (b *bootstrap) forgetLeases(ctx context.Context) error {
-	leases := b.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("delete node leases: %w", err)
-	}
-	return nil
-}
-
 // waitUsable waits until Pods can be created in namespace default and, if there are nodes, scheduled: before its ServiceAccount exists,
 // admission refuses them.
 func (b *bootstrap) waitUsable(ctx context.Context) error {
@@ -210,7 +200,6 @@ func kwokRole() *rbacv1.ClusterRole {
 			rule("", "read", "nodes"),
 			rule("", "status", "nodes/status", "pods/status"),
 			rule("", "own", "pods", "events"),
-			rule("coordination.k8s.io", "own", "leases"),
 		},
 	}
 }

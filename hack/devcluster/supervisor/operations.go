@@ -21,9 +21,6 @@ var _ control.Operations = (*Supervisor)(nil)
 // statusTimeout bounds how long a status waits for one component's answer.
 const statusTimeout = time.Second
 
-// leaseTimeout bounds how long a restart of kwok waits for an API server that may be dead.
-const leaseTimeout = 5 * time.Second
-
 // Status asks every component how it is.
 func (s *Supervisor) Status(ctx context.Context) []control.Component {
 	var all []control.Component
@@ -77,26 +74,10 @@ func (s *Supervisor) Restart(ctx context.Context, component string) error {
 	if err := p.signal(ctx, syscall.SIGKILL); err != nil && !errors.Is(err, errNotRunning) {
 		return err
 	}
-	if component == state.Kwok {
-		if err := s.forgetLeases(ctx); err != nil {
-			// Without an API server kwok is late, no more.
-			s.log.Printf("Restarting %s: %v", component, err)
-		}
-	}
 	if err := p.start(); err != nil {
 		return err
 	}
 	return prober.waitReady(ctx, p)
-}
-
-func (s *Supervisor) forgetLeases(ctx context.Context) error {
-	boot, err := newBootstrap(s.dir, s.record.Spec)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
-	defer cancel()
-	return boot.forgetLeases(ctx)
 }
 
 // Pull makes the node fetch an image from the cluster's registry anew.
