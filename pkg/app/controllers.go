@@ -16,9 +16,11 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
 	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -50,7 +52,7 @@ var registry = map[string]registration{
 				Kube:         e.clients.kube,
 				Client:       e.clients.glassback,
 				ApiExampleAs: e.informers.apiExampleAs(),
-				ConfigMaps:   e.informers.configMaps(),
+				ConfigMaps:   e.informers.configMaps(groupav1.LabelApiExampleA),
 				Recorder:     e.recorder,
 				Clock:        clock.RealClock{},
 				Trace:        e.trace,
@@ -67,10 +69,10 @@ var registry = map[string]registration{
 				Client:       e.clients.glassback,
 				Applications: e.informers.applications(),
 				Deployments:  e.informers.deployments(),
-				Services:     e.informers.services(),
+				Services:     e.informers.services(appv1.LabelApplication),
 				Ingresses:    e.informers.ingresses(),
 				Autoscalers:  e.informers.autoscalers(),
-				Budgets:      e.informers.budgets(),
+				Budgets:      e.informers.budgets(appv1.LabelApplication),
 				Recorder:     e.recorder,
 				Clock:        clock.RealClock{},
 				Trace:        e.trace,
@@ -98,6 +100,32 @@ var registry = map[string]registration{
 		},
 		needs: append(ownPermissions(mcjv1.GroupName, "mycronjobs"),
 			permission{group: "batch", resource: "jobs", verbs: []string{"create", "delete", "get", "list", "watch"}},
+		),
+	},
+	rediscluster.Name: {
+		make: func(e environment) (controller, error) {
+			return rediscluster.New(rediscluster.Config{
+				Kube:          e.clients.kube,
+				Client:        e.clients.glassback,
+				RedisClusters: e.informers.redisClusters(),
+				Pods:          e.informers.pods(),
+				Claims:        e.informers.claims(),
+				Services:      e.informers.services(redisv1.LabelRedisCluster),
+				ConfigMaps:    e.informers.configMaps(redisv1.LabelRedisCluster),
+				Budgets:       e.informers.budgets(redisv1.LabelRedisCluster),
+				Dial:          rediscluster.Dial,
+				Recorder:      e.recorder,
+				Clock:         clock.RealClock{},
+				Trace:         e.trace,
+			})
+		},
+		needs: append(ownPermissions(redisv1.GroupName, "redisclusters"),
+			permission{group: "", resource: "pods", verbs: []string{"create", "delete", "get", "list", "watch"}},
+			permission{group: "", resource: "persistentvolumeclaims", verbs: []string{"create", "delete", "list", "patch", "watch"}},
+			permission{group: "", resource: "secrets", verbs: []string{"get"}}, // passwords
+			permission{group: "", resource: "services", verbs: childVerbs},
+			permission{group: "", resource: "configmaps", verbs: childVerbs},
+			permission{group: "policy", resource: "poddisruptionbudgets", verbs: childVerbs},
 		),
 	},
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package app
 
 import (
+	"context"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -35,11 +36,13 @@ import (
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	appinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/app/v1"
 	mcjinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	groupainformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa/v1"
+	redisinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -49,7 +52,8 @@ import (
 // everywhere; but what the factory is given to run is a pipeline.Informer.
 type factories struct {
 	namespace string
-	kube      kubeinformers.SharedInformerFactory
+	client    kubernetes.Interface
+	kube      map[string]kubeinformers.SharedInformerFactory // by what their informers select: see selecting
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
 }
@@ -57,10 +61,37 @@ type factories struct {
 func newFactories(c *clients, namespace string, recorder *trace.Recorder) *factories {
 	return &factories{
 		namespace: namespace,
-		kube:      kubeinformers.NewSharedInformerFactoryWithOptions(c.kube, 0, kubeinformers.WithNamespace(namespace)),
+		client:    c.kube,
+		kube:      map[string]kubeinformers.SharedInformerFactory{},
 		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.glassback, 0, externalversions.WithNamespace(namespace)),
 		trace:     recorder,
 	}
+}
+
+// start starts all informers that were asked for. They run until ctx ends: see shutdown.
+func (f *factories) start(ctx context.Context) {
+	for _, kube := range f.kube {
+		kube.StartWithContext(ctx)
+	}
+	f.glassback.StartWithContext(ctx)
+}
+
+// synced waits until all caches are, and returns false if ctx ended before that.
+func (f *factories) synced(ctx context.Context) bool {
+	for _, kube := range f.kube {
+		if kube.WaitForCacheSyncWithContext(ctx).Err != nil {
+			return false
+		}
+	}
+	return f.glassback.WaitForCacheSyncWithContext(ctx).Err == nil
+}
+
+// shutdown returns when all informers have ended.
+func (f *factories) shutdown() {
+	for _, kube := range f.kube {
+		kube.Shutdown()
+	}
+	f.glassback.Shutdown()
 }
 
 // own watches all objects of a resource of Glassback's.
@@ -91,10 +122,29 @@ func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
 	return f.glassback.Batch().V1().MyCronJobs()
 }
 
+func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
+	f.own(&redisv1.RedisCluster{}, redisv1.GroupName, "redisclusters", func(c versioned.Interface) cache.Getter { return c.RedisV1().RESTClient() })
+	return f.glassback.Redis().V1().RedisClusters()
+}
+
+// selecting returns the factory of the informers of built-in resources that select alike.
+// A factory has one informer for each type, whatever that selects; and several
+// controllers have children of a type, each by a label of its own.
+func (f *factories) selecting(selector string) kubeinformers.SharedInformerFactory {
+	if f.kube[selector] == nil {
+		f.kube[selector] = kubeinformers.NewSharedInformerFactoryWithOptions(f.client, 0, kubeinformers.WithNamespace(f.namespace))
+	}
+	return f.kube[selector]
+}
+
 // children watches the objects of a built-in resource that have the label by which
-// a controller marks its children, as far as keep leaves them.
-func (f *factories) children(object runtime.Object, group, resource, label string, keep cache.TransformFunc, getter func(kubernetes.Interface) cache.Getter) {
-	f.kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+// a controller marks its children, as far as keep leaves them. It returns the factory
+// that has the informer.
+func (f *factories) children(
+	object runtime.Object, group, resource, label string, keep cache.TransformFunc, getter func(kubernetes.Interface) cache.Getter,
+) kubeinformers.SharedInformerFactory {
+	kube := f.selecting(label)
+	kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
 			Resource:      qualified(resource, group),
 			Object:        object,
@@ -103,78 +153,86 @@ func (f *factories) children(object runtime.Object, group, resource, label strin
 			Transform:     keep,
 		})
 	})
+	return kube
 }
 
-// one watches a single object of a built-in resource.
-func (f *factories) one(object runtime.Object, group, resource, name string, getter func(kubernetes.Interface) cache.Getter) {
-	f.kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+// one watches a single object of a built-in resource. It returns the factory that has
+// the informer.
+func (f *factories) one(
+	object runtime.Object, group, resource, name string, getter func(kubernetes.Interface) cache.Getter,
+) kubeinformers.SharedInformerFactory {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	kube := f.selecting(selector)
+	kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return f.informer(pipeline.Config{
 			Resource:      qualified(resource, group),
 			Object:        object,
-			ListerWatcher: f.listWatch(getter(client), client, resource, named(name)),
+			ListerWatcher: f.listWatch(getter(client), client, resource, having(selector)),
 			ResyncPeriod:  resync,
 			Transform:     withoutManagedFields,
 		})
 	})
+	return kube
 }
 
 func (f *factories) secret(name string) coreinformers.SecretInformer {
-	f.one(&corev1.Secret{}, corev1.GroupName, "secrets", name, func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
-	return f.kube.Core().V1().Secrets()
+	return f.one(&corev1.Secret{}, corev1.GroupName, "secrets", name,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Secrets()
 }
 
 func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
-	f.one(&admissionregistrationv1.MutatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "mutatingwebhookconfigurations", name,
-		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() })
-	return f.kube.Admissionregistration().V1().MutatingWebhookConfigurations()
+	return f.one(&admissionregistrationv1.MutatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "mutatingwebhookconfigurations", name,
+		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() }).Admissionregistration().V1().MutatingWebhookConfigurations()
 }
 
 func (f *factories) validatingWebhookConfiguration(name string) admissioninformers.ValidatingWebhookConfigurationInformer {
-	f.one(&admissionregistrationv1.ValidatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "validatingwebhookconfigurations", name,
-		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() })
-	return f.kube.Admissionregistration().V1().ValidatingWebhookConfigurations()
+	return f.one(&admissionregistrationv1.ValidatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "validatingwebhookconfigurations", name,
+		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() }).Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
 func (f *factories) jobs() batchinformers.JobInformer {
-	f.children(&batchv1.Job{}, batchv1.GroupName, "jobs", mcjv1.LabelMyCronJob, metadataAndStatus,
-		func(c kubernetes.Interface) cache.Getter { return c.BatchV1().RESTClient() })
-	return f.kube.Batch().V1().Jobs()
+	return f.children(&batchv1.Job{}, batchv1.GroupName, "jobs", mcjv1.LabelMyCronJob, metadataAndStatus,
+		func(c kubernetes.Interface) cache.Getter { return c.BatchV1().RESTClient() }).Batch().V1().Jobs()
 }
 
-func (f *factories) configMaps() coreinformers.ConfigMapInformer {
-	f.children(&corev1.ConfigMap{}, corev1.GroupName, "configmaps", groupav1.LabelApiExampleA, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
-	return f.kube.Core().V1().ConfigMaps()
+func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
+	return f.children(&corev1.ConfigMap{}, corev1.GroupName, "configmaps", label, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().ConfigMaps()
 }
 
 func (f *factories) deployments() appsinformers.DeploymentInformer {
-	f.children(&appsv1.Deployment{}, appsv1.GroupName, "deployments", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.AppsV1().RESTClient() })
-	return f.kube.Apps().V1().Deployments()
+	return f.children(&appsv1.Deployment{}, appsv1.GroupName, "deployments", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.AppsV1().RESTClient() }).Apps().V1().Deployments()
 }
 
-func (f *factories) services() coreinformers.ServiceInformer {
-	f.children(&corev1.Service{}, corev1.GroupName, "services", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() })
-	return f.kube.Core().V1().Services()
+func (f *factories) services(label string) coreinformers.ServiceInformer {
+	return f.children(&corev1.Service{}, corev1.GroupName, "services", label, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Services()
 }
 
 func (f *factories) ingresses() networkinginformers.IngressInformer {
-	f.children(&networkingv1.Ingress{}, networkingv1.GroupName, "ingresses", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.NetworkingV1().RESTClient() })
-	return f.kube.Networking().V1().Ingresses()
+	return f.children(&networkingv1.Ingress{}, networkingv1.GroupName, "ingresses", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.NetworkingV1().RESTClient() }).Networking().V1().Ingresses()
 }
 
 func (f *factories) autoscalers() autoscalinginformers.HorizontalPodAutoscalerInformer {
-	f.children(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.GroupName, "horizontalpodautoscalers", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.AutoscalingV2().RESTClient() })
-	return f.kube.Autoscaling().V2().HorizontalPodAutoscalers()
+	return f.children(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.GroupName, "horizontalpodautoscalers", appv1.LabelApplication, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.AutoscalingV2().RESTClient() }).Autoscaling().V2().HorizontalPodAutoscalers()
 }
 
-func (f *factories) budgets() policyinformers.PodDisruptionBudgetInformer {
-	f.children(&policyv1.PodDisruptionBudget{}, policyv1.GroupName, "poddisruptionbudgets", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.PolicyV1().RESTClient() })
-	return f.kube.Policy().V1().PodDisruptionBudgets()
+func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInformer {
+	return f.children(&policyv1.PodDisruptionBudget{}, policyv1.GroupName, "poddisruptionbudgets", label, withOwnManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.PolicyV1().RESTClient() }).Policy().V1().PodDisruptionBudgets()
+}
+
+func (f *factories) pods() coreinformers.PodInformer {
+	return f.children(&corev1.Pod{}, corev1.GroupName, "pods", redisv1.LabelRedisCluster, whereabouts,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Pods()
+}
+
+func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
+	return f.children(&corev1.PersistentVolumeClaim{}, corev1.GroupName, "persistentvolumeclaims", redisv1.LabelRedisCluster, withoutManagedFields,
+		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().PersistentVolumeClaims()
 }
 
 // watchBackoff lets a watch come back soon after the API server does: Jobs that are
@@ -200,8 +258,7 @@ func labelled(selector string) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) { options.LabelSelector = selector }
 }
 
-func named(name string) func(*metav1.ListOptions) {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+func having(selector string) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) { options.FieldSelector = selector }
 }
 
@@ -239,6 +296,23 @@ func withOwnManagedFields(obj any) (any, error) {
 func metadataAndStatus(obj any) (any, error) {
 	if job, ok := obj.(*batchv1.Job); ok {
 		job.Spec.Template = corev1.PodTemplateSpec{}
+	}
+	return withoutManagedFields(obj)
+}
+
+// whereabouts keeps of a Pod what the controller of RedisClusters reads: whose it is, of
+// which revision, where it runs, and how it is. What it is made of takes most of the
+// room.
+func whereabouts(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		containers := make([]corev1.Container, len(pod.Spec.Containers))
+		for i, c := range pod.Spec.Containers {
+			containers[i] = corev1.Container{Name: c.Name, Ports: c.Ports}
+		}
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers}
+		pod.Status = corev1.PodStatus{
+			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses,
+		}
 	}
 	return withoutManagedFields(obj)
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -25,7 +27,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
@@ -47,6 +53,29 @@ func TestTransforms(t *testing.T) {
 			Spec:       batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{Succeeded: 1},
 		}
 	}
+	pod := func(secret string, entries ...metav1.ManagedFieldsEntry) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "a-0", Namespace: "shop", UID: "u", ResourceVersion: "7", ManagedFields: entries,
+				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{rediscluster.AnnotationRevision: "r"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "RedisCluster", Name: "a"}}, DeletionTimestamp: &metav1.Time{},
+			},
+			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "redis", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}}}},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
+				Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", Ready: true}},
+			},
+		}
+		if secret != "" {
+			p.Spec.Volumes = []corev1.Volume{{Name: secret}}
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: secret}}
+			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{}
+			p.Spec.InitContainers = []corev1.Container{{Name: secret}}
+			p.Status.HostIP, p.Status.Message = "10.1.0.1", secret
+		}
+		return p
+	}
 	pods := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 	for sentence, test := range map[string]struct {
 		transform cache.TransformFunc
@@ -58,6 +87,8 @@ func TestTransforms(t *testing.T) {
 		"of a child that others made none are kept":                {withOwnManagedFields, configMap(theirs, status), configMap()},
 		"of a child that has none none are kept":                   {withOwnManagedFields, configMap(), configMap()},
 		"of a Job the template is not kept, nor the managedFields": {metadataAndStatus, job(pods, own, status), job(corev1.PodTemplateSpec{})},
+		"of a Pod what tells how it is":                            {whereabouts, pod("password", own, status), pod("")},
+		"... also if somebody else made it, without containers":    {whereabouts, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
 		"a tombstone passes, to be looked into by who handles it": {
 			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)}, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 		},
@@ -99,49 +130,64 @@ func TestEnoughIsKeptOfAChild(t *testing.T) {
 
 // TestInformersAskForNoMoreThanTheyNeed compares what is asked of the API server:
 // objects of Glassback's own are watched all, and of others those with a label, or a name.
+// Of one type there can be several informers, each with a label of its own.
 func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // It ends when all goroutines have.
 		var mu sync.Mutex
-		asked := map[string]string{}
+		asked := sets.New[string]()
 		config := &rest.Config{Host: "http://api", QPS: -1, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked[r.URL.Path] = cmp.Or(r.URL.Query().Get("labelSelector"), r.URL.Query().Get("fieldSelector"))
+			q := r.URL.Query()
+			asked.Insert(strings.TrimSpace(r.URL.Path + " " + cmp.Or(q.Get("labelSelector"), q.Get("fieldSelector"))))
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
 		c := &clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}
 		f, cluster := newFactories(c, "shop", nil), newFactories(c, "", nil)
-		want := map[string]string{}
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-		var running sync.WaitGroup
-		for path, informer := range map[string]struct {
-			cache.SharedIndexInformer
-			selector string
-		}{
-			"/apis/app.aiops.org/v1/namespaces/shop/applications":           {f.applications().Informer(), ""},
-			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":   {f.apiExampleAs().Informer(), ""},
-			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":  {f.myCronJobs().Informer(), ""},
-			"/api/v1/namespaces/shop/configmaps":                            {f.configMaps().Informer(), "groupa.k8s.zhuang.com/apiexamplea"},
-			"/apis/batch/v1/namespaces/shop/jobs":                           {f.jobs().Informer(), "batch.wzj.kubebuilder.io/mycronjob"},
-			"/apis/apps/v1/namespaces/shop/deployments":                     {f.deployments().Informer(), "app.aiops.org/application"},
-			"/api/v1/namespaces/shop/services":                              {f.services().Informer(), "app.aiops.org/application"},
-			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses":          {f.ingresses().Informer(), "app.aiops.org/application"},
-			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers": {f.autoscalers().Informer(), "app.aiops.org/application"},
-			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets":          {f.budgets().Informer(), "app.aiops.org/application"},
-			"/api/v1/namespaces/shop/secrets":                               {f.secret("ca").Informer(), "metadata.name=ca"},
-			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": {
-				cluster.mutatingWebhookConfiguration("own").Informer(), "metadata.name=own"},
-			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {
-				cluster.validatingWebhookConfiguration("own").Informer(), "metadata.name=own"},
+		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
+		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
+		for request, informer := range map[string]cache.SharedIndexInformer{
+			"/apis/app.aiops.org/v1/namespaces/shop/applications":                                     f.applications().Informer(),
+			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                             f.apiExampleAs().Informer(),
+			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":                            f.myCronJobs().Informer(),
+			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":             f.redisClusters().Informer(),
+			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":                    f.configMaps(groupav1.LabelApiExampleA).Informer(),
+			"/api/v1/namespaces/shop/configmaps " + forRedis:                                          f.configMaps(redisv1.LabelRedisCluster).Informer(),
+			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":                  f.jobs().Informer(),
+			"/apis/apps/v1/namespaces/shop/deployments " + forApplications:                            f.deployments().Informer(),
+			"/api/v1/namespaces/shop/services " + forApplications:                                     f.services(appv1.LabelApplication).Informer(),
+			"/api/v1/namespaces/shop/services " + forRedis:                                            f.services(redisv1.LabelRedisCluster).Informer(),
+			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses " + forApplications:                 f.ingresses().Informer(),
+			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications:        f.autoscalers().Informer(),
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:                 f.budgets(appv1.LabelApplication).Informer(),
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                        f.budgets(redisv1.LabelRedisCluster).Informer(),
+			"/api/v1/namespaces/shop/pods " + forRedis:                                                f.pods().Informer(),
+			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                              f.claims().Informer(),
+			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                        f.secret("ca").Informer(),
+			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
+			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
 		} {
-			want[path] = informer.selector
-			running.Go(func() { informer.RunWithContext(ctx) })
+			want.Insert(request)
+			if other := informers[informer]; other != "" {
+				t.Errorf("one informer is for %s and for %s", request, other)
+			}
+			informers[informer] = request
 		}
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		f.start(ctx)
+		cluster.start(ctx)
 		synctest.Wait() // Each waits for its next try.
 		cancel()
-		running.Wait()
-		if !equality.Semantic.DeepEqual(asked, want) {
-			t.Errorf("asked for %v, want %v", asked, want)
+		if f.synced(ctx) || cluster.synced(ctx) {
+			t.Error("they are synced, and nobody has answered")
+		}
+		f.shutdown()
+		cluster.shutdown()
+		for _, request := range sets.List(want.Difference(asked)) {
+			t.Errorf("nobody asked for %s", request)
+		}
+		for _, request := range sets.List(asked.Difference(want)) {
+			t.Errorf("somebody asked for %s", request)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestParseOptions(t *testing.T) {
-	every := []string{"apiexamplea", "application", "mycronjob"}
+	every := []string{"apiexamplea", "application", "mycronjob", "rediscluster"}
 	for name, test := range map[string]struct {
 		args        []string
 		namespaces  []string
@@ -27,9 +27,9 @@ func TestParseOptions(t *testing.T) {
 		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, every, ""},
 		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, []string{"mycronjob"}, ""},
 		"two controllers":                   {[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, ""},
-		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application"}, ""},
+		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "rediscluster"}, ""},
 		"no controller but one":             {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
-		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, mycronjob`},
+		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, mycronjob, rediscluster`},
 		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
 		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
 		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},

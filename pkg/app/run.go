@@ -177,15 +177,13 @@ func runNamespace(ctx, drain context.Context, e environment, controllers []contr
 		ctx = klog.NewContext(ctx, logger)
 	}
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
-	e.informers.kube.StartWithContext(caches)
-	e.informers.glassback.StartWithContext(caches)
+	e.informers.start(caches)
 	defer func() {
 		stopCaches()
-		e.informers.kube.Shutdown()
-		e.informers.glassback.Shutdown()
+		e.informers.shutdown()
 	}()
 	start := time.Now()
-	if e.informers.kube.WaitForCacheSyncWithContext(ctx).Err != nil || e.informers.glassback.WaitForCacheSyncWithContext(ctx).Err != nil {
+	if !e.informers.synced(ctx) {
 		return // ctx has ended
 	}
 	logger.Info("Caches are synced", "duration", time.Since(start))

@@ -276,14 +276,14 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 	defer func() {
 		stopCaches()
 		for _, f := range w.informers {
-			f.kube.Shutdown()
+			f.shutdown()
 		}
 	}()
 	for _, f := range w.informers {
-		f.kube.StartWithContext(caches)
+		f.start(caches)
 	}
 	for _, f := range w.informers {
-		if f.kube.WaitForCacheSyncWithContext(ctx).Err != nil {
+		if !f.synced(ctx) {
 			return // ctx has ended
 		}
 	}

@@ -111,13 +111,35 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 	}
 }
 
-func TestOnlyKindsWithAControllerAreFollowed(t *testing.T) {
+func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
 	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
 	redis := objectOf("bytewang123-redis.wzj.kubebuilder.io/v1", "RedisCluster", "a", "", "", 0, nil)
-	f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, object("a", "", "", 0)}, false)
-	if len(f.examples) != 1 {
-		t.Errorf("got %d", len(f.examples))
+	for name, test := range map[string]struct {
+		real        bool
+		want, hints int
+		controllers string
+		lines       int
+	}{
+		"a real node": {true, 2, 4, "*", 0},
+		"a simulated node, which Redis cannot be on": {false, 1, 3, "*,-rediscluster", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, object("a", "", "", 0)}, test.real)
+			if len(f.examples) != test.want {
+				t.Errorf("%d are followed, want %d", len(f.examples), test.want)
+			}
+			f.conclude(time.Second, true)
+			if hints := strings.Count(strings.Join(f.hints, "\n"), "  # "); hints != test.hints {
+				t.Errorf("%d hints, want %d: %q", hints, test.hints, f.hints)
+			}
+			if got := controllersOn(test.real); got != test.controllers {
+				t.Errorf("the operator runs %q, want %q", got, test.controllers)
+			}
+			if lines := leftAlone(test.real); len(lines) != test.lines {
+				t.Errorf("it says %q", lines)
+			}
+		})
 	}
 }
 
@@ -197,7 +219,8 @@ func TestTheTableFitsTheTerminal(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	for _, part := range []string{"hello", "lines more in a taller window", "All 3 examples are settled", kinds[len(kinds)-1].hint.command[:30]} {
+	followed := kindsOn(f.real)
+	for _, part := range []string{"hello", "lines more in a taller window", "All 3 examples are settled", followed[len(followed)-1].hint.command[:30]} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is missing in\n%s", part, out.String())
 		}
@@ -222,7 +245,7 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 		}
 		objects = append(objects, in...)
 	}
-	f := newFollower(nil, objects, false)
+	f := newFollower(nil, objects, true)
 	for i := range kinds {
 		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool { return strings.Contains(kinds[i].hint.command, e.object.GetName()) })
 		if !named {

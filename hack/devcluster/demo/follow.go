@@ -45,7 +45,7 @@ type example struct {
 func newFollower(a *api, objects []*unstructured.Unstructured, real bool) *follower {
 	f := &follower{api: a, real: real}
 	for _, object := range objects {
-		if kind, ours := kindOf(object); ours {
+		if kind, ours := kindOf(object); ours && slices.Contains(kindsOn(real), kind) {
 			f.examples = append(f.examples, &example{kind: kind, object: object})
 		}
 	}
@@ -167,11 +167,11 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	}
 	f.hints = append(f.hints, "It goes on until Ctrl-C, which ends and removes all of it. Try meanwhile:")
 	widest := 0
-	for i := range kinds {
-		widest = max(widest, len(kinds[i].hint.command))
+	for _, k := range kindsOn(f.real) {
+		widest = max(widest, len(k.hint.command))
 	}
-	for i := range kinds {
-		f.hints = append(f.hints, fmt.Sprintf("  %-*s  # %s", widest, kinds[i].hint.command, kinds[i].hint.effect))
+	for _, k := range kindsOn(f.real) {
+		f.hints = append(f.hints, fmt.Sprintf("  %-*s  # %s", widest, k.hint.command, k.hint.effect))
 	}
 }
 

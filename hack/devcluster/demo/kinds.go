@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +12,7 @@ import (
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
 // kind is how the demo follows and shows the examples of one kind. Every one has a name and a condition Ready; what is here comes besides,
@@ -26,6 +28,10 @@ type kind struct {
 	// The same of what containers do, where there are any.
 	lookInside  func(context.Context, *api, *example) error
 	lacksInside func(*example) string
+
+	// onlyReal is set where nothing can come of the examples without containers. The operator then leaves them alone, and they are not
+	// followed.
+	onlyReal bool
 }
 
 // column is one of the table.
@@ -70,10 +76,54 @@ var kinds = []kind{
 		lacksInside: lacksOutput,
 		hint:        hint{"kubectl annotate mcj " + seed + " glassback.dev/run-now=1", "one more Job"},
 	},
+	{
+		GroupKind: schema.GroupKind{Group: redisv1.GroupName, Kind: "RedisCluster"},
+		columns: []column{
+			{heading: "NODES", cell: inStatus("size")},
+			{heading: "MASTERS", cell: inStatus("masters")},
+			{heading: "SLOTS", cell: inStatus("slotsAssigned")},
+			{heading: "ENDPOINT", cell: inStatus("endpoint")},
+		},
+		hint:     hint{"kubectl exec rediscluster-sample-0 -- redis-cli -c set k v", "whichever node k belongs to"},
+		onlyReal: true,
+	},
 }
 
-// kindOf returns the kind of an object, and false for one that is not followed: what an example needs besides, such as a Secret, and a
-// RedisCluster, which is taken but has no controller yet.
+// kindsOn returns the kinds that are followed on a real node, or on a simulated one.
+func kindsOn(real bool) []*kind {
+	var all []*kind
+	for i := range kinds {
+		if real || !kinds[i].onlyReal {
+			all = append(all, &kinds[i])
+		}
+	}
+	return all
+}
+
+// controllersOn returns what the operator is to run on a real node, or on a simulated one, whose Pods have addresses that are made up: what
+// answers there, if anything does, is somebody else's.
+func controllersOn(real bool) string {
+	controllers := []string{"*"}
+	for _, k := range kinds {
+		if k.onlyReal && !real {
+			controllers = append(controllers, "-"+strings.ToLower(k.Kind))
+		}
+	}
+	return strings.Join(controllers, ",")
+}
+
+// leftAlone says, in a line for each, which kinds are not followed on a simulated node.
+func leftAlone(real bool) []string {
+	var lines []string
+	for _, k := range kinds {
+		if k.onlyReal && !real {
+			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of", k.Kind))
+		}
+	}
+	return lines
+}
+
+// kindOf returns the kind of an object, and false for one that is not Glassback's, but what an example needs besides, such as a Secret.
 func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupKind == object.GroupVersionKind().GroupKind() })
 	if i < 0 {

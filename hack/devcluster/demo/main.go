@@ -167,7 +167,8 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		return false, err
 	}
 	// In the cluster's network, from which it reaches what is in containers, and the API server reaches it.
-	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", webhookURL, "-v=2")
+	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", webhookURL, "-v=2",
+		"--controllers", controllersOn(node == cluster.NodeReal))
 	op, err := startOperator(filepath.Join(dir, "operator.log"), command.Args...)
 	if err != nil {
 		return false, err
@@ -221,6 +222,9 @@ func freeURL() (string, error) {
 }
 
 func sayWhere(s *screen, c *cluster.Cluster, op *operator, node string) {
+	for _, line := range leftAlone(node == cluster.NodeReal) {
+		s.say("%s", line)
+	}
 	s.say("")
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())

@@ -1,0 +1,240 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	policyinformers "k8s.io/client-go/informers/policy/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
+	listers "github.com/glassback/glassback/pkg/generated/listers/redis/v1"
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/report"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Name is the controller's name, for --controllers, logs and traces.
+const Name = "rediscluster"
+
+// A failed sync is retried after retryFirst, then twice as long each time, but
+// never longer than retryMost.
+const (
+	retryFirst = 20 * time.Millisecond
+	retryMost  = 30 * time.Second
+)
+
+// Config is what a Controller works with.
+type Config struct {
+	Kube          kubernetes.Interface
+	Client        versioned.Interface
+	RedisClusters informers.RedisClusterInformer
+	Pods          coreinformers.PodInformer
+	Claims        coreinformers.PersistentVolumeClaimInformer
+	Services      coreinformers.ServiceInformer
+	ConfigMaps    coreinformers.ConfigMapInformer
+	Budgets       policyinformers.PodDisruptionBudgetInformer
+	Dial          DialFunc
+	Recorder      record.EventRecorder
+	Clock         clock.WithTicker
+	Trace         *trace.Recorder
+}
+
+// Controller forms Redis Clusters, and keeps them. See the package's documentation for
+// what it does and what it keeps.
+type Controller struct {
+	applied
+	kube       kubernetes.Interface
+	client     versioned.Interface
+	clusters   listers.RedisClusterLister
+	cache      cache.Store // what clusters reads
+	pods       corelisters.PodLister
+	podCache   cache.Store
+	claims     corelisters.PersistentVolumeClaimLister
+	claimCache cache.Store
+	recorder   record.EventRecorder
+	clock      clock.PassiveClock
+	written    *loop.Written
+	sessions   *sessions
+	loop       *loop.Loop
+}
+
+// New returns a Controller whose event handlers are on the informers. It starts
+// nothing.
+func New(config Config) (*Controller, error) {
+	c := newController(config)
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
+	)
+	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
+	if _, err := config.RedisClusters.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
+		return nil, fmt.Errorf("watch RedisClusters: %w", err)
+	}
+	for _, owned := range []struct {
+		kind     string
+		informer cache.SharedIndexInformer
+	}{
+		{"Pod", config.Pods.Informer()},
+		{"Service", config.Services.Informer()},
+		{"ConfigMap", config.ConfigMaps.Informer()},
+		{"PodDisruptionBudget", config.Budgets.Informer()},
+	} {
+		if _, err := owned.informer.AddEventHandler(c.loop.Handler(owned.kind, loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
+			return nil, fmt.Errorf("watch %ss: %w", owned.kind, err)
+		}
+	}
+	if _, err := config.Claims.Informer().AddEventHandler(c.loop.Handler("PersistentVolumeClaim", labelled)); err != nil {
+		return nil, fmt.Errorf("watch PersistentVolumeClaims: %w", err)
+	}
+	return c, nil
+}
+
+// labelled is the key of the RedisCluster that an object's label names: claims have no
+// owner.
+func labelled(obj metav1.Object) (cache.ObjectName, bool) {
+	name, ok := obj.GetLabels()[v1.LabelRedisCluster]
+	return cache.NewObjectName(obj.GetNamespace(), name), ok
+}
+
+func newController(config Config) *Controller {
+	written := loop.NewWritten(Name, config.Clock, config.Trace)
+	return &Controller{
+		applied:    newApplied(config, written),
+		kube:       config.Kube,
+		client:     config.Client,
+		clusters:   config.RedisClusters.Lister(),
+		cache:      config.RedisClusters.Informer().GetStore(),
+		pods:       config.Pods.Lister(),
+		podCache:   config.Pods.Informer().GetStore(),
+		claims:     config.Claims.Lister(),
+		claimCache: config.Claims.Informer().GetStore(),
+		recorder:   config.Recorder,
+		clock:      config.Clock,
+		written:    written,
+		sessions:   &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
+	}
+}
+
+// Run syncs RedisClusters until ctx is done (see loop.Loop.Run).
+func (c *Controller) Run(ctx, drain context.Context, workers int) {
+	c.loop.Run(ctx, drain, workers)
+	c.sessions.close()
+}
+
+// Sync takes the next step for one RedisCluster. It is called again when a Pod of it
+// changes, and when the step says so: nobody tells of what happens within Redis.
+func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	if wait := c.written.Wait(key); wait > 0 {
+		return wait, nil
+	}
+	rdc, err := c.fetch(key)
+	if rdc == nil || err != nil {
+		return 0, err
+	}
+	if errs := rdc.Validate(nil); len(errs) > 0 {
+		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
+	}
+	revisions, err := c.revisions(rdc)
+	if err != nil {
+		return 0, err
+	}
+	out, applyErr := c.apply(ctx, rdc, revisions)
+	if out.wrote {
+		return c.written.Wait(key), applyErr // The caches are about to show it.
+	}
+	mine := c.sessions.of(rdc)
+	seen, err := c.observe(ctx, rdc, mine)
+	if err != nil {
+		return 0, errors.Join(applyErr, err)
+	}
+	next := decide(seen)
+	// What is known is written down before it is acted on: see formed, and Node.ID.
+	wait, err := c.report(ctx, rdc, statusAfter(seen, next, out.problems))
+	if err != nil {
+		return 0, errors.Join(applyErr, err)
+	}
+	actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next.commands)
+	mine.came(actErr, c.clock.Now())
+	return soonest(soonest(wait, next.wait), out.wait), errors.Join(applyErr, actErr)
+}
+
+// revisions are those of the Pods that there are.
+func (c *Controller) revisions(rdc *v1.RedisCluster) (map[string]bool, error) {
+	pods, err := c.pods.Pods(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
+	if err != nil {
+		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
+	}
+	revisions := map[string]bool{}
+	for _, p := range pods {
+		revisions[p.Annotations[AnnotationRevision]] = true
+	}
+	return revisions, nil
+}
+
+// fetch returns a copy of the RedisCluster with its defaults, or nil if there is nothing
+// to do for it: it is gone, or going, or paused.
+func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
+	cached, err := c.clusters.RedisClusters(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.owners.Forget(key)
+		c.sessions.forget(key)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
+	}
+	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
+		return nil, nil
+	}
+	rdc := cached.DeepCopy()
+	rdc.Default()
+	return rdc, nil
+}
+
+// report writes the status, if it has changed, and tells of transitions. If only what an
+// operation has come to has, it may put the write off, and returns for how long.
+func (c *Controller) report(ctx context.Context, rdc *v1.RedisCluster, status v1.RedisClusterStatus) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(rdc.Status, status) {
+		return 0, nil
+	}
+	key, mine := cache.MetaObjectToName(rdc), c.sessions.of(rdc)
+	if wait := textEvery - c.clock.Since(mine.reported); wait > 0 && !transition(rdc.Status, status) {
+		return wait, nil
+	}
+	changed := *rdc
+	changed.Status = status
+	updated, err := c.client.RedisV1().RedisClusters(rdc.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
+	if apierrors.IsNotFound(err) {
+		return 0, nil // Deleted meanwhile: there is nothing to report on.
+	}
+	if err != nil {
+		return 0, fmt.Errorf("update status of RedisCluster %s: %w", rdc.Name, err)
+	}
+	mine.reported = c.clock.Now()
+	c.written.Record(key, "update redisclusters/status", c.cache, updated)
+	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+	report.Transitions(c.recorder, rdc, rdc.Status.Conditions, status.Conditions, calm...)
+	return 0, nil
+}

@@ -1,0 +1,460 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const (
+	// strangerPatience is how long a node that belongs to no Pod may be alive: that of a
+	// Pod that was replaced seems to be until its neighbours have missed it.
+	strangerPatience = 20 * time.Second
+	// electionPatience is how long a replica has to be elected by the other masters before
+	// it is told to take over.
+	electionPatience = 20 * time.Second
+	// failoverPatience is how long a replica may take to take over: Redis gives up after
+	// five seconds.
+	failoverPatience = 6 * time.Second
+	// silencePatience is how long a Pod that is to be replaced may be silent before that is
+	// taken for its state.
+	silencePatience = 10 * time.Second
+
+	// maxMeets bounds how many nodes are introduced at once.
+	maxMeets = 64
+	// batch is how many slots are moved at once.
+	batch = 16
+)
+
+// policies are what decides, in their order: the first that has something to do, or to
+// wait for, says what. So what comes first in the list is done before anything after it,
+// and each may rely on those before it having nothing to say.
+//
+// None of them remembers anything: whatever was interrupted goes on by what is seen.
+var policies = []func(*observed) *plan{
+	children,  // Pods and their volumes are there
+	possible,  // there is a password, and no other Pod has the name of one
+	strangers, // no node of another cluster is among the nodes
+	losses,    // every slot has an owner that lives, or comes back
+	gone,      // nodes whose Pods are gone are forgotten
+	broken,    // Pods that do not run, and are not what they should be now, are replaced
+	introduce, // nodes know each other, where they are now
+	form,      // the slots are given out, once
+	adopt,     // who is not to be a master is a replica of one
+	agree,     // all that answer say the same of each other
+	open,      // slots that were on the move are moved
+	balance,   // the masters have the slots, and nobody else
+	whole,     // every Pod answers, and every replica is up to date
+	remove,    // who is to leave is forgotten and deleted
+	spread,    // every master has as many replicas as the others
+	roll,      // Pods that are not what they should be now are replaced, one by one
+	ready,     // the Pods are ready
+}
+
+// decide returns what is to be done next.
+func decide(o *observed) plan {
+	for _, policy := range policies {
+		if p := policy(o); p != nil {
+			return *p
+		}
+	}
+	return plan{wait: poll}
+}
+
+func children(o *observed) *plan {
+	var commands []command
+	for _, m := range o.members {
+		going := m.claim != nil && m.claim.DeletionTimestamp != nil
+		switch {
+		case m.pod != nil:
+			if phase := m.pod.Status.Phase; (phase == corev1.PodFailed || phase == corev1.PodSucceeded) && m.pod.DeletionTimestamp == nil {
+				commands = append(commands, command{verb: deletePod, on: m})
+			}
+		case m.taken || going: // It is made when the name is free.
+			continue
+		case m.claim == nil && o.rdc.Spec.Storage != nil:
+			commands = append(commands, command{verb: createClaim, on: m}, command{verb: createPod, on: m})
+		default:
+			commands = append(commands, command{verb: createPod, on: m})
+		}
+		if m.claim != nil && !going && o.rdc.Spec.Storage != nil {
+			asked := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+			if wanted := o.rdc.Spec.Storage.Size; wanted.Cmp(asked) > 0 {
+				commands = append(commands, command{verb: growClaim, on: m})
+			}
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Making Pods: %d of %d are there", len(o.those(func(m *member) bool { return m.pod != nil })), *o.rdc.Spec.Size)
+}
+
+func possible(o *observed) *plan {
+	if len(o.problems) == 0 {
+		return nil
+	}
+	return &plan{step: o.problems[0].message, wait: poll, problems: o.problems}
+}
+
+// strangers stops everything while a living node is among the nodes that belongs to no
+// Pod: this may be another cluster's, and whatever is done would be done to it too.
+func strangers(o *observed) *plan {
+	for _, n := range o.unknown() {
+		if o.dead(n.ID) {
+			continue
+		}
+		if n.suspect < strangerPatience {
+			return wait(check, "Waiting for the nodes to miss %s at %s, whose Pod is gone", short(n.ID), n.IP)
+		}
+		return stuck(reasonStranger, "Node %s at %s:%d is none of this cluster's Pods, but its nodes know it, and it is alive. "+
+			"Nothing is changed until that is resolved: stop it, or remove it by CLUSTER FORGET on every node", n.ID, n.IP, n.Port)
+	}
+	return nil
+}
+
+// losses deals with slots whose master's Pod is gone for good: a replica takes over, or
+// they are lost.
+func losses(o *observed) *plan {
+	var lost redisnode.Slots
+	var holders []*node
+	for _, n := range o.unknown() {
+		slots := o.slots[n.ID]
+		if slots.Len() == 0 {
+			continue
+		}
+		candidates := o.those(func(m *member) bool { return m.answers() && !m.view.Master && m.self().MasterID == n.ID })
+		missing := o.those(func(m *member) bool {
+			return !m.answers() && m.id != "" && o.nodes[m.id] != nil && o.nodes[m.id].MasterID == n.ID
+		})
+		switch {
+		case len(candidates) > 0:
+			return inherit(o, n, candidates)
+		case len(missing) > 0:
+			return wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].name, slots)
+		}
+		lost, holders = lost.Union(slots), append(holders, n)
+	}
+	if o.formed || o.keys() > 0 {
+		lost = lost.Union(redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned()))
+	}
+	if lost.Len() == 0 {
+		return nil
+	}
+	return bury(o, lost, holders)
+}
+
+// keys is how many keys there are on the members that answer.
+func (o *observed) keys() int64 {
+	var all int64
+	for _, m := range o.answering() {
+		all += m.view.Keys
+	}
+	return all
+}
+
+// inherit has one of the replicas take over the slots of n, whose Pod is gone for good, if
+// the other masters do not elect one.
+func inherit(o *observed, n *node, replicas []*member) *plan {
+	if n.suspect < electionPatience {
+		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
+	}
+	heir := slices.MaxFunc(replicas, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
+	if heir.promoted > 0 {
+		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+	}
+	// The other masters can only agree if most of them are there.
+	how, holders := redisnode.Force, 0
+	for id := range o.slots {
+		if m := o.byID[id]; m != nil && m.answers() {
+			holders++
+		}
+	}
+	if holders*2 <= len(o.slots) {
+		how = redisnode.Takeover
+	}
+	return do([]command{{verb: failover, on: heir, how: how}}, "%s takes over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+}
+
+// bury tells of slots that nobody has any more, nor ever will. If that was accepted, those
+// who had them are forgotten, and one member gets them, empty.
+func bury(o *observed, lost redisnode.Slots, holders []*node) *plan {
+	for _, m := range o.members {
+		if !m.leaving && !m.answers() {
+			return wait(check, "Waiting for %s: the slots %s have no master", m.name, lost)
+		}
+	}
+	l := newLoss(o.rdc, lost)
+	if !l.accepted(o.rdc) {
+		p := stuck(reasonDataLoss, "%s", l.message())
+		p.loss = l
+		return p
+	}
+	var commands []command
+	for _, n := range holders {
+		commands = append(commands, o.forgetting(n.ID)...)
+	}
+	if len(commands) > 0 {
+		return do(commands, "Forgetting the masters of the slots %s, whose loss was accepted", lost)
+	}
+	heirs := o.those(func(m *member) bool { return m.answers() && m.view.Master && !m.leaving })
+	if len(heirs) == 0 {
+		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
+	}
+	// All at once: half of them would be another loss.
+	heir := slices.MinFunc(heirs, func(a, b *member) int { return o.slots[a.id].Len() - o.slots[b.id].Len() })
+	return do([]command{{verb: addSlots, on: heir, slots: lost}}, "%s gets the slots %s, whose loss was accepted", heir.name, lost)
+}
+
+// gone has the nodes forgotten that nobody will see again. While it is not known which
+// node a Pod has, that could be one of them.
+func gone(o *observed) *plan {
+	for _, m := range o.members {
+		if m.pod != nil && !m.answers() && m.id == "" && o.rdc.Spec.Storage != nil {
+			return nil
+		}
+	}
+	var commands []command
+	for _, n := range o.unknown() {
+		if o.slots[n.ID].Len() == 0 {
+			commands = append(commands, o.forgetting(n.ID)...)
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Forgetting nodes whose Pods are gone")
+}
+
+// forgetting are the commands to forget a node. Its replicas cannot: they are given
+// another master first.
+func (o *observed) forgetting(id string) []command {
+	var commands []command
+	for _, m := range o.answering() {
+		if m.id != id && m.entry(id) != nil && m.self().MasterID != id {
+			commands = append(commands, command{verb: forget, on: m, id: id})
+		}
+	}
+	return commands
+}
+
+// broken replaces Pods that do not answer, and are not as the spec says now: that is how a
+// spec with which Pods cannot start is mended.
+func broken(o *observed) *plan {
+	for _, m := range o.members {
+		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil {
+			continue
+		}
+		holds := m.id != "" && o.slots[m.id].Len() > 0
+		switch {
+		case !holds && (o.rdc.Spec.Storage != nil || len(o.slots) > 0 || !o.formed):
+		case holds && o.rdc.Spec.Storage != nil && m.silent > silencePatience:
+		case holds && m.silent > silencePatience && len(o.replicasOf(m)) == 0:
+			return stuck(reasonHeldBack, "%s does not answer, and has the only copy of the slots %s: it is not replaced by what the spec says now. Delete the Pod to give them up",
+				m.name, o.slots[m.id])
+		default:
+			continue
+		}
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which does not answer", m.name)
+	}
+	return nil
+}
+
+// introduce has nodes get to know each other.
+func introduce(o *observed) *plan {
+	groups := o.groups()
+	if len(groups) == 0 {
+		return nil
+	}
+	commands := moved(groups)
+	main := groups[0]
+	for _, group := range groups[1:] {
+		if len(group) == 1 && group[0].leaving && o.slots[group[0].id].Len() == 0 {
+			continue // It has been forgotten, and is about to be deleted.
+		}
+		if message := incompatible(main, group); message != "" {
+			return stuck(reasonDivided, "%s", message)
+		}
+		// The one that has nothing to lose goes to the other: should the address be another
+		// cluster's by now, that is not the one whose nodes are handed over.
+		if seed := main[0]; !group[0].greets(seed.ip(), seed.port()) {
+			commands = append(commands, command{verb: meet, on: group[0], peer: seed})
+		}
+	}
+	commands = commands[:min(len(commands), maxMeets)]
+	for _, c := range commands {
+		for _, m := range []*member{c.on, c.peer} {
+			for id := range m.entries {
+				if o.byID[id] == nil {
+					return wait(check, "Waiting for %s to forget %s, whose Pod is gone", m.name, short(id))
+				}
+			}
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Introducing the nodes to each other")
+}
+
+// port is that on which the member listens, by its own account.
+func (m *member) port() int { return m.self().Port }
+
+// groups are the members that answer, by who knows whom, each by ordinal; the group with
+// the most slots first.
+func (o *observed) groups() [][]*member {
+	var groups [][]*member
+	seen := map[*member]bool{}
+	for _, m := range o.answering() {
+		if seen[m] {
+			continue
+		}
+		group := []*member{m}
+		seen[m] = true
+		for i := 0; i < len(group); i++ {
+			for _, other := range o.answering() {
+				if !seen[other] && (group[i].entry(other.id) != nil || other.entry(group[i].id) != nil) {
+					seen[other] = true
+					group = append(group, other)
+				}
+			}
+		}
+		slices.SortFunc(group, func(a, b *member) int { return a.ordinal - b.ordinal })
+		groups = append(groups, group)
+	}
+	slices.SortStableFunc(groups, func(a, b []*member) int { return claimed(b).Len() - claimed(a).Len() })
+	return groups
+}
+
+// claimed are all slots that the members say they have.
+func claimed(group []*member) redisnode.Slots {
+	var all redisnode.Slots
+	for _, m := range group {
+		all = all.Union(m.self().Slots)
+	}
+	return all
+}
+
+// incompatible says why two groups must not get to know each other; "" if they may. Of a
+// slot that both have, Redis would throw away what one of them holds.
+func incompatible(main, group []*member) string {
+	both := claimed(main).Intersect(claimed(group))
+	if both.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s and %s do not know each other, and both have the slots %s. Nothing is changed: one of the two would lose what it holds. "+
+		"Delete the Pod or volume that is wrong", main[0].name, group[0].name, both)
+}
+
+// moved are the introductions of those who know each other, but not where the other is
+// now. All of them: of the nodes that only one has heard of, replicas may not find their
+// masters.
+func moved(groups [][]*member) []command {
+	var commands []command
+	for _, group := range groups {
+		for _, a := range group {
+			for _, b := range group {
+				if a == b || a.greets(b.ip(), b.port()) {
+					continue
+				}
+				e := a.entry(b.id)
+				if e == nil && (a.leaving || b.leaving) {
+					continue // It is about to be forgotten by all.
+				}
+				if e == nil || e.NoAddr || e.IP != b.ip() || e.Port != b.port() {
+					commands = append(commands, command{verb: meet, on: a, peer: b})
+				}
+			}
+		}
+	}
+	return commands
+}
+
+// form gives out the slots of a cluster that never had them all. It has no keys: see
+// losses.
+func form(o *observed) *plan {
+	free := redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned())
+	if o.formed || free.Len() == 0 {
+		return nil
+	}
+	for _, m := range o.members {
+		if !m.answers() && !m.leaving {
+			return wait(check, "Waiting for %s: %v", m.name, m.err)
+		}
+	}
+	if quarrel := o.quarrel(); quarrel != "" {
+		return wait(brief, "Waiting for the nodes to know each other: %s", quarrel)
+	}
+	masters := o.masters()
+	var commands []command
+	for i, m := range masters {
+		first, last := i*redisnode.SlotCount/len(masters), (i+1)*redisnode.SlotCount/len(masters)-1
+		if share := redisnode.SlotRange(first, last).Intersect(free); share.Len() > 0 {
+			commands = append(commands, command{verb: addSlots, on: m, slots: share})
+		}
+	}
+	return do(commands, "Giving out the slots to %d masters", len(masters))
+}
+
+// adopt gives a master to those who are to be replicas, and have none that stays.
+func adopt(o *observed) *plan {
+	masters := o.masters()
+	if len(masters) < int(o.rdc.Spec.Masters()) && !o.complete() {
+		return nil // Who comes next may be one of them.
+	}
+	counts := o.replicaCounts()
+	var commands []command
+	for _, m := range o.answering() {
+		if m.leaving || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.blank() {
+			continue
+		}
+		if has := o.masterOf(m); has != nil && (slices.Contains(masters, has) || o.slots[has.id].Len() > 0) {
+			continue
+		}
+		if master := o.adopter(m, masters, counts); master != nil {
+			counts[master]++
+			commands = append(commands, command{verb: replicate, on: m, peer: master})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Giving masters to %d replicas", len(commands))
+}
+
+// complete returns whether all that are to stay answer.
+func (o *observed) complete() bool {
+	return !slices.ContainsFunc(o.members, func(m *member) bool { return !m.leaving && !m.answers() })
+}
+
+// replicaCounts is how many replicas each master has that stay.
+func (o *observed) replicaCounts() map[*member]int {
+	counts := map[*member]int{}
+	for _, m := range o.members {
+		if master := o.masterOf(m); master != nil && !m.leaving {
+			counts[master]++
+		}
+	}
+	return counts
+}
+
+func agree(o *observed) *plan {
+	for _, m := range o.holders() {
+		if !m.answers() {
+			return wait(check, "Waiting for %s, which has the slots %s: %v", m.name, o.slots[m.id], m.err)
+		}
+	}
+	if quarrel := o.quarrel(); quarrel != "" {
+		return wait(brief, "Waiting for the nodes to agree: %s", quarrel)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// loadCluster reads a RedisCluster of testdata as the controller has it: valid and with
+// its defaults.
+func loadCluster(t testing.TB, name string) *v1.RedisCluster {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdc := &v1.RedisCluster{}
+	if err := yaml.UnmarshalStrict(data, rdc); err != nil {
+		t.Fatal(err)
+	}
+	rdc.Default()
+	if errs := rdc.Validate(nil); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	return rdc
+}
+
+// TestDesired compares what there should be with testdata; -update writes it. The scripts
+// are left out: they are not the builders'.
+func TestDesired(t *testing.T) {
+	for sentence, name := range map[string]string{
+		"nothing but an address": "sample",
+		"every field is set":     "full",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			rdc := loadCluster(t, name)
+			config := configuration(rdc)
+			for script := range config.Data {
+				if script != "redis.conf" {
+					config.Data[script] = "(scripts/" + script + ")"
+				}
+			}
+			all := []any{service(rdc), budget(rdc), config, pod(rdc, 4)}
+			if c := claim(rdc, 4); c != nil {
+				all = append(all, c)
+			}
+			var got bytes.Buffer
+			for _, object := range all {
+				data, err := yaml.Marshal(object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.WriteString("---\n")
+				got.Write(data)
+			}
+			golden := filepath.Join("testdata", name+".desired.yaml")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("this is not %s (go test ./pkg/controller/rediscluster -run Desired -update writes it). "+
+					"If running Pods must have it, raise podRevision:\n%s", golden, got.String())
+			}
+		})
+	}
+}
+
+func TestDesiredPorts(t *testing.T) {
+	for addr, want := range map[string][2]int{
+		"127.0.0.1:6379":  {6379, 16379},
+		"127.0.0.1:1":     {1, 10001},
+		"127.0.0.1:55535": {55535, 65535},
+		"127.0.0.1:55536": {55536, 45536},
+		"[fd00::1]:65535": {65535, 55535},
+	} {
+		rdc := &v1.RedisCluster{Spec: v1.RedisClusterSpec{Addr: addr}}
+		if port, bus := ports(rdc); port != want[0] || bus != want[1] {
+			t.Errorf("%s: ports %d and %d, want %v", addr, port, bus, want)
+		}
+	}
+}
+
+func TestDesiredRevision(t *testing.T) {
+	before := revision(loadCluster(t, "full"))
+	if !regexp.MustCompile(`^[0-9a-f]{10}$`).MatchString(before) {
+		t.Errorf("revision is %q, want 10 hex digits", before)
+	}
+	for sentence, test := range map[string]struct {
+		change   func(*v1.RedisCluster)
+		replaces bool
+	}{
+		"another size":             {func(r *v1.RedisCluster) { r.Spec.Size = ptr.To[int32](12) }, false},
+		"other replicas":           {func(r *v1.RedisCluster) { r.Spec.ReplicasPerMaster = ptr.To[int32](1) }, false},
+		"larger volumes":           {func(r *v1.RedisCluster) { r.Spec.Storage.Size = resource.MustParse("2Gi") }, false},
+		"another IP":               {func(r *v1.RedisCluster) { r.Spec.Addr = "192.168.1.10:60000" }, false},
+		"labels and annotations":   {func(r *v1.RedisCluster) { r.Labels, r.Annotations = nil, map[string]string{"a": "b"} }, false},
+		"a status":                 {func(r *v1.RedisCluster) { r.Status.Size, r.Generation, r.ResourceVersion = 6, 7, "8" }, false},
+		"the same in another unit": {func(r *v1.RedisCluster) { setLimit(r, "memory", "262144Ki") }, false},
+		"the same in other words":  {func(r *v1.RedisCluster) { r.Spec.Resources.Requests["cpu"] = resource.MustParse("100m") }, false},
+		"the key that it would be": {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = v1.DefaultAuthKey }, false},
+		"another image":            {func(r *v1.RedisCluster) { r.Spec.Image = "redis:8" }, true},
+		"another port":             {func(r *v1.RedisCluster) { r.Spec.Addr = "[fd00::1]:60001" }, true},
+		"another limit":            {func(r *v1.RedisCluster) { setLimit(r, "memory", "512Mi") }, true},
+		"a request less":           {func(r *v1.RedisCluster) { delete(r.Spec.Resources.Requests, "cpu") }, true},
+		"a request that is a limit": {func(r *v1.RedisCluster) {
+			r.Spec.Resources.Limits, r.Spec.Resources.Requests = r.Spec.Resources.Requests, r.Spec.Resources.Limits
+		}, true},
+		"no resources":     {func(r *v1.RedisCluster) { r.Spec.Resources = nil }, true},
+		"a device":         {func(r *v1.RedisCluster) { r.Spec.Resources.Claims = []corev1.ResourceClaim{{Name: "disk"}} }, true},
+		"another value":    {func(r *v1.RedisCluster) { r.Spec.Config["maxmemory"] = "97mb" }, true},
+		"a directive less": {func(r *v1.RedisCluster) { delete(r.Spec.Config, "notify-keyspace-events") }, true},
+		"another Secret":   {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Name = "other" }, true},
+		"another key":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = "other" }, true},
+		"no password":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef = nil }, true},
+		"no storage":       {func(r *v1.RedisCluster) { r.Spec.Storage = nil }, true},
+		"a value that looks like two": {func(r *v1.RedisCluster) {
+			r.Spec.Config["maxmemory"] = "96mb\"\nconfig \"maxmemory-policy\" \"allkeys-lru"
+			delete(r.Spec.Config, "maxmemory-policy")
+		}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			rdc := loadCluster(t, "full")
+			test.change(rdc)
+			if after := revision(rdc); (after != before) != test.replaces {
+				t.Errorf("revision was %s and is %s; are Pods to be replaced: %v", before, after, test.replaces)
+			}
+		})
+	}
+	for sentence, change := range map[string]func(*v1.RedisCluster){
+		"empty resources": func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
+		"an empty config": func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
+	} {
+		t.Run(sentence+" are none", func(t *testing.T) {
+			rdc := loadCluster(t, "sample")
+			before := revision(rdc)
+			if change(rdc); revision(rdc) != before {
+				t.Error("revision has changed")
+			}
+		})
+	}
+}
+
+func setLimit(rdc *v1.RedisCluster, name corev1.ResourceName, quantity string) {
+	rdc.Spec.Resources.Limits[name] = resource.MustParse(quantity)
+}
+
+// TestDesiredRevisionsStay fails when an upgrade of the operator would replace the Pods of
+// every cluster. If that is wanted, podRevision was raised, and this changes with it.
+func TestDesiredRevisionsStay(t *testing.T) {
+	for name, want := range map[string]string{"sample": "9a7671aaa6", "full": "d565c0747c"} {
+		if got := revision(loadCluster(t, name)); got != want {
+			t.Errorf("the revision of %s is %s, and was %s", name, got, want)
+		}
+	}
+}
+
+// TestDesiredLeavesTheRedisClusterAlone has every builder used, on what is made too.
+func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
+	for _, name := range []string{"sample", "full"} {
+		rdc := loadCluster(t, name)
+		before := rdc.DeepCopy()
+		p, again := pod(rdc, 0), pod(rdc, 0)
+		c := claim(rdc, 0)
+		for _, labels := range []map[string]string{service(rdc).Labels, budget(rdc).Labels, configuration(rdc).Labels, p.Labels, selector(rdc)} {
+			labels["changed"] = "yes"
+		}
+		for _, list := range []corev1.ResourceList{p.Spec.Containers[0].Resources.Limits, p.Spec.Containers[0].Resources.Requests} {
+			for resourceName := range list {
+				list[resourceName] = resource.MustParse("1")
+			}
+		}
+		if c != nil {
+			*c.Spec.StorageClassName = "changed"
+		}
+		if !equality.Semantic.DeepEqual(rdc, before) {
+			t.Errorf("%s was written to", name)
+		}
+		if p2 := pod(rdc, 0); !equality.Semantic.DeepEqual(p2, again) {
+			t.Errorf("%s: a second Pod differs from the first", name)
+		}
+	}
+}
+
+func TestDesiredNamesAreNames(t *testing.T) {
+	rdc := loadCluster(t, "full")
+	rdc.Name = strings.Repeat("a", 52)
+	for what, problems := range map[string][]string{
+		"Pod":       validation.IsDNS1123Label(podName(rdc, 999)),
+		"claim":     validation.IsDNS1123Label(claim(rdc, 999).Name),
+		"ConfigMap": validation.IsDNS1123Label(*configuration(rdc).Name),
+		"label":     validation.IsValidLabelValue(rdc.Name),
+	} {
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", what, problems)
+		}
+	}
+}
+
+// TestDesiredConfig is about objects that came past validation.
+func TestDesiredConfig(t *testing.T) {
+	rdc := loadCluster(t, "sample")
+	rdc.Spec.Config = map[string]v1.ConfigValue{"port": "1", "save": " ", "appendonly": "no", "appendfsync": "always", "dir": "/tmp"}
+	last := map[string]string{}
+	for line := range strings.Lines(redisConf(rdc)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		last[key] = value
+	}
+	for key, want := range map[string]string{"port": "6379", "save": `""`, "appendonly": "yes", "appendfsync": "always", "dir": "/data"} {
+		if last[key] != want {
+			t.Errorf("the last %s is %s, want %s", key, last[key], want)
+		}
+	}
+}
+
+func TestDesiredLowPortsCanBeListenedOn(t *testing.T) {
+	rdc := loadCluster(t, "sample")
+	for addr, want := range map[string]int{"127.0.0.1:1023": 1, "127.0.0.1:1024": 0} {
+		rdc.Spec.Addr = addr
+		if got := len(pod(rdc, 0).Spec.SecurityContext.Sysctls); got != want {
+			t.Errorf("%s: %d sysctls, want %d", addr, got, want)
+		}
+	}
+}

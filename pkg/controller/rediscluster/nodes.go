@@ -1,0 +1,228 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// Node is what the controller asks of one redis-server: see redisnode.Node.
+type Node interface {
+	View(ctx context.Context) (*redisnode.View, error)
+	Meet(ctx context.Context, ip string, port, busPort int) error
+	Forget(ctx context.Context, id string) error
+	AddSlots(ctx context.Context, slots redisnode.Slots) error
+	Replicate(ctx context.Context, masterID string) error
+	Failover(ctx context.Context, how redisnode.Failover) error
+	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
+	Keys(ctx context.Context, slots redisnode.Slots, most int) (map[int][]string, error)
+	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
+	Close()
+}
+
+// DialFunc returns the Node at an address. It connects with the first request.
+type DialFunc func(ip string, port int, password string) Node
+
+// Dial is the DialFunc of real redis-servers.
+func Dial(ip string, port int, password string) Node { return redisnode.Dial(ip, port, password) }
+
+// passwordAge is how long a password that a node refused is not asked for again.
+const passwordAge = 10 * time.Second
+
+// sessions are what is remembered of every RedisCluster from one sync to the next. All of
+// it can be lost: it spares connections, and says how long something has been so.
+type sessions struct {
+	kube  kubernetes.Interface
+	dial  DialFunc
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	byKey map[cache.ObjectName]*session
+}
+
+// session is what is remembered of one RedisCluster. The queue sees to it that only one
+// sync at a time uses it.
+type session struct {
+	uid   types.UID
+	conns map[types.UID]conn // by Pod
+
+	secret   v1.SecretKeyReference
+	password string
+	read     time.Time // when the password was; zero if there is none
+	refused  bool      // whether a node has refused it
+
+	reported time.Time // when the status was written
+	failure  error     // what came of the last commands
+
+	since map[string]time.Time // when something was first seen, by what
+	seen  map[string]bool      // what was seen in this sync
+}
+
+// conn is the connection to a Pod.
+type conn struct {
+	Node
+	ip       string
+	password string
+}
+
+// of returns the session of a RedisCluster.
+func (s *sessions) of(rdc *v1.RedisCluster) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := cache.MetaObjectToName(rdc)
+	mine := s.byKey[key]
+	if mine == nil || mine.uid != rdc.UID {
+		if mine != nil {
+			mine.close()
+		}
+		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{}, since: map[string]time.Time{}}
+		s.byKey[key] = mine
+	}
+	return mine
+}
+
+// forget drops the session of a RedisCluster that is gone.
+func (s *sessions) forget(key cache.ObjectName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mine := s.byKey[key]; mine != nil {
+		mine.close()
+	}
+	delete(s.byKey, key)
+}
+
+// close closes all sessions.
+func (s *sessions) close() {
+	for _, key := range s.keys() {
+		s.forget(key)
+	}
+}
+
+func (s *sessions) keys() []cache.ObjectName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []cache.ObjectName
+	for key := range maps.Keys(s.byKey) {
+		all = append(all, key)
+	}
+	return all
+}
+
+func (s *session) close() {
+	for _, c := range s.conns {
+		c.Close()
+	}
+}
+
+// errNoPassword says that the Secret does not hold the password.
+type errNoPassword string
+
+func (e errNoPassword) Error() string { return string(e) }
+
+// authenticate reads the password, if it was not read yet, or a node has refused it.
+func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster, mine *session) error {
+	ref := rdc.Spec.AuthSecretRef
+	if ref == nil {
+		mine.secret, mine.password, mine.read = v1.SecretKeyReference{}, "", time.Time{}
+		return nil
+	}
+	fresh := !mine.read.IsZero() && mine.secret == *ref
+	if fresh && (!mine.refused || s.clock.Since(mine.read) < passwordAge) {
+		return nil
+	}
+	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)
+	}
+	// As the scripts read it: "kubectl create secret --from-file" has the newline of the file.
+	password := strings.TrimRight(string(secret.Data[ref.Key]), "\n")
+	if password == "" {
+		return errNoPassword(fmt.Sprintf("Secret %s has no password in %s: set it, or name another key in spec.authSecretRef", ref.Name, ref.Key))
+	}
+	mine.secret, mine.password, mine.read, mine.refused = *ref, password, s.clock.Now(), false
+	return nil
+}
+
+// node returns the connection to a Pod.
+func (s *sessions) node(mine *session, pod *corev1.Pod, port int) Node {
+	c, ok := mine.conns[pod.UID]
+	if ok && (c.ip != pod.Status.PodIP || c.password != mine.password) {
+		c.Close()
+		ok = false
+	}
+	if !ok {
+		c = conn{Node: s.dial(pod.Status.PodIP, port, mine.password), ip: pod.Status.PodIP, password: mine.password}
+		mine.conns[pod.UID] = c
+	}
+	return c.Node
+}
+
+// keep closes the connections to all but these Pods.
+func (s *session) keep(pods map[types.UID]bool) {
+	for uid, c := range s.conns {
+		if !pods[uid] {
+			c.Close()
+			delete(s.conns, uid)
+		}
+	}
+}
+
+// lasting returns for how long something has been so, by all syncs up to this one. At
+// first that is a moment, and not nothing.
+func (s *session) lasting(what string, now time.Time) time.Duration {
+	first, ok := s.since[what]
+	if !ok {
+		first = now
+		s.since[what] = now
+	}
+	s.seen[what] = true
+	return max(now.Sub(first), 1)
+}
+
+// begin is called before a sync looks for what lasts, and end after it: what it did not
+// see has ended.
+func (s *session) begin() { s.seen = map[string]bool{} }
+
+func (s *session) end() {
+	for what := range s.since {
+		if !s.seen[what] {
+			delete(s.since, what)
+		}
+	}
+}
+
+// came notes what came of commands.
+func (s *session) came(err error, now time.Time) {
+	s.failure = err
+	if err == nil {
+		delete(s.since, failing)
+	} else if _, ok := s.since[failing]; !ok {
+		s.since[failing] = now
+	}
+}
+
+// refusedBy notes whether a node has refused the password.
+func (s *session) refusedBy(err error) {
+	if errors.Is(err, redisnode.ErrPassword) {
+		s.refused = true
+	}
+}

@@ -1,0 +1,263 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// viewTimeout is how long a node has to answer. Those that do not are not waited for any
+// longer: the others may need help.
+const viewTimeout = 2 * time.Second
+
+// observe looks at the Pods and their volumes in the caches, and asks every node what it
+// knows. It asks nobody else.
+func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *session) (*observed, error) {
+	o := &observed{rdc: rdc, now: c.clock.Now()}
+	if was := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); was != nil {
+		o.formed = was.Status == metav1.ConditionTrue || was.Reason != reasonForming
+	}
+	if err := c.gather(o); err != nil {
+		return nil, err
+	}
+	var refusal errNoPassword
+	switch err := c.sessions.authenticate(ctx, rdc, mine); {
+	case err == nil:
+		c.ask(ctx, o, mine)
+	case errors.As(err, &refusal):
+		o.problems = append(o.problems, problem{reasonNoPassword, refusal.Error()})
+	case apierrors.IsNotFound(err):
+		o.problems = append(o.problems, problem{reasonNoPassword,
+			fmt.Sprintf("Secret %s, which is to have the password, does not exist: create it", rdc.Spec.AuthSecretRef.Name)})
+	default:
+		return nil, err
+	}
+	o.identify()
+	o.merge()
+	mine.begin()
+	for _, m := range o.members {
+		if !m.answers() {
+			m.silent = mine.lasting("silent "+m.name, o.now)
+		}
+		if at, ok := mine.since["promoted "+m.name]; ok && o.now.Sub(at) < failoverPatience {
+			m.promoted = mine.lasting("promoted "+m.name, o.now)
+		}
+	}
+	for _, n := range o.unknown() {
+		n.suspect = mine.lasting("suspect "+n.ID, o.now)
+	}
+	if mine.failure != nil {
+		lasting := mine.lasting(failing, o.now)
+		var taken takenError
+		switch {
+		case errors.As(mine.failure, &taken):
+			o.failure = &problem{reasonConflict, taken.Error()}
+		case lasting > failingTooLong:
+			o.failure = &problem{reasonFailing, mine.failure.Error()}
+		}
+	}
+	mine.end()
+	o.empties()
+	return o, nil
+}
+
+// failing is what lasts while commands fail.
+const failing = "failing"
+
+// gather finds the members.
+func (c *Controller) gather(o *observed) error {
+	rdc := o.rdc
+	these := klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name})
+	pods, err := c.pods.Pods(rdc.Namespace).List(these)
+	if err != nil {
+		return fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
+	}
+	claims, err := c.claims.PersistentVolumeClaims(rdc.Namespace).List(these)
+	if err != nil {
+		return fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
+	}
+	byOrdinal := map[int]*member{}
+	at := func(ordinal int) *member {
+		if byOrdinal[ordinal] == nil {
+			byOrdinal[ordinal] = &member{name: podName(rdc, ordinal), ordinal: ordinal}
+		}
+		return byOrdinal[ordinal]
+	}
+	for ordinal := range int(*rdc.Spec.Size) {
+		at(ordinal)
+	}
+	for _, p := range pods {
+		ordinal, ok := ordinalOf(rdc.Name+"-", p.Name)
+		switch {
+		case !ok:
+		case metav1.IsControlledBy(p, rdc):
+			at(ordinal).pod = p
+		case ordinal < int(*rdc.Spec.Size):
+			at(ordinal).taken = true
+			o.problems = append(o.problems, problem{reasonConflict,
+				fmt.Sprintf("Pod %s exists already, and is not of this RedisCluster: rename or delete one of the two", p.Name)})
+		}
+	}
+	for _, claim := range claims {
+		ordinal, ok := ordinalOf("data-"+rdc.Name+"-", claim.Name)
+		if !ok || rdc.Spec.Storage == nil {
+			continue
+		}
+		// One that is too many, and is on its way out with its Pod gone, was emptied before.
+		if byOrdinal[ordinal] != nil || claim.DeletionTimestamp == nil {
+			at(ordinal).claim = claim
+		}
+	}
+	for _, m := range byOrdinal {
+		o.members = append(o.members, m)
+		m.leaving = m.ordinal >= int(*rdc.Spec.Size) || (m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil)
+		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != revision(rdc)
+	}
+	slices.SortFunc(o.members, func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	return nil
+}
+
+// ordinalOf returns the ordinal that name has after prefix.
+func ordinalOf(prefix, name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, ok && err == nil && strconv.Itoa(ordinal) == digits
+}
+
+// ask asks all nodes at once what they know.
+func (c *Controller) ask(ctx context.Context, o *observed, mine *session) {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	port, _ := ports(o.rdc)
+	pods := map[types.UID]bool{}
+	var asking sync.WaitGroup
+	for _, m := range o.members {
+		if m.err = unasked(m.pod); m.err != nil {
+			continue
+		}
+		pods[m.pod.UID] = true
+		node := c.sessions.node(mine, m.pod, listens(m.pod, port))
+		asking.Go(func() { m.view, m.err = node.View(ctx) })
+	}
+	asking.Wait()
+	mine.keep(pods)
+	for _, m := range o.members {
+		mine.refusedBy(m.err)
+		if m.view != nil && m.view.Loading {
+			m.view, m.err = nil, errors.New("it is loading its data")
+		}
+	}
+}
+
+// listens returns the port of a Pod, which is another one than the spec's until it is
+// replaced.
+func listens(pod *corev1.Pod, port int) int {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == portRedis {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	return port
+}
+
+// unasked says why there is nobody to ask in a Pod; nil if there is somebody.
+func unasked(pod *corev1.Pod) error {
+	switch {
+	case pod == nil:
+		return errors.New("there is no Pod")
+	case pod.DeletionTimestamp != nil:
+		return errors.New("the Pod is being deleted")
+	case pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning:
+		return errors.New(waitingFor(pod))
+	}
+	return nil
+}
+
+// waitingFor says what a Pod that does not run waits for.
+func waitingFor(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Reason != "" {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
+		}
+	}
+	return "the Pod does not run yet"
+}
+
+// identify gives every member the ID of its node: by its own account, or by the status,
+// as long as that can be the same node. Without a volume a Pod's node ends with it.
+func (o *observed) identify() {
+	for _, m := range o.members {
+		if m.answers() {
+			m.id = m.view.ID
+			continue
+		}
+		for _, was := range o.rdc.Status.Nodes {
+			if was.Pod == m.name && (m.claim != nil || (m.pod != nil && m.pod.Status.PodIP != "" && m.pod.Status.PodIP == was.IP)) {
+				m.id = was.ID
+			}
+		}
+	}
+	// One whose ID was never noted is found by its address, as the others know it.
+	for _, m := range o.members {
+		if m.answers() || m.id != "" || m.ip() == "" {
+			continue
+		}
+		for _, other := range o.answering() {
+			for _, e := range other.view.Table {
+				if !e.Handshake && e.IP == m.ip() {
+					m.id = e.ID
+				}
+			}
+		}
+	}
+}
+
+// empties has a Pod emptied that is to be replaced, and has the only copy of its slots:
+// one at a time, and none while another leaves.
+func (o *observed) empties() {
+	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.leaving || !m.answers() }) {
+		return
+	}
+	for _, m := range o.holders() {
+		if m.outdated && len(o.holders()) > 1 {
+			m.leaving = true
+			return
+		}
+	}
+}
+
+// short is an ID as people read it.
+func short(id string) string { return id[:min(len(id), 8)] }
+
+// describe is what a node can be told by, in messages.
+func describe(e *redisnode.Entry) string {
+	return fmt.Sprintf("%s at %s:%d", short(e.ID), e.IP, e.Port)
+}

@@ -1,0 +1,236 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// open ends what was begun with slots: those on the move are moved, and marks that say so
+// of others are removed.
+func open(o *observed) *plan {
+	for _, m := range o.answering() {
+		self := m.self()
+		var stale []int
+		for slot := range self.Migrating {
+			if o.owner(slot) != m {
+				stale = append(stale, slot)
+			}
+		}
+		for slot := range self.Importing {
+			if o.owner(slot) == m {
+				stale = append(stale, slot)
+			}
+		}
+		if len(stale) > 0 {
+			slots := redisnode.NewSlots(stale...)
+			return do([]command{{verb: closeSlots, on: m, slots: slots}}, "Closing the slots %s on %s", slots, m.name)
+		}
+	}
+	for _, to := range o.answering() {
+		if p := o.imports(to); p != nil {
+			return p
+		}
+	}
+	for _, from := range o.answering() {
+		if p := o.exports(from); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// hand has slots moved, once nobody can take them back: of two that claim a slot, the one
+// with the later epoch has it, and the other one deletes what it holds of it. Who gets a
+// slot takes an epoch that is later than all that it has heard of. So it must have heard
+// of that of the one who gives it, who may have been given slots a moment ago.
+func hand(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
+	gives, gets := from.self().Epoch, to.self().Epoch
+	if gets > gives || (to.view.Epoch >= gives && gets < to.view.Epoch) {
+		return do([]command{{verb: moveSlots, on: from, peer: to, slots: slots}}, format, args...)
+	}
+	return wait(50*time.Millisecond, "Waiting for %s to hear of the last change of %s", to.name, from.name)
+}
+
+// imports goes on with slots that a member was about to get. Whoever has them now gives
+// them: keys that are there already are only found so.
+func (o *observed) imports(to *member) *plan {
+	importing := to.self().Importing
+	for _, slot := range slices.Sorted(maps.Keys(importing)) {
+		from := o.owner(slot)
+		if from == nil || !from.answers() {
+			continue
+		}
+		if !to.view.Master {
+			slots := redisnode.NewSlots(slot)
+			return do([]command{{verb: closeSlots, on: to, slots: slots}}, "Closing the slots %s on %s, which is no master any more", slots, to.name)
+		}
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
+		slots := redisnode.NewSlots(same...).First(batch)
+		return hand(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
+	}
+	return nil
+}
+
+// exports goes on with slots that a member was about to give. If the one that was to get
+// them has been replaced by its replica, that has the keys, but does not know of the move.
+func (o *observed) exports(from *member) *plan {
+	migrating := from.self().Migrating
+	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
+		slots := redisnode.NewSlots(slot)
+		to := o.byID[migrating[slot]]
+		if to != nil && !to.answers() {
+			continue
+		}
+		if to != nil && !to.view.Master {
+			to = o.masterOf(to)
+		}
+		if to == nil || to == from || !to.answers() {
+			return do([]command{{verb: closeSlots, on: from, slots: slots}}, "Closing the slots %s on %s: who was to get them is gone", slots, from.name)
+		}
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
+		slots = redisnode.NewSlots(same...).First(batch)
+		return hand(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
+	}
+	return nil
+}
+
+// balance has the masters get their slots: by taking over from a master that leaves, or by
+// a move.
+func balance(o *observed) *plan {
+	masters := o.masters()
+	for _, m := range masters {
+		if m.view.Master {
+			continue
+		}
+		if from := o.masterOf(m); m.promoted > 0 {
+			return wait(brief, "Waiting for %s to take over from %s", m.name, from.name)
+		}
+		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which leaves", m.name)
+	}
+	if next := o.nextTransfer(masters, batch); next != nil {
+		return hand(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
+	}
+	if spare := o.spare(masters); spare != nil && o.complete() {
+		return replace(o, spare, "to become a master")
+	}
+	return nil
+}
+
+// replace has a member come back with nothing: its Pod is deleted, and its volume.
+func replace(o *observed, m *member, why string) *plan {
+	return do(vacate(o, m), "Replacing %s, %s", m.name, why)
+}
+
+// vacate has a member forgotten, and deletes all that it has. The volume comes first: it
+// stays until the Pod has gone, and says until then that this is to be so.
+func vacate(o *observed, m *member) []command {
+	commands := o.forgetting(m.id)
+	if m.claim != nil {
+		commands = append(commands, command{verb: deleteClaim, on: m})
+	}
+	return append(commands, command{verb: deletePod, on: m})
+}
+
+// whole waits until nothing is missing: who is deleted next must be the only one.
+func whole(o *observed) *plan {
+	for _, m := range o.members {
+		switch {
+		case !m.answers() && m.leaving && o.slots[m.id].Len() == 0:
+		case !m.answers():
+			return wait(check, "Waiting for %s: %v", m.name, m.err)
+		case m.leaving:
+		case !m.view.StateOK:
+			return wait(check, "Waiting for %s, by whom the cluster cannot be used yet", m.name)
+		case !m.view.Master && !m.view.LinkUp:
+			return wait(check, "Waiting for %s to be up to date with its master", m.name)
+		}
+	}
+	return nil
+}
+
+// remove has members go that are to leave, replicas first: they cannot forget their
+// masters.
+func remove(o *observed) *plan {
+	leaving := o.those(func(m *member) bool { return m.leaving && m.pod != nil })
+	if len(leaving) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
+	m := leaving[0]
+	if m.pod.DeletionTimestamp != nil {
+		return wait(check, "Waiting for %s to be gone", m.name)
+	}
+	if m.answers() && m.view.Master && m.view.Keys > 0 {
+		return stuck(reasonHeldBack, "%s has no slots any more, but %d keys: it is not deleted", m.name, m.view.Keys)
+	}
+	return do(vacate(o, m), "Removing %s", m.name)
+}
+
+// roll replaces one Pod that is not what the spec makes of it now: first replicas, then
+// masters, each after one of its replicas has taken over.
+func roll(o *observed) *plan {
+	outdated := o.those(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
+	if len(outdated) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
+	m := outdated[0]
+	if o.slots[m.id].Len() == 0 {
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
+	}
+	heir := o.heir(m, func(*member) bool { return true })
+	switch {
+	case heir == nil && o.rdc.Spec.Storage == nil:
+		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica", m.name, o.slots[m.id])
+	case heir == nil:
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
+	case heir.promoted > 0:
+		return wait(brief, "Waiting for %s to take over from %s", heir.name, m.name)
+	}
+	return do([]command{{verb: failover, on: heir, how: redisnode.Graceful}}, "%s takes over from %s, which is to be replaced", heir.name, m.name)
+}
+
+// ready ends an operation when the Pods' probes say so too. They are not asked in between:
+// what nodes tell is as true, and newer.
+func ready(o *observed) *plan {
+	if o.rdc.Status.Operation == nil && o.formed {
+		return nil
+	}
+	for _, m := range o.members {
+		if m.pod == nil || !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			return wait(check, "Waiting for the Pod %s to be ready", m.name)
+		}
+	}
+	return nil
+}
+
+// spread moves a replica from the master with the most to the one with the fewest.
+func spread(o *observed) *plan {
+	counts := o.replicaCounts()
+	masters := o.masters()
+	if len(masters) == 0 {
+		return nil
+	}
+	byCount := func(a, b *member) int { return counts[a] - counts[b] }
+	most, fewest := slices.MaxFunc(masters, byCount), slices.MinFunc(masters, byCount)
+	if counts[most]-counts[fewest] < 2 {
+		return nil
+	}
+	replicas := o.replicasOf(most)
+	best := slices.MinFunc(replicas, func(a, b *member) int {
+		return compareBool(a.machine() == fewest.machine(), b.machine() == fewest.machine())
+	})
+	return do([]command{{verb: replicate, on: best, peer: fewest}}, "Moving the replica %s from %s to %s", best.name, most.name, fewest.name)
+}

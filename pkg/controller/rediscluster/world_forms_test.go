@@ -1,0 +1,22 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import "testing"
+
+func TestForms(t *testing.T) {
+	w := newWorld(t, "forms")
+	w.ready("the cluster to be formed")
+	t.Logf("writes: %q", w.all)
+	t.Logf("events: %q", w.happened())
+}
+
+func TestFormsThoughEveryLifeEndsWithItsSecondWrite(t *testing.T) {
+	w := newWorld(t, "forms")
+	w.lives = oneWrite()
+	w.ready("the cluster to be formed")
+	t.Logf("%d lives, writes: %q", w.deaths+1, w.all)
+}

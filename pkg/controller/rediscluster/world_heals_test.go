@@ -1,0 +1,429 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
+)
+
+func without(*v1.RedisCluster) {}
+
+// master returns the name of a Pod whose node has slots.
+func (w *world) master() string {
+	w.t.Helper()
+	shards := w.rdc().Status.Shards
+	if len(shards) == 0 {
+		w.t.Fatal("there are no shards")
+	}
+	return shards[0].Master
+}
+
+// TestMasterIsDeleted deletes a master's Pod under load: it is stopped in good order, so
+// that its replica has everything.
+func TestMasterIsDeleted(t *testing.T) {
+	t.Parallel()
+	for sentence, change := range map[string]func(*v1.RedisCluster){"with volumes": storage, "without volumes": without} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t, "heals", change)
+			w.ready("the cluster to be formed")
+			load := w.load(t)
+			began := time.Now()
+			w.deletePods(w.master())
+			w.notReady()
+			w.ready("the Pod to be back")
+			t.Logf("ready again after %s", time.Since(began))
+			if lost := load.lost(); lost > 0 {
+				t.Errorf("%d keys lost what was acknowledged", lost)
+			}
+			t.Logf("events: %q", w.happened())
+		})
+	}
+}
+
+// notReady syncs until the controller has noticed that something is wrong.
+func (w *world) notReady() {
+	w.t.Helper()
+	w.until("the controller to notice", func() bool { return w.condition(glassback.ConditionReady).Status == metav1.ConditionFalse })
+}
+
+// TestAllAreDeleted deletes all Pods at once, which come back with other IPs. With volumes
+// nothing is lost; without, everything is, and that is said, and nothing done until it is
+// accepted.
+func TestAllAreDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals", storage)
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(time.Second)
+	load.end()
+	ids := w.ids()
+	began := time.Now()
+	w.deletePods(w.names()...)
+	w.notReady()
+	w.ready("the Pods to be back")
+	t.Logf("ready again after %s", time.Since(began))
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+	for pod, id := range w.ids() {
+		if ids[pod] != id {
+			t.Errorf("%s has ID %s, and had %s", pod, id, ids[pod])
+		}
+	}
+	t.Logf("events: %q", w.happened())
+}
+
+func TestAllAreDeletedWithoutVolumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	w.deletePods(w.names()...)
+	w.until("the loss to be told", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
+	w.rests(t)
+	w.accept("wrong")
+	w.rests(t)
+	w.accept(w.token())
+	w.ready("the cluster to be formed again")
+	if loss := w.condition(v1.ConditionDataLoss); loss.Status != metav1.ConditionFalse {
+		t.Errorf("DataLoss is %+v", loss)
+	}
+	t.Logf("events: %q", w.happened())
+}
+
+// TestShardIsLost deletes a master with its replica. The rest goes on to be used.
+func TestShardIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(time.Second)
+	load.end()
+	shard := w.rdc().Status.Shards[0]
+	w.deletePods(append(shard.Replicas, shard.Master)...)
+	w.until("the loss to be told", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
+	if message := w.condition(v1.ConditionDataLoss).Message; !strings.Contains(message, shard.Slots) {
+		t.Errorf("message %q, want the slots %s", message, shard.Slots)
+	}
+	w.rests(t)
+	w.accept(w.token())
+	w.ready("the cluster to be whole again")
+	keys := 0
+	for key := range load.acknowledged {
+		if load.acknowledged[key].Load() > 0 {
+			keys++
+		}
+	}
+	if lost := load.lost(); lost == 0 || lost > keys*2/5 {
+		t.Errorf("%d of %d keys are lost, want those of one shard of three", lost, keys)
+	}
+}
+
+// rests checks that the controller changes nothing in the cluster: it may write the status.
+func (w *world) rests(t *testing.T) {
+	t.Helper()
+	before := len(w.all)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		w.sync()
+	}
+	for _, write := range w.all[before:] {
+		if write != "update redisclusters" {
+			t.Errorf("it did: %s", write)
+		}
+	}
+}
+
+func (w *world) accept(token string) {
+	w.change(func(rdc *v1.RedisCluster) {
+		metav1.SetMetaDataAnnotation(&rdc.ObjectMeta, AnnotationAcceptDataLoss, token)
+	})
+}
+
+// token is that which the condition DataLoss asks for.
+func (w *world) token() string {
+	_, after, _ := strings.Cut(w.condition(v1.ConditionDataLoss).Message, AnnotationAcceptDataLoss+"=")
+	token, _, _ := strings.Cut(after, " ")
+	return token
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, p := range w.pods() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (w *world) ids() map[string]string {
+	ids := map[string]string{}
+	for _, n := range w.rdc().Status.Nodes {
+		ids[n.Pod] = n.ID
+	}
+	return ids
+}
+
+// TestContainerIsKilled kills a master's process, which comes back before it is missed.
+// What is lost is at most what had not reached its disk: of a process alone, next to
+// nothing.
+func TestContainerIsKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(500 * time.Millisecond)
+	pod := w.pod(w.master())
+	w.servers[pod.UID].Kill()
+	w.kubelet() // Starts it again, at the same address.
+	w.notReady()
+	w.ready("the node to be back")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+}
+
+// TestMastersAreLost deletes the Pods of two masters of three: their replicas cannot be
+// elected, and are told to take over.
+func TestMastersAreLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(500 * time.Millisecond)
+	load.end()
+	time.Sleep(500 * time.Millisecond) // The replicas have everything.
+	shards := w.rdc().Status.Shards
+	w.deletePods(shards[0].Master, shards[1].Master)
+	w.notReady()
+	w.ready("replicas to have taken over")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys are lost", lost)
+	}
+	t.Logf("events: %q", w.happened())
+}
+
+// TestTwoClustersAreNeverMerged restarts two clusters so that each gets the IPs that the
+// other had.
+func TestTwoClustersAreNeverMerged(t *testing.T) {
+	t.Parallel()
+	a, b := newWorld(t, "a", storage), newWorld(t, "b", storage)
+	a.password, b.password = "of a", "of b"
+	for _, w := range []*world{a, b} {
+		w.secret()
+		w.change(func(rdc *v1.RedisCluster) {
+			rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "password", Key: "password"}
+		})
+		w.ready("the cluster to be formed")
+	}
+	loadA, loadB := a.load(t), b.load(t)
+	time.Sleep(500 * time.Millisecond)
+	loadA.end()
+	loadB.end()
+	ipsA, ipsB := a.ips(), b.ips()
+	for _, w := range []*world{a, b} { // No server is there when the first is started.
+		for uid, server := range w.servers {
+			server.Stop()
+			delete(w.servers, uid)
+		}
+	}
+	a.nextIP, b.nextIP = ipsB, ipsA
+	a.byPerson(func() { a.forgetPods() })
+	b.byPerson(func() { b.forgetPods() })
+	for range 100 { // In turns, as if they were one operator's.
+		a.sync()
+		b.sync()
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, w := range []*world{a, b} {
+		w.ready("the cluster to be whole again")
+	}
+	if loadA.lost() > 0 || loadB.lost() > 0 {
+		t.Error("acknowledged writes are lost")
+	}
+}
+
+// forgetPods deletes all Pods, whose servers are stopped already.
+func (w *world) forgetPods() {
+	for _, name := range w.names() {
+		if err := w.kube.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) ips() []string {
+	var ips []string
+	for _, p := range w.pods() {
+		ips = append(ips, p.Status.PodIP)
+	}
+	return ips
+}
+
+// secret creates the Secret with the password.
+func (w *world) secret() {
+	w.byPerson(func() {
+		if _, err := w.kube.CoreV1().Secrets("default").Create(context.Background(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "password"}, Data: map[string][]byte{"password": []byte(w.password + "\n")},
+		}, metav1.CreateOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+}
+
+// TestStrangerIsTold has a node of somebody else join the cluster by hand.
+func TestStrangerIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	stranger := redistest.Start(t, redistest.Config{})
+	node := w.node(w.names()[0])
+	defer node.Close()
+	if err := node.Meet(t.Context(), stranger.IP, stranger.Port, stranger.Port+redistest.BusOffset); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the stranger to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
+	w.rests(t)
+	if message := w.condition(glassback.ConditionDegraded).Message; !strings.Contains(message, stranger.IP) {
+		t.Errorf("message %q, want the IP %s", message, stranger.IP)
+	}
+	stranger.Kill()
+	w.ready("the stranger to be forgotten")
+}
+
+// TestPasswordIsMissingOrRefused is about a Secret that is not there, and then is another
+// one than the servers have.
+func TestPasswordIsMissingOrRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals", func(rdc *v1.RedisCluster) { rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "password"} })
+	w.password = "the servers have this"
+	w.until("the Secret to be missed", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNoPassword })
+	right := w.password
+	w.password = "wrong-and-secret"
+	w.secret()
+	w.password = right
+	w.until("the password to be refused", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonPassword })
+	w.rests(t)
+	for _, text := range append(w.happened(), w.describe()) {
+		if strings.Contains(text, "wrong-and-secret") || strings.Contains(text, right) {
+			t.Errorf("a password is in: %s", text)
+		}
+	}
+	w.byPerson(func() {
+		_, err := w.kube.CoreV1().Secrets("default").Update(context.Background(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"}, Data: map[string][]byte{"password": []byte(right)},
+		}, metav1.UpdateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.ready("the cluster to be formed")
+}
+
+// TestDiskIsFull has a master that cannot write any more, and then can.
+func TestDiskIsFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.limits["heals-0"] = 1 << 20
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	w.until("the disk to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNotWritten })
+	w.rests(t)
+	load.end()
+	w.servers[w.pod("heals-0").UID].LiftFileLimit()
+	w.ready("the disk to have room")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+}
+
+// TestPodDoesNotAnswer has a node that hangs, and then goes on.
+func TestPodDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals")
+	w.ready("the cluster to be formed")
+	w.stopped[w.names()[5]] = true
+	w.servers[w.pod(w.names()[5]).UID].Kill()
+	w.until("the Pod to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonSilent })
+	w.rests(t)
+	w.stopped = map[string]bool{}
+	w.ready("the node to be back")
+}
+
+// TestSettledIsQuiet counts what is done for a cluster for which nothing is to be done.
+func TestSettledIsQuiet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "quiet")
+	w.ready("the cluster to be formed")
+	w.sync()
+	before, asked := len(w.all), w.asked.Load()
+	for range 10 {
+		if _, after, err := w.sync(); err != nil || after != poll {
+			t.Errorf("a sync of what is settled wants to wait %s, want %s (%v)", after, poll, err)
+		}
+	}
+	if n := len(w.all) - before; n > 0 {
+		t.Errorf("it did: %q", w.all[before:])
+	}
+	if n := w.asked.Load() - asked; n != 60 {
+		t.Errorf("10 syncs asked 6 nodes %d times, want once each", n)
+	}
+}
+
+// TestRollIsMended changes the spec to one with which no Pod can start, and then back.
+func TestRollIsMended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals", storage)
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	for _, name := range w.names() {
+		w.stopped[name] = true // Those that are made now do not start.
+	}
+	image := w.rdc().Spec.Image
+	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:none" })
+	w.until("the first Pod to be replaced", func() bool {
+		return slicesCount(w.pods(), func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == "redis:none" }) == 1
+	})
+	w.rests(t)
+	w.stopped = map[string]bool{}
+	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Image = image })
+	w.ready("the Pod to be replaced again")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+}
+
+func slicesCount[T any](all []T, is func(T) bool) int {
+	n := 0
+	for _, one := range all {
+		if is(one) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestWithoutReplicas rolls a cluster of masters alone, without volumes: each is emptied
+// before it is replaced.
+func TestWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alone", func(rdc *v1.RedisCluster) { rdc.Spec.ReplicasPerMaster = ptr.To[int32](0) })
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["maxmemory-policy"] = "allkeys-lru" })
+	w.ready("the new Pods")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+}

@@ -1,0 +1,563 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
+)
+
+// world is what a controller works in: an API server that is faked, and what a kubelet
+// makes of Pods, which is not: for each a redis-server runs, with an IP of its own, and on
+// a directory that outlives it as the Pod's volume does.
+//
+// The test calls Sync, and so knows when the controller does what. It can have it stop
+// before any of its writes, as if it was killed, and goes on with another one.
+type world struct {
+	t          *testing.T
+	kube       *kubefake.Clientset
+	client     *fake.Clientset
+	config     Config
+	controller *Controller
+	events     *record.FakeRecorder
+
+	name     string
+	servers  map[types.UID]*redistest.Server
+	dirs     map[string]string // of volumes, by the UID of the claim or the Pod
+	stopped  map[string]bool   // Pods whose server is not to be started again
+	limits   map[string]int64  // of files, by Pod
+	password string
+	nextIP   []string // for the next Pods; then any
+
+	lives  func(write int) bool // whether to die before this write of this life
+	writes int                  // of this life
+	deaths int
+	all    []string // all writes, of all lives
+	asked  atomic.Int64
+	mu     sync.Mutex
+}
+
+// killed is the panic that ends a life of the controller.
+type killed struct{}
+
+// newWorld returns a world with one RedisCluster, in its own namespace.
+func newWorld(t *testing.T, name string, change ...func(*v1.RedisCluster)) *world {
+	t.Helper()
+	redistest.Binary(t)
+	rdc := &v1.RedisCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-uid"), Generation: 1},
+		Spec: v1.RedisClusterSpec{Addr: "10.0.0.1:6379", Config: map[string]v1.ConfigValue{
+			"cluster-node-timeout": "2000", "enable-debug-command": "yes",
+		}},
+	}
+	for _, c := range change {
+		c(rdc)
+	}
+	rdc.Default()
+	w := &world{
+		t: t, name: name, kube: kubefake.NewClientset(), client: fake.NewClientset(rdc), events: record.NewFakeRecorder(10000),
+		servers: map[types.UID]*redistest.Server{}, dirs: map[string]string{}, stopped: map[string]bool{}, limits: map[string]int64{},
+	}
+	w.react()
+	w.start()
+	return w
+}
+
+// start starts the informers, and makes the first controller.
+func (w *world) start() {
+	w.t.Helper()
+	kube := kubeinformers.NewSharedInformerFactory(w.kube, 0)
+	own := externalversions.NewSharedInformerFactory(w.client, 0)
+	w.config = Config{
+		Kube: w.kube, Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
+		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
+		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},
+	}
+	w.controller = newController(w.config)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	kube.StartWithContext(ctx)
+	own.StartWithContext(ctx)
+	kube.WaitForCacheSyncWithContext(ctx)
+	own.WaitForCacheSyncWithContext(ctx)
+	w.t.Cleanup(func() {
+		cancel()
+		w.controller.sessions.close()
+	})
+}
+
+// react has the fake API server do what this controller relies on: UIDs, and that a claim
+// stays while a Pod has it.
+func (w *world) react() {
+	uid := atomic.Int64{}
+	w.kube.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if object, err := meta.Accessor(action.(clienttesting.CreateAction).GetObject()); err == nil {
+			object.SetUID(types.UID(fmt.Sprintf("%s-%d", w.name, uid.Add(1))))
+		}
+		return false, nil, nil
+	})
+	w.kube.PrependReactor("delete", "persistentvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		name := action.(clienttesting.DeleteAction).GetName()
+		if w.pod(strings.TrimPrefix(name, "data-")) == nil {
+			return false, nil, nil
+		}
+		held, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), action.GetNamespace(), name)
+		if err != nil {
+			return true, nil, err
+		}
+		going := held.(*corev1.PersistentVolumeClaim).DeepCopy()
+		going.DeletionTimestamp = ptr.To(metav1.Now())
+		return true, going, w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), going, action.GetNamespace())
+	})
+	mortal := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		switch action.GetVerb() {
+		case "create", "update", "patch", "delete":
+			w.write(action.GetVerb() + " " + action.GetResource().Resource)
+		}
+		return false, nil, nil
+	}
+	w.kube.PrependReactor("*", "*", mortal)
+	w.client.PrependReactor("*", "*", mortal)
+}
+
+// write counts a write of the controller, unless its life ends before it.
+func (w *world) write(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes++
+	if w.lives != nil && !w.lives(w.writes) {
+		panic(killed{})
+	}
+	w.all = append(w.all, what)
+}
+
+// mortal is a Node whose commands are writes.
+type mortal struct {
+	Node
+	w *world
+}
+
+func (w *world) dial(ip string, port int, password string) Node {
+	return mortal{Node: Dial(ip, port, password), w: w}
+}
+
+func (n mortal) View(ctx context.Context) (*redisnode.View, error) {
+	n.w.asked.Add(1)
+	return n.Node.View(ctx)
+}
+
+func (n mortal) Meet(ctx context.Context, ip string, port, busPort int) error {
+	n.w.write("MEET")
+	return n.Node.Meet(ctx, ip, port, busPort)
+}
+
+func (n mortal) Forget(ctx context.Context, id string) error {
+	n.w.write("FORGET")
+	return n.Node.Forget(ctx, id)
+}
+
+func (n mortal) AddSlots(ctx context.Context, slots redisnode.Slots) error {
+	n.w.write("ADDSLOTS")
+	return n.Node.AddSlots(ctx, slots)
+}
+
+func (n mortal) Replicate(ctx context.Context, masterID string) error {
+	n.w.write("REPLICATE")
+	return n.Node.Replicate(ctx, masterID)
+}
+
+func (n mortal) Failover(ctx context.Context, how redisnode.Failover) error {
+	n.w.write("FAILOVER")
+	return n.Node.Failover(ctx, how)
+}
+
+func (n mortal) SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
+	n.w.write("SETSLOT " + string(how))
+	return n.Node.SetSlots(ctx, slots, how, id)
+}
+
+func (n mortal) Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error {
+	n.w.write("MIGRATE")
+	return n.Node.Migrate(ctx, ip, port, password, timeout, keys)
+}
+
+// sync runs one sync, and what the kubelet does about it. It returns whether the
+// controller outlived it, and how long it wants to wait.
+func (w *world) sync() (alive bool, after time.Duration, err error) {
+	w.kubelet()
+	func() {
+		defer func() {
+			switch r := recover(); r {
+			case nil:
+			case killed{}:
+				alive, err = false, nil
+			default:
+				panic(r)
+			}
+		}()
+		alive = true
+		after, err = w.controller.Sync(w.t.Context(), cache.NewObjectName("default", w.name))
+	}()
+	if !alive {
+		w.deaths++
+		w.writes = 0
+		w.controller.sessions.close()
+		w.controller = newController(w.config)
+	}
+	w.kubelet()
+	return alive, after, err
+}
+
+// until syncs until done says so.
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	var last error
+	for !done() {
+		alive, after, err := w.sync()
+		if err != nil && !apierrors.IsConflict(err) {
+			last = err
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited for %s\nlast error: %v\nstatus: %s\nlast writes: %q", what, last, w.describe(), w.all[max(0, len(w.all)-30):])
+		}
+		if alive {
+			if err != nil {
+				after = soonest(after, 20*time.Millisecond)
+			}
+			time.Sleep(min(max(after, time.Millisecond), 50*time.Millisecond))
+		}
+	}
+}
+
+// ready syncs until the cluster is as the spec says, and checks that it is.
+func (w *world) ready(what string) {
+	w.t.Helper()
+	w.until(what, func() bool {
+		rdc := w.rdc()
+		return meta.IsStatusConditionTrue(rdc.Status.Conditions, glassback.ConditionReady) && rdc.Status.ObservedGeneration == rdc.Generation
+	})
+	w.check()
+}
+
+// check asks every node, and compares.
+func (w *world) check() {
+	w.t.Helper()
+	rdc := w.rdc()
+	masters, replicas, slots := 0, 0, redisnode.Slots(nil)
+	for ordinal := range int(*rdc.Spec.Size) {
+		view := w.view(podName(rdc, ordinal))
+		if len(view.Table) != int(*rdc.Spec.Size) {
+			w.t.Errorf("%s knows %d nodes: %+v", podName(rdc, ordinal), len(view.Table), view.Table)
+		}
+		for _, e := range view.Table {
+			if e.Failed || e.MaybeFailed || e.Handshake || (!e.Connected && !e.Myself) || e.Migrating != nil || e.Importing != nil {
+				w.t.Errorf("%s knows this of a node: %+v", podName(rdc, ordinal), e)
+			}
+			if !e.Myself {
+				continue
+			}
+			if both := slots.Intersect(e.Slots); both.Len() > 0 {
+				w.t.Errorf("%s has slots of another one: %s", podName(rdc, ordinal), both)
+			}
+			slots = slots.Union(e.Slots)
+		}
+		switch {
+		case view.Master:
+			masters++
+		case view.LinkUp:
+			replicas++
+		default:
+			w.t.Errorf("the link of %s is down", podName(rdc, ordinal))
+		}
+		if !view.StateOK {
+			w.t.Errorf("%s says that the cluster cannot be used", podName(rdc, ordinal))
+		}
+	}
+	if slots.Len() != redisnode.SlotCount {
+		w.t.Errorf("slots %s have a master", slots)
+	}
+	if masters != int(rdc.Spec.Masters()) || masters+replicas != int(*rdc.Spec.Size) {
+		w.t.Errorf("%d masters and %d replicas", masters, replicas)
+	}
+	for _, shard := range rdc.Status.Shards {
+		if n := len(shard.Replicas); n < int(*rdc.Spec.ReplicasPerMaster) {
+			w.t.Errorf("%s has %d replicas", shard.Master, n)
+		}
+		if parsed, err := redisnode.ParseSlots(shard.Slots); err != nil || parsed.Len() < redisnode.SlotCount/masters || parsed.Len() > redisnode.SlotCount/masters+1 {
+			w.t.Errorf("%s has slots %s", shard.Master, shard.Slots)
+		}
+	}
+	if len(w.pods()) != int(*rdc.Spec.Size) || len(rdc.Status.Shards) != masters || rdc.Status.Endpoint != rdc.Spec.Addr {
+		w.t.Errorf("%d Pods, and status %s", len(w.pods()), w.describe())
+	}
+}
+
+// view asks a Pod's node.
+func (w *world) view(pod string) *redisnode.View {
+	w.t.Helper()
+	node := w.node(pod)
+	defer node.Close()
+	view, err := node.View(w.t.Context())
+	if err != nil {
+		w.t.Fatalf("%s: %v", pod, err)
+	}
+	return view
+}
+
+func (w *world) node(pod string) Node {
+	w.t.Helper()
+	p := w.pod(pod)
+	if p == nil {
+		w.t.Fatalf("there is no Pod %s", pod)
+	}
+	return Dial(p.Status.PodIP, redistest.DefaultPort, w.password)
+}
+
+func (w *world) rdc() *v1.RedisCluster {
+	w.t.Helper()
+	rdc, err := w.client.RedisV1().RedisClusters("default").Get(context.Background(), w.name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rdc
+}
+
+// change changes the spec, as a person does, and waits until the controller knows.
+func (w *world) change(change func(*v1.RedisCluster)) {
+	w.t.Helper()
+	w.byPerson(func() {
+		rdc := w.rdc()
+		change(rdc)
+		rdc.Generation++
+		if _, err := w.client.RedisV1().RedisClusters("default").Update(context.Background(), rdc, metav1.UpdateOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		for {
+			cached, err := w.controller.clusters.RedisClusters("default").Get(w.name)
+			if err == nil && cached.Generation == rdc.Generation {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// byPerson does what is no write of the controller's.
+func (w *world) byPerson(do func()) {
+	lives := w.lives
+	w.lives = nil
+	writes, all := w.writes, len(w.all)
+	do()
+	w.lives, w.writes, w.all = lives, writes, w.all[:all]
+}
+
+func (w *world) pods() []*corev1.Pod {
+	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod"), "default")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.(*corev1.PodList).Items {
+		pods = append(pods, &list.(*corev1.PodList).Items[i])
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// pod returns the Pod, or nil.
+func (w *world) pod(name string) *corev1.Pod {
+	for _, p := range w.pods() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// deletePods has the API server forget Pods, as a person or a drain does.
+func (w *world) deletePods(names ...string) {
+	w.t.Helper()
+	w.byPerson(func() {
+		for _, name := range names {
+			if err := w.kube.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	})
+	w.kubelet()
+}
+
+// kubelet starts a redis-server for each Pod, and stops those whose Pods are gone.
+func (w *world) kubelet() {
+	w.t.Helper()
+	there := map[types.UID]bool{}
+	pods := w.pods()
+	for _, p := range pods {
+		there[p.UID] = true
+	}
+	for uid, server := range w.servers {
+		if !there[uid] {
+			server.Stop()
+			delete(w.servers, uid)
+		}
+	}
+	w.release()
+	for _, p := range pods {
+		server := w.servers[p.UID]
+		if w.stopped[p.Name] || (server != nil && server.Running()) {
+			continue
+		}
+		ip := p.Status.PodIP
+		if ip == "" {
+			ip = w.ip()
+		}
+		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
+			IP: ip, Dir: w.volume(p), Password: w.password, FileLimit: w.limits[p.Name],
+			Directives: directives(w.rdc()),
+		})
+		running := p.DeepCopy()
+		running.Spec.NodeName = "machine"
+		running.Status.Phase, running.Status.PodIP = corev1.PodRunning, ip
+		running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), running, "default"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// release has claims go that were deleted, and whose Pods are gone.
+func (w *world) release() {
+	resource := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
+	for _, c := range w.claims() {
+		if c.DeletionTimestamp != nil && w.pod(strings.TrimPrefix(c.Name, "data-")) == nil {
+			if err := w.kube.Tracker().Delete(resource, "default", c.Name); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (w *world) claims() []corev1.PersistentVolumeClaim {
+	list, err := w.kube.Tracker().List(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), "default")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list.(*corev1.PersistentVolumeClaimList).Items
+}
+
+func (w *world) ip() string {
+	if len(w.nextIP) > 0 {
+		ip := w.nextIP[0]
+		w.nextIP = w.nextIP[1:]
+		return ip
+	}
+	return redistest.FreeIP(w.t)
+}
+
+// volume is the directory of the Pod's claim, or of the Pod.
+func (w *world) volume(p *corev1.Pod) string {
+	uid := string(p.UID)
+	for _, c := range w.claims() {
+		if c.Name == "data-"+p.Name {
+			uid = string(c.UID)
+		}
+	}
+	if w.dirs[uid] == "" {
+		w.dirs[uid] = filepath.Join(w.t.TempDir(), uid)
+	}
+	return w.dirs[uid]
+}
+
+// directives are those of redis.conf that are not about where the server runs.
+func directives(rdc *v1.RedisCluster) []string {
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(redisConf(rdc)), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ")
+	})
+}
+
+// describe is the status in short.
+func (w *world) describe() string {
+	status := w.rdc().Status
+	var b strings.Builder
+	for _, c := range status.Conditions {
+		fmt.Fprintf(&b, "\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for _, n := range status.Nodes {
+		fmt.Fprintf(&b, "\n  %+v", n)
+	}
+	if status.Operation != nil {
+		fmt.Fprintf(&b, "\n  %s: %s", status.Operation.Type, status.Operation.Step)
+	}
+	return b.String()
+}
+
+// happened returns the events so far.
+func (w *world) happened() []string {
+	var all []string
+	for {
+		select {
+		case event := <-w.events.Events:
+			all = append(all, event)
+		default:
+			return all
+		}
+	}
+}
+
+// condition returns a condition of the status.
+func (w *world) condition(kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(w.rdc().Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// oneWrite ends every life of the controller before its second write, 300 times: then all
+// kinds of writes have been the last one. After that it is every hundredth.
+func oneWrite() func(write int) bool {
+	lives := 0
+	return func(write int) bool {
+		most := 1
+		if lives >= 300 {
+			most = 97
+		}
+		if write <= most {
+			return true
+		}
+		lives++
+		return false
+	}
+}

@@ -1,0 +1,119 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
+)
+
+// writer is a client that writes some thousand times a second, and remembers what was acknowledged:
+// of each key, the last number.
+type writer struct {
+	t      *testing.T
+	w      *world
+	client *redis.ClusterClient
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	acknowledged []atomic.Int64 // by key
+	total        atomic.Int64
+	failed       atomic.Int64
+	longest      atomic.Int64 // nanoseconds between two acknowledgements of one goroutine
+}
+
+const (
+	writerKeys    = 20000
+	writerStreams = 4
+	writerPause   = 500 * time.Microsecond // the servers share the machine
+)
+
+// load starts a writer.
+func (w *world) load(t *testing.T) *writer {
+	ctx, cancel := context.WithCancel(t.Context())
+	wr := &writer{t: t, w: w, stop: cancel, acknowledged: make([]atomic.Int64, writerKeys), client: w.clusterClient()}
+	for stream := range writerStreams {
+		wr.done.Go(func() { wr.run(ctx, stream) })
+	}
+	t.Cleanup(wr.end)
+	return wr
+}
+
+// clusterClient knows the cluster by the Pods that there are now.
+func (w *world) clusterClient() *redis.ClusterClient {
+	var seeds []string
+	for _, p := range w.pods() {
+		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(redistest.DefaultPort)))
+	}
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: seeds, Password: w.password, MaxRedirects: 3, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+	})
+}
+
+// run writes the numbers of one stream. A key is of one stream, so that its number only
+// grows.
+func (wr *writer) run(ctx context.Context, stream int) {
+	last := time.Now()
+	for n := int64(1); ctx.Err() == nil; n++ {
+		key := stream + writerStreams*int(n%(writerKeys/writerStreams))
+		if err := wr.client.Set(ctx, name(key), n, 0).Err(); err != nil {
+			wr.failed.Add(1)
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		wr.acknowledged[key].Store(n)
+		wr.total.Add(1)
+		if took := int64(time.Since(last)); took > wr.longest.Load() {
+			wr.longest.Store(took)
+		}
+		last = time.Now()
+		time.Sleep(writerPause)
+	}
+}
+
+func name(key int) string { return fmt.Sprintf("key:%d", key) }
+
+// end stops writing.
+func (wr *writer) end() {
+	wr.stop()
+	wr.done.Wait()
+	wr.client.Close()
+}
+
+// lost stops writing, reads every key, and returns how many are not at least as new as what
+// was acknowledged.
+func (wr *writer) lost() int {
+	wr.t.Helper()
+	wr.end()
+	client := wr.w.clusterClient() // The other one may still know nodes that are gone.
+	defer client.Close()
+	lost := 0
+	for key := range wr.acknowledged {
+		want := wr.acknowledged[key].Load()
+		if want == 0 {
+			continue
+		}
+		got, err := client.Get(context.Background(), name(key)).Int64()
+		if err != nil || got < want {
+			if lost++; lost < 10 {
+				wr.t.Logf("%s is %d (%v), and %d was acknowledged", name(key), got, err, want)
+			}
+		}
+	}
+	wr.t.Logf("%d writes were acknowledged, %d failed, %d keys are not as new; the longest pause was %s",
+		wr.total.Load(), wr.failed.Load(), lost, time.Duration(wr.longest.Load()))
+	return lost
+}

@@ -1,0 +1,137 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package redisnode
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestParseSlots(t *testing.T) {
+	for name, test := range map[string]struct {
+		text, want string
+		count      int
+	}{
+		"none":                             {},
+		"one slot":                         {"0", "0", 1},
+		"all slots":                        {"0-16383", "0-16383", SlotCount},
+		"ranges and slots":                 {"0-5460,6000", "0-5460,6000", 5462},
+		"neighbours are one range":         {"0-5,6,7-9", "0-9", 10},
+		"overlaps are one range":           {"0-5,3-9,4", "0-9", 10},
+		"the order is no matter":           {"9,0-5", "0-5,9", 7},
+		"a range of one slot is that slot": {"7-7", "7", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slots, err := ParseSlots(test.text)
+			if err != nil || slots.String() != test.want || slots.Len() != test.count {
+				t.Errorf("ParseSlots(%q) = %q with %d slots, %v", test.text, slots, slots.Len(), err)
+			}
+		})
+	}
+	for _, text := range []string{"16384", "-1", "5-", "-", "5-4", "0-16384", "a", "1,,2", "1,", " 1", "+1", "1-2-3", "99999999999999999999"} {
+		t.Run("malformed "+text, func(t *testing.T) {
+			if slots, err := ParseSlots(text); err == nil {
+				t.Errorf("ParseSlots(%q) = %q", text, slots)
+			}
+		})
+	}
+}
+
+func TestNewSlotsLeavesOutWhatIsNoSlot(t *testing.T) {
+	for name, test := range map[string]struct {
+		slots Slots
+		want  string
+	}{
+		"no slots":                  {NewSlots(), ""},
+		"slots":                     {NewSlots(3, 1, 2, 2, 9), "1-3,9"},
+		"no slots of Redis":         {NewSlots(-1, 0, SlotCount), "0"},
+		"a range":                   {SlotRange(3, 5), "3-5"},
+		"an empty range":            {SlotRange(5, 3), ""},
+		"a range beyond both ends":  {SlotRange(-7, 20000), "0-16383"},
+		"a range of no Redis slots": {SlotRange(SlotCount, SlotCount+3), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.slots.String(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// someSlots is a random set, as Slots and as what it is compared with. Its slots are
+// near both ends, so that ranges often meet.
+type someSlots struct {
+	slots Slots
+	set   map[int]bool
+}
+
+func newSome(random *rand.Rand) someSlots {
+	s := someSlots{set: map[int]bool{}}
+	for range random.IntN(30) {
+		slot := random.IntN(40)
+		if random.IntN(2) == 0 {
+			slot = SlotCount - 1 - slot
+		}
+		s.set[slot] = true
+	}
+	s.slots = NewSlots(slices.Collect(maps.Keys(s.set))...)
+	return s
+}
+
+func TestSlotsAreSets(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		a, b := newSome(random), newSome(random)
+		wasA, wasB := slices.Clone(a.slots), slices.Clone(b.slots)
+		n := random.IntN(40)
+		checkSlots(t, "itself", a.slots, func(slot int) bool { return a.set[slot] })
+		checkSlots(t, "union", a.slots.Union(b.slots), func(slot int) bool { return a.set[slot] || b.set[slot] })
+		checkSlots(t, "without", a.slots.Without(b.slots), func(slot int) bool { return a.set[slot] && !b.set[slot] })
+		checkSlots(t, "intersect", a.slots.Intersect(b.slots), func(slot int) bool { return a.set[slot] && b.set[slot] })
+		lowest := slices.Sorted(maps.Keys(a.set))
+		lowest = lowest[:min(n, len(lowest))]
+		checkSlots(t, "first", a.slots.First(n), func(slot int) bool { return slices.Contains(lowest, slot) })
+		if a.slots.Equal(b.slots) != maps.Equal(a.set, b.set) {
+			t.Errorf("%q and %q are said to be equal, or not to be", a.slots, b.slots)
+		}
+		if parsed, err := ParseSlots(a.slots.String()); err != nil || !parsed.Equal(a.slots) {
+			t.Errorf("%q is parsed as %q, %v", a.slots, parsed, err)
+		}
+		if !a.slots.Equal(wasA) || !b.slots.Equal(wasB) {
+			t.Fatalf("the sets %q and %q were changed to %q and %q", wasA, wasB, a.slots, b.slots)
+		}
+		if t.Failed() {
+			t.Fatalf("with %q, %q and %d", a.slots, b.slots, n)
+		}
+	}
+}
+
+// checkSlots checks that the set holds what has says, in the form that it must have.
+func checkSlots(t *testing.T, what string, slots Slots, has func(int) bool) {
+	t.Helper()
+	var want []int
+	for slot := range SlotCount {
+		if has(slot) {
+			want = append(want, slot)
+		}
+		if slots.Has(slot) != has(slot) {
+			t.Errorf("%s: %q has slot %d, or has not", what, slots, slot)
+		}
+	}
+	if got := slices.Collect(slots.All()); !slices.Equal(got, want) || slots.Len() != len(want) {
+		t.Errorf("%s: %q yields %v and has %d, want %v", what, slots, got, slots.Len(), want)
+	}
+	if len(want) == 0 && slots != nil {
+		t.Errorf("%s: the empty set is not nil", what)
+	}
+	for i, r := range slots {
+		if r.First > r.Last || (i > 0 && r.First <= slots[i-1].Last+1) {
+			t.Errorf("%s: %v is not sorted, disjoint and joined", what, []Range(slots))
+		}
+	}
+}

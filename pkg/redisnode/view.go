@@ -1,0 +1,292 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package redisnode
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// View is what one node tells of itself, and of the others as it knows them. No two
+// nodes need agree: what holds for the cluster is for the caller to make of them all.
+type View struct {
+	// ID names the node in the cluster: 40 hex digits, which it keeps in its data.
+	ID string
+	// Version is the redis_version, such as "7.2.4".
+	Version string
+	// Loading says that the node still reads its data from the disk. It tells its
+	// Version alone then: all the rest is zero.
+	Loading bool
+	// StateOK says that the node takes requests: it knows an owner for every slot and
+	// reaches most masters. (Or, with cluster-require-full-coverage no, only the latter.)
+	StateOK bool
+	// Epoch is the highest config epoch that the node has heard of.
+	Epoch int64
+	// Keys is how many keys the node holds, as a master or as a replica.
+	Keys int64
+	// Master says what the node is in the cluster, by its own line in Table.
+	Master bool
+	// LinkUp is of a replica: it is connected to its master, and has all of its data
+	// but for what has been written in this moment. It is false for a master.
+	LinkUp bool
+	// Offset is how many bytes of its history a master has sent, or a replica has
+	// applied. Only offsets of one master and its replicas can be compared.
+	Offset int64
+	// WriteError says why the node may not be able to keep what is written to it: the
+	// last write to its append-only file, the last rewrite of that, or the last
+	// snapshot has failed, mostly as the disk is full. It is "" if all is well.
+	WriteError string
+	// Table is a line for each node that this one knows. Its own is among them.
+	Table []Entry
+}
+
+// Entry is what one node knows of another one, or of itself: a line of CLUSTER NODES.
+type Entry struct {
+	ID string
+	// IP is "" for a node whose address is not known, and of Myself until it has
+	// learned its own from another node or from cluster-announce-ip.
+	IP            string
+	Port, BusPort int
+	// Myself marks the entry of the node that was asked.
+	Myself bool
+	// Master is false for a replica, and for a node in a handshake, which has told
+	// nothing yet but its address.
+	Master bool
+	// Handshake says that the node was met and has not answered. Its ID is a random
+	// one until then.
+	Handshake bool
+	// NoAddr says that the address is not known.
+	NoAddr bool
+	// MaybeFailed is the flag "fail?": the node that was asked cannot reach it.
+	MaybeFailed bool
+	// Failed is the flag "fail": most masters agreed that they cannot reach it.
+	Failed bool
+	// MasterID is of a replica the ID of its master, and "" for a master.
+	MasterID string
+	// Epoch is the config epoch: of two nodes that claim a slot, the higher one wins.
+	Epoch int64
+	// Connected says that the link of the cluster bus to the node is up.
+	Connected bool
+	// Slots is what the node owns. Only masters own slots.
+	Slots Slots
+	// Migrating and Importing are the open slots, each with the ID of the node that it
+	// goes to or comes from. A node tells those of itself only; nil if there are none.
+	Migrating, Importing map[int]string
+}
+
+// parseView makes a View of the answers to the commands in viewCommands.
+func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
+	view := &View{ID: id, Keys: keys}
+	view.parseInfo(info)
+	if view.Loading {
+		return &View{Version: view.Version, Loading: true}, nil
+	}
+	for key, value := range fields(cluster) {
+		switch key {
+		case "cluster_state":
+			view.StateOK = value == "ok"
+		case "cluster_current_epoch":
+			epoch, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("CLUSTER INFO: malformed line %q", key+":"+value)
+			}
+			view.Epoch = epoch
+		}
+	}
+	table, err := parseTable(nodes)
+	if err != nil {
+		return nil, fmt.Errorf("CLUSTER NODES: %w", err)
+	}
+	view.Table = table
+	for i := range table {
+		if table[i].Myself {
+			view.Master = table[i].Master
+			view.LinkUp = view.LinkUp && !view.Master
+			return view, nil
+		}
+	}
+	return nil, fmt.Errorf("CLUSTER NODES: no line is of the node itself")
+}
+
+// parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
+func (v *View) parseInfo(info string) {
+	linkUp, syncing, replica := false, false, false
+	var masterOffset, replicaOffset int64
+	for key, value := range fields(info) {
+		switch key {
+		case "redis_version":
+			v.Version = value
+		case "loading":
+			v.Loading = value == "1"
+		case "role":
+			replica = value == "slave"
+		case "master_link_status":
+			linkUp = value == "up"
+		case "master_sync_in_progress":
+			syncing = value == "1"
+		case "master_repl_offset":
+			masterOffset, _ = strconv.ParseInt(value, 10, 64)
+		case "slave_repl_offset":
+			replicaOffset, _ = strconv.ParseInt(value, 10, 64)
+		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
+			if value != "ok" {
+				v.addWriteError(key, value)
+			}
+		}
+	}
+	// A replica that has been restarted, and has not heard from its master yet, says
+	// that it is a master here, but not so in CLUSTER NODES.
+	v.LinkUp, v.Offset = false, masterOffset
+	if replica {
+		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
+	}
+}
+
+func (v *View) addWriteError(key, value string) {
+	if v.WriteError != "" {
+		v.WriteError += ", "
+	}
+	v.WriteError += key + " is " + value
+}
+
+// fields yields the lines "key:value" of an INFO.
+func fields(info string) func(func(key, value string) bool) {
+	return func(yield func(key, value string) bool) {
+		for line := range strings.Lines(info) {
+			key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+			if ok && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// parseTable reads the answer to CLUSTER NODES:
+// https://redis.io/docs/latest/commands/cluster-nodes/
+func parseTable(nodes string) ([]Entry, error) {
+	table := make([]Entry, 0, strings.Count(nodes, "\n"))
+	for line := range strings.Lines(nodes) {
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			continue
+		}
+		entry, err := parseEntry(line)
+		if err != nil {
+			return nil, fmt.Errorf("malformed line %q: %w", line, err)
+		}
+		table = append(table, entry)
+	}
+	return table, nil
+}
+
+// parseEntry reads "id address flags master ping pong epoch link slot…".
+func parseEntry(line string) (Entry, error) {
+	var field [8]string
+	rest := line
+	for i := range field {
+		field[i], rest, _ = strings.Cut(rest, " ")
+		if field[i] == "" {
+			return Entry{}, fmt.Errorf("it has %d fields and needs %d", i, len(field))
+		}
+	}
+	entry := Entry{ID: field[0], Connected: field[7] == "connected"}
+	if err := entry.parseAddress(field[1]); err != nil {
+		return Entry{}, err
+	}
+	entry.parseFlags(field[2])
+	if field[3] != "-" {
+		entry.MasterID = field[3]
+	}
+	epoch, err := strconv.ParseInt(field[6], 10, 64)
+	if err != nil {
+		return Entry{}, fmt.Errorf("%q is no epoch", field[6])
+	}
+	entry.Epoch = epoch
+	return entry, entry.parseSlots(rest)
+}
+
+// parseAddress reads "ip:port@busport", and what newer versions add after a comma: a
+// host name, and fields such as shard-id=…. The address is :0@0 if it is not known.
+func (e *Entry) parseAddress(text string) error {
+	address, _, _ := strings.Cut(text, ",")
+	address, bus, hasBus := strings.Cut(address, "@")
+	colon := strings.LastIndexByte(address, ':') // Redis writes no brackets around IPv6.
+	if colon < 0 || !hasBus {
+		return fmt.Errorf("%q is no ip:port@busport", text)
+	}
+	port, err := strconv.ParseUint(address[colon+1:], 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q is no ip:port@busport", text)
+	}
+	busPort, err := strconv.ParseUint(bus, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q is no ip:port@busport", text)
+	}
+	e.IP, e.Port, e.BusPort = address[:colon], int(port), int(busPort)
+	return nil
+}
+
+// parseFlags reads "myself,master". Flags that no field is for say nothing.
+func (e *Entry) parseFlags(text string) {
+	for flag := range strings.SplitSeq(text, ",") {
+		switch flag {
+		case "myself":
+			e.Myself = true
+		case "master":
+			e.Master = true
+		case "handshake":
+			e.Handshake = true
+		case "noaddr":
+			e.NoAddr = true
+		case "fail?":
+			e.MaybeFailed = true
+		case "fail":
+			e.Failed = true
+		}
+	}
+}
+
+// parseSlots reads "0-5460 6000 [93-<-id] [77->-id]".
+func (e *Entry) parseSlots(text string) error {
+	for part := range strings.SplitSeq(text, " ") {
+		if part == "" {
+			continue
+		}
+		if part[0] == '[' {
+			if err := e.parseOpenSlot(part); err != nil {
+				return err
+			}
+			continue
+		}
+		slots, err := parseRange(part)
+		if err != nil {
+			return err
+		}
+		e.Slots = append(e.Slots, slots)
+	}
+	e.Slots = normal(e.Slots)
+	return nil
+}
+
+func (e *Entry) parseOpenSlot(text string) error {
+	inner, closed := strings.CutSuffix(text[1:], "]")
+	open := &e.Migrating
+	slot, id, ok := strings.Cut(inner, "->-")
+	if !ok {
+		open = &e.Importing
+		slot, id, ok = strings.Cut(inner, "-<-")
+	}
+	number, isSlot := parseSlot(slot)
+	if !closed || !ok || !isSlot || id == "" {
+		return fmt.Errorf("%q is no open slot", text)
+	}
+	if *open == nil {
+		*open = map[int]string{}
+	}
+	(*open)[number] = id
+	return nil
+}

@@ -1,0 +1,254 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package redisnode
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const (
+	idA = "07c37dfeb235213a872192d90877d0cd55635b91"
+	idB = "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1"
+)
+
+func TestParseTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		line string
+		want Entry
+	}{
+		"7.0: a replica with a host name": {
+			idA + " 127.0.0.1:30004@31004,hostname4 slave " + idB + " 0 1426238317239 4 connected",
+			Entry{ID: idA, IP: "127.0.0.1", Port: 30004, BusPort: 31004, MasterID: idB, Epoch: 4, Connected: true},
+		},
+		"7.0: a master with ranges and slots, and no host name": {
+			idB + " 127.0.0.1:30002@31002 master - 0 1426238316232 2 disconnected 5461-10922 11000 16383",
+			Entry{
+				ID: idB, IP: "127.0.0.1", Port: 30002, BusPort: 31002, Master: true, Epoch: 2,
+				Slots: Slots{{5461, 10922}, {11000, 11000}, {16383, 16383}},
+			},
+		},
+		"7.2: further fields after the host name, which is empty": {
+			idA + " 10.244.0.7:6379@16379,,shard-id=69bc080733d1355567173199cff4a6a039a2f024 myself,master - 0 0 1 connected 0-5460",
+			Entry{
+				ID: idA, IP: "10.244.0.7", Port: 6379, BusPort: 16379, Myself: true, Master: true,
+				Epoch: 1, Connected: true, Slots: Slots{{0, 5460}},
+			},
+		},
+		"IPv6": {
+			idA + " fd00:10:244::7:6379@16379,,tls-port=0,shard-id=69 master - 0 0 1 connected",
+			Entry{ID: idA, IP: "fd00:10:244::7", Port: 6379, BusPort: 16379, Master: true, Epoch: 1, Connected: true},
+		},
+		"a handshake": {
+			idA + " 127.0.0.9:6379@16379 handshake - 1426238317239 0 0 disconnected",
+			Entry{ID: idA, IP: "127.0.0.9", Port: 6379, BusPort: 16379, Handshake: true},
+		},
+		"no address": {
+			idA + " :0@0 master,noaddr - 1426238317239 1426238316232 3 disconnected",
+			Entry{ID: idA, Master: true, NoAddr: true, Epoch: 3},
+		},
+		"itself, with no address learned": {
+			idA + " :6379@16379 myself,master - 0 0 0 connected",
+			Entry{ID: idA, Port: 6379, BusPort: 16379, Myself: true, Master: true, Connected: true},
+		},
+		"most masters say that it failed": {
+			idA + " 127.0.0.1:1@10001 master,fail - 0 0 3 connected",
+			Entry{ID: idA, IP: "127.0.0.1", Port: 1, BusPort: 10001, Master: true, Failed: true, Epoch: 3, Connected: true},
+		},
+		"the node suspects that it failed": {
+			idA + " 127.0.0.1:1@10001 slave,fail?,nofailover " + idB + " 0 0 3 connected",
+			Entry{ID: idA, IP: "127.0.0.1", Port: 1, BusPort: 10001, MaybeFailed: true, MasterID: idB, Epoch: 3, Connected: true},
+		},
+		"no flags": {
+			idA + " 127.0.0.1:1@10001 noflags - 0 0 0 connected",
+			Entry{ID: idA, IP: "127.0.0.1", Port: 1, BusPort: 10001, Connected: true},
+		},
+		"open slots": {
+			idA + " 127.0.0.1:1@10001 myself,master - 0 0 1 connected 0-99 [93-<-" + idB + "] [77->-" + idB + "] [78->-" + idA + "]",
+			Entry{
+				ID: idA, IP: "127.0.0.1", Port: 1, BusPort: 10001, Myself: true, Master: true, Epoch: 1, Connected: true,
+				Slots: Slots{{0, 99}}, Importing: map[int]string{93: idB}, Migrating: map[int]string{77: idB, 78: idA},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, end := range []string{"", "\n", "\r\n", "\n\n"} {
+				table, err := parseTable(test.line + end)
+				if err != nil || !reflect.DeepEqual(table, []Entry{test.want}) {
+					t.Errorf("got %+v, %v, want %+v", table, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestParseTableQuotesAMalformedLine(t *testing.T) {
+	for name, line := range map[string]string{
+		"words":             "what is this",
+		"a field too few":   idA + " 127.0.0.1:1@10001 master - 0 0 1",
+		"an empty field":    idA + " 127.0.0.1:1@10001  - 0 0 1 connected",
+		"no port":           idA + " 127.0.0.1@10001 master - 0 0 1 connected",
+		"no bus port":       idA + " 127.0.0.1:1 master - 0 0 1 connected",
+		"an empty bus port": idA + " 127.0.0.1:1@ master - 0 0 1 connected",
+		"too big a port":    idA + " 127.0.0.1:65536@1 master - 0 0 1 connected",
+		"no epoch":          idA + " 127.0.0.1:1@10001 master - 0 0 x connected",
+		"no slot":           idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 16384",
+		"a range backwards": idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 6-5",
+		"a slot half open":  idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5->-" + idB,
+		"an open no slot":   idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [x->-" + idB + "]",
+		"open for nobody":   idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5-<-]",
+		"open for nothing":  idA + " 127.0.0.1:1@10001 master - 0 0 1 connected []",
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := idB + " 127.0.0.1:2@10002 master - 0 0 1 connected\n"
+			table, err := parseTable(good + line + "\n")
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", line)) {
+				t.Errorf("got %+v, %v", table, err)
+			}
+		})
+	}
+}
+
+// info is what a settled replica says.
+const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persistence\r\nloading:0\r\n" +
+	"rdb_last_bgsave_status:ok\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\r\n" +
+	"# Replication\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
+	"master_repl_offset:88\r\n"
+
+const (
+	clusterInfo = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n"
+	replicaLine = idA + " 127.0.0.1:1@10001 myself,slave " + idB + " 0 0 1 connected\n"
+	masterLine  = idA + " 127.0.0.1:1@10001 myself,master - 0 0 1 connected 0-16383\n"
+)
+
+func TestParseView(t *testing.T) {
+	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77}
+	for name, test := range map[string]struct {
+		cluster, nodes string
+		replace        []string // in info
+		change         func(*View)
+	}{
+		"a settled replica": {change: func(*View) {}},
+		"a master": {
+			nodes: masterLine, replace: []string{"role:slave", "role:master"},
+			change: func(v *View) { v.Master, v.LinkUp, v.Offset = true, false, 88 },
+		},
+		"a replica that has not heard from its master since it started": {
+			replace: []string{"role:slave", "role:master"},
+			change:  func(v *View) { v.LinkUp, v.Offset = false, 88 },
+		},
+		"a replica without its master": {
+			replace: []string{"link_status:up", "link_status:down"},
+			change:  func(v *View) { v.LinkUp = false },
+		},
+		"a replica that copies all data": {
+			replace: []string{"sync_in_progress:0", "sync_in_progress:1"},
+			change:  func(v *View) { v.LinkUp = false },
+		},
+		"a cluster that takes no requests": {
+			cluster: "cluster_state:fail\r\ncluster_current_epoch:9\r\n",
+			change:  func(v *View) { v.StateOK, v.Epoch = false, 9 },
+		},
+		"loading": {
+			replace: []string{"loading:0", "loading:1"},
+			change:  func(v *View) { *v = View{Version: "7.0.15", Loading: true} },
+		},
+		"the append-only file cannot be written": {
+			replace: []string{"aof_last_write_status:ok", "aof_last_write_status:err"},
+			change:  func(v *View) { v.WriteError = "aof_last_write_status is err" },
+		},
+		"nothing can be written": {
+			replace: []string{"_status:ok", "_status:err"},
+			change: func(v *View) {
+				v.WriteError = "rdb_last_bgsave_status is err, aof_last_bgrewrite_status is err, aof_last_write_status is err"
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, nodes, text := clusterInfo, replicaLine, info
+			if test.cluster != "" {
+				cluster = test.cluster
+			}
+			if test.nodes != "" {
+				nodes = test.nodes
+			}
+			if test.replace != nil {
+				text = strings.NewReplacer(test.replace...).Replace(info)
+			}
+			got, err := parseView(idA, cluster, nodes, text, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := settled
+			want.Table, _ = parseTable(nodes)
+			if test.change(&want); want.Loading {
+				want.Table = nil
+			}
+			if !reflect.DeepEqual(*got, want) {
+				t.Errorf("got  %+v\nwant %+v", *got, want)
+			}
+		})
+	}
+	for name, test := range map[string]struct{ cluster, nodes string }{
+		"a malformed epoch":   {"cluster_current_epoch:x\r\n", masterLine},
+		"a malformed line":    {clusterInfo, "words\n"},
+		"no line of its own":  {clusterInfo, strings.ReplaceAll(masterLine, "myself,", "")},
+		"no table whatsoever": {clusterInfo, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if view, err := parseView(idA, test.cluster, test.nodes, info, 5); err == nil {
+				t.Errorf("got %+v", view)
+			}
+		})
+	}
+}
+
+func FuzzParseTable(f *testing.F) {
+	f.Add(replicaLine + masterLine)
+	f.Add(idA + " fd00::7:6379@16379,,shard-id=69 myself,master - 0 0 1 connected 7 0-99 [93-<-" + idB + "] [77->-" + idB + "]\r\n\n")
+	f.Add(idA + " :0@0 slave,noaddr,fail?,fail,handshake " + idB + " 0 0 -1 disconnected")
+	f.Fuzz(func(t *testing.T, nodes string) {
+		table, err := parseTable(nodes)
+		if err != nil {
+			return
+		}
+		for _, entry := range table {
+			if entry.ID == "" || entry.Port < 0 || entry.Port > 65535 || entry.BusPort < 0 || entry.BusPort > 65535 {
+				t.Errorf("%+v", entry)
+			}
+			if again, err := ParseSlots(entry.Slots.String()); err != nil || !again.Equal(entry.Slots) {
+				t.Errorf("the slots %v are no normal set: %v", []Range(entry.Slots), err)
+			}
+		}
+	})
+}
+
+func BenchmarkParseView(b *testing.B) {
+	for _, count := range []int{8, 500} {
+		var nodes strings.Builder
+		for i := range count {
+			flags, master, slots := "master", "-", fmt.Sprintf(" %d-%d %d", i*20, i*20+10, i*20+15)
+			switch {
+			case i == 0:
+				flags = "myself,master"
+			case i%2 == 1:
+				flags, master, slots = "slave", idB, ""
+			}
+			fmt.Fprintf(&nodes, "%040x 10.244.%d.%d:6379@16379,,shard-id=%s %s %s 0 1426238317239 %d connected%s\n",
+				i, i/250, i%250, idA, flags, master, i, slots)
+		}
+		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parseView(idA, clusterInfo, nodes.String(), info, 5); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
