@@ -36,6 +36,10 @@ type View struct {
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
 	Offset int64
+	// Rewriting says that the node writes its append-only file anew. After a replica has
+	// got all of its master's data, none of that is on its disk until this is done, and it
+	// does not stop when it is asked to.
+	Rewriting bool
 	// WriteError says why the node may not be able to keep what is written to it: the
 	// last write to its append-only file, the last rewrite of that, or the last
 	// snapshot has failed, mostly as the disk is full. It is "" if all is well.
@@ -132,6 +136,8 @@ func (v *View) parseInfo(info string) {
 			masterOffset, _ = strconv.ParseInt(value, 10, 64)
 		case "slave_repl_offset":
 			replicaOffset, _ = strconv.ParseInt(value, 10, 64)
+		case "aof_rewrite_in_progress", "aof_rewrite_scheduled":
+			v.Rewriting = v.Rewriting || value == "1"
 		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
 			if value != "ok" {
 				v.addWriteError(key, value)

@@ -8,7 +8,11 @@ package rediscluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +33,10 @@ const (
 	// migrateTimeout is how long Redis may be busy with sending keys: it serves nobody
 	// until then.
 	migrateTimeout = 5 * time.Second
+	// hearingTimeout is how long the old owner of slots may take to hear of the new one,
+	// which it mostly does at once. hearingPoll is how often it is asked.
+	hearingTimeout = time.Second
+	hearingPoll    = 2 * time.Millisecond
 	// keysAtOnce is how many keys are sent at once, for the same reason.
 	keysAtOnce = 32
 )
@@ -42,14 +50,26 @@ type actor struct {
 	verified map[*member]bool // by verify
 }
 
-// act carries the commands out, in their order. An error ends it: what comes next may
-// rely on what failed.
-func (a actor) act(ctx context.Context, commands []command) error {
-	for _, command := range commands {
-		klog.FromContext(ctx).V(2).Info("Acting", "command", command.String())
-		if err := a.carryOut(ctx, command); err != nil {
-			return fmt.Errorf("%s: %w", command, err)
+// act carries the commands out, in their order. Of the upkeep, each is tried. Of the others,
+// an error ends it: what comes next may rely on what failed.
+func (a actor) act(ctx context.Context, next plan) error {
+	var errs []error
+	for _, command := range next.upkeep {
+		errs = append(errs, a.try(ctx, command))
+	}
+	for _, command := range next.commands {
+		if err := a.try(ctx, command); err != nil {
+			errs = append(errs, err)
+			break
 		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a actor) try(ctx context.Context, c command) error {
+	klog.FromContext(ctx).V(2).Info("Acting", "command", c.String())
+	if err := a.carryOut(ctx, c); err != nil {
+		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
 }
@@ -71,13 +91,15 @@ func (a actor) carryOut(ctx context.Context, c command) error {
 	case forget:
 		return a.node(c.on).Forget(ctx, c.id)
 	case addSlots:
-		return a.node(c.on).AddSlots(ctx, c.slots)
+		return a.addSlots(ctx, c.on, c.slots)
 	case replicate:
 		return a.node(c.on).Replicate(ctx, c.peer.id)
 	case failover:
 		return a.failover(ctx, c)
 	case moveSlots:
 		return a.move(ctx, c.on, c.peer, c.slots)
+	case reunite:
+		return a.reunite(ctx, c.on, c.slots)
 	case closeSlots:
 		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}
@@ -205,7 +227,7 @@ func (a actor) verify(ctx context.Context, m *member) error {
 		return fmt.Errorf("the node of %s is another one by now", m.name)
 	}
 	for _, e := range view.Table {
-		if !e.Handshake && a.o.byID[e.ID] == nil {
+		if !e.Handshake && a.o.byID[e.ID] == nil && !m.follows(e.ID) {
 			return fmt.Errorf("%s knows a node that is none of this cluster's Pods: %s", m.name, describe(&e))
 		}
 	}
@@ -220,6 +242,43 @@ func (a actor) failover(ctx context.Context, c command) error {
 	a.mine.since["promoted "+c.on.name] = a.clock.Now()
 	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "Failover", "%s", a.why())
 	return nil
+}
+
+// addSlots gives slots to a member that nobody has. If the nodes believe that somebody
+// has them who does not, Redis refuses. Then it has the member import them, from whomever.
+func (a actor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
+	err := a.node(m).AddSlots(ctx, slots)
+	if err == nil || !strings.Contains(err.Error(), "already busy") {
+		return err
+	}
+	for _, other := range a.o.answering() {
+		if other == m || !other.view.Master || m.entry(other.id) == nil {
+			continue
+		}
+		if err := a.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
+			return err
+		}
+		return a.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
+	}
+	return err
+}
+
+// reunite has slots moved to whoever has keys of them, if anybody but their owner does: a
+// replica of the master that they were on the move to. Otherwise they stay.
+func (a actor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
+	for _, m := range a.o.answering() {
+		if m == from || !m.view.Master || m.entry(from.id) == nil {
+			continue
+		}
+		keys, err := a.node(m).Keys(ctx, slots, 1)
+		if err != nil {
+			return err
+		}
+		if len(keys) > 0 {
+			return a.move(ctx, from, m, redisnode.NewSlots(slices.Collect(maps.Keys(keys))...))
+		}
+	}
+	return a.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
 // move moves slots, and the keys in them, while clients go on: a key that is not here any
@@ -252,12 +311,33 @@ func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots
 			return nil // The marks say what is left.
 		}
 	}
-	// The new owner first: from now on, it tells the others. The old one refuses, should it
-	// still have a key.
 	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
 		return err
 	}
-	return source.SetSlots(ctx, slots, redisnode.SlotNode, to.id)
+	return a.hears(ctx, source, slots)
+}
+
+// hears waits until the node has heard from the new owner that it has the slots, and then
+// removes its marks. It is not told: of what the new owner says in the meantime, slot by
+// slot, it would conclude that the owner has given up those that are not yet among them,
+// and take a claim for them from anybody, however old. Until it has heard, it sends who
+// asks to the new owner, since it has no keys.
+func (a actor) hears(ctx context.Context, node Node, slots redisnode.Slots) error {
+	for began := a.clock.Now(); a.clock.Since(began) < hearingTimeout; {
+		view, err := node.View(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Myself && e.Slots.Intersect(slots).Len() > 0 }) {
+			return node.SetSlots(ctx, slots, redisnode.SlotStable, "")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(hearingPoll):
+		}
+	}
+	return nil // See open.
 }
 
 // mark opens those of the slots that are not yet open so.

@@ -169,13 +169,19 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
+	if seen.blinks() {
+		return check, applyErr
+	}
 	next := decide(seen)
+	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter {
+		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.step})
+	}
 	// What is known is written down before it is acted on: see formed, and Node.ID.
 	wait, err := c.report(ctx, rdc, statusAfter(seen, next, out.problems))
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next.commands)
+	actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
 	mine.came(actErr, c.clock.Now())
 	return soonest(soonest(wait, next.wait), out.wait), errors.Join(applyErr, actErr)
 }

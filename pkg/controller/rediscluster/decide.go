@@ -8,6 +8,7 @@ package rediscluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,12 +17,9 @@ import (
 )
 
 const (
-	// strangerPatience is how long a node that belongs to no Pod may be alive: that of a
-	// Pod that was replaced seems to be until its neighbours have missed it.
-	strangerPatience = 20 * time.Second
-	// electionPatience is how long a replica has to be elected by the other masters before
-	// it is told to take over.
-	electionPatience = 20 * time.Second
+	// leastPatience is how long it may take at least until the nodes have missed one that is
+	// gone, and have elected a replica of it.
+	leastPatience = 20 * time.Second
 	// failoverPatience is how long a replica may take to take over: Redis gives up after
 	// five seconds.
 	failoverPatience = 6 * time.Second
@@ -41,12 +39,12 @@ const (
 //
 // None of them remembers anything: whatever was interrupted goes on by what is seen.
 var policies = []func(*observed) *plan{
-	children,  // Pods and their volumes are there
 	possible,  // there is a password, and no other Pod has the name of one
 	strangers, // no node of another cluster is among the nodes
 	losses,    // every slot has an owner that lives, or comes back
 	gone,      // nodes whose Pods are gone are forgotten
 	broken,    // Pods that do not run, and are not what they should be now, are replaced
+	strays,    // keys that were moved to a master that is gone are with its replica
 	introduce, // nodes know each other, where they are now
 	form,      // the slots are given out, once
 	adopt,     // who is not to be a master is a replica of one
@@ -58,19 +56,29 @@ var policies = []func(*observed) *plan{
 	spread,    // every master has as many replicas as the others
 	roll,      // Pods that are not what they should be now are replaced, one by one
 	ready,     // the Pods are ready
+	grow,      // volumes are as large as they should be
 }
 
-// decide returns what is to be done next.
+// decide returns what is to be done next: whatever is missing is made, and the first policy
+// has its way.
 func decide(o *observed) plan {
+	upkeep := children(o)
 	for _, policy := range policies {
 		if p := policy(o); p != nil {
+			p.upkeep = upkeep
 			return *p
 		}
 	}
-	return plan{wait: poll}
+	p := plan{wait: poll, upkeep: upkeep}
+	if len(upkeep) > 0 {
+		p.step, p.wait = "Making Pods", brief
+	}
+	return p
 }
 
-func children(o *observed) *plan {
+// children are what is to be made of Pods and their volumes. A Pod that cannot be made
+// holds up nothing else.
+func children(o *observed) []command {
 	var commands []command
 	for _, m := range o.members {
 		going := m.claim != nil && m.claim.DeletionTimestamp != nil
@@ -86,17 +94,26 @@ func children(o *observed) *plan {
 		default:
 			commands = append(commands, command{verb: createPod, on: m})
 		}
-		if m.claim != nil && !going && o.rdc.Spec.Storage != nil {
-			asked := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
-			if wanted := o.rdc.Spec.Storage.Size; wanted.Cmp(asked) > 0 {
-				commands = append(commands, command{verb: growClaim, on: m})
-			}
+	}
+	return commands
+}
+
+// grow asks for larger volumes. Not every class has those.
+func grow(o *observed) *plan {
+	var commands []command
+	for _, m := range o.members {
+		if m.claim == nil || m.claim.DeletionTimestamp != nil || o.rdc.Spec.Storage == nil {
+			continue
+		}
+		asked := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if wanted := o.rdc.Spec.Storage.Size; wanted.Cmp(asked) > 0 {
+			commands = append(commands, command{verb: growClaim, on: m})
 		}
 	}
 	if len(commands) == 0 {
 		return nil
 	}
-	return do(commands, "Making Pods: %d of %d are there", len(o.those(func(m *member) bool { return m.pod != nil })), *o.rdc.Spec.Size)
+	return do(commands, "Growing %d volumes to %s", len(commands), o.rdc.Spec.Storage.Size.String())
 }
 
 func possible(o *observed) *plan {
@@ -113,7 +130,7 @@ func strangers(o *observed) *plan {
 		if o.dead(n.ID) {
 			continue
 		}
-		if n.suspect < strangerPatience {
+		if n.suspect < o.patience() {
 			return wait(check, "Waiting for the nodes to miss %s at %s, whose Pod is gone", short(n.ID), n.IP)
 		}
 		return stuck(reasonStranger, "Node %s at %s:%d is none of this cluster's Pods, but its nodes know it, and it is alive. "+
@@ -122,9 +139,21 @@ func strangers(o *observed) *plan {
 	return nil
 }
 
+// patience is how long nodes have to find out themselves.
+func (o *observed) patience() time.Duration {
+	timeout, err := strconv.Atoi(string(o.rdc.Spec.Config["cluster-node-timeout"]))
+	if err != nil {
+		return leastPatience
+	}
+	return max(leastPatience, 4*time.Duration(timeout)*time.Millisecond)
+}
+
 // losses deals with slots whose master's Pod is gone for good: a replica takes over, or
 // they are lost.
 func losses(o *observed) *plan {
+	if len(o.answering()) == 0 {
+		return nil // Nobody tells.
+	}
 	var lost redisnode.Slots
 	var holders []*node
 	for _, n := range o.unknown() {
@@ -132,7 +161,7 @@ func losses(o *observed) *plan {
 		if slots.Len() == 0 {
 			continue
 		}
-		candidates := o.those(func(m *member) bool { return m.answers() && !m.view.Master && m.self().MasterID == n.ID })
+		candidates := o.those(func(m *member) bool { return m.answers() && m.follows(n.ID) && m.hasCopied() })
 		missing := o.those(func(m *member) bool {
 			return !m.answers() && m.id != "" && o.nodes[m.id] != nil && o.nodes[m.id].MasterID == n.ID
 		})
@@ -153,6 +182,13 @@ func losses(o *observed) *plan {
 	return bury(o, lost, holders)
 }
 
+// follows returns whether the member is a replica of the node with this ID.
+func (m *member) follows(id string) bool { return !m.view.Master && m.self().MasterID == id }
+
+// hasCopied returns whether a replica ever got its master's data. One that has not, Redis
+// would not elect; but it can be told to take over, and would take over nothing.
+func (m *member) hasCopied() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
+
 // keys is how many keys there are on the members that answer.
 func (o *observed) keys() int64 {
 	var all int64
@@ -165,21 +201,21 @@ func (o *observed) keys() int64 {
 // inherit has one of the replicas take over the slots of n, whose Pod is gone for good, if
 // the other masters do not elect one.
 func inherit(o *observed, n *node, replicas []*member) *plan {
-	if n.suspect < electionPatience {
+	if n.suspect < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
 	heir := slices.MaxFunc(replicas, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
 	if heir.promoted > 0 {
 		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
 	}
-	// The other masters can only agree if most of them are there.
-	how, holders := redisnode.Force, 0
+	// The other masters can only agree if it reaches most of them.
+	how, voters := redisnode.Force, 0
 	for id := range o.slots {
-		if m := o.byID[id]; m != nil && m.answers() {
-			holders++
+		if e := heir.entry(id); e != nil && e.Connected && !e.Failed {
+			voters++
 		}
 	}
-	if holders*2 <= len(o.slots) {
+	if voters*2 <= len(o.slots) {
 		how = redisnode.Takeover
 	}
 	return do([]command{{verb: failover, on: heir, how: how}}, "%s takes over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
@@ -189,16 +225,21 @@ func inherit(o *observed, n *node, replicas []*member) *plan {
 // who had them are forgotten, and one member gets them, empty.
 func bury(o *observed, lost redisnode.Slots, holders []*node) *plan {
 	for _, m := range o.members {
-		if !m.leaving && !m.answers() {
+		if !m.answers() {
 			return wait(check, "Waiting for %s: the slots %s have no master", m.name, lost)
 		}
 	}
-	l := newLoss(o.rdc, lost)
-	if !l.accepted(o.rdc) {
-		p := stuck(reasonDataLoss, "%s", l.message())
-		p.loss = l
-		return p
+	l := newLoss(o.rdc, lost, o.now)
+	p := stuck(reasonDataLoss, "%s", l.message())
+	if l.accepted(o.rdc) {
+		p = giveUp(o, lost, holders)
 	}
+	p.loss = l
+	return p
+}
+
+// giveUp gives slots out again, whose loss was accepted.
+func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 	var commands []command
 	for _, n := range holders {
 		commands = append(commands, o.forgetting(n.ID)...)
@@ -247,24 +288,45 @@ func (o *observed) forgetting(id string) []command {
 	return commands
 }
 
-// broken replaces Pods that do not answer, and are not as the spec says now: that is how a
-// spec with which Pods cannot start is mended.
+// broken replaces Pods that cannot run as they are, and are not as the spec says now: that
+// is how a spec with which Pods cannot start is mended. A Pod that runs is none of these,
+// whether it answers or not: it may be loading, or out of reach.
 func broken(o *observed) *plan {
 	for _, m := range o.members {
-		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil {
+		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silent < silencePatience ||
+			(m.pod.Status.Phase == corev1.PodRunning && !notStarting(m.pod)) {
 			continue
 		}
 		holds := m.id != "" && o.slots[m.id].Len() > 0
 		switch {
-		case !holds && (o.rdc.Spec.Storage != nil || len(o.slots) > 0 || !o.formed):
-		case holds && o.rdc.Spec.Storage != nil && m.silent > silencePatience:
-		case holds && m.silent > silencePatience && len(o.replicasOf(m)) == 0:
-			return stuck(reasonHeldBack, "%s does not answer, and has the only copy of the slots %s: it is not replaced by what the spec says now. Delete the Pod to give them up",
-				m.name, o.slots[m.id])
-		default:
-			continue
+		case o.rdc.Spec.Storage != nil || !o.formed:
+		case holds || len(o.slots) == 0:
+			return stuck(reasonHeldBack, "%s does not run, and may have the only copy of the slots %s: it is not replaced by what the spec says now. "+
+				"Delete the Pod to give them up", m.name, o.slots[m.id])
 		}
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which does not answer", m.name)
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
+	}
+	return nil
+}
+
+// strays has the replica of a master take over that slots were on the move to: it has the
+// keys that are there already. A master without any slots, Redis does not replace.
+func strays(o *observed) *plan {
+	for _, from := range o.answering() {
+		for _, id := range from.self().Migrating {
+			if o.byID[id] != nil || o.slots[id].Len() > 0 {
+				continue
+			}
+			heirs := o.those(func(m *member) bool { return m.answers() && m.follows(id) && m.hasCopied() })
+			if len(heirs) == 0 {
+				continue
+			}
+			heir := slices.MaxFunc(heirs, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
+			if heir.promoted > 0 {
+				return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
+			}
+			return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
+		}
 	}
 	return nil
 }
@@ -294,7 +356,7 @@ func introduce(o *observed) *plan {
 	for _, c := range commands {
 		for _, m := range []*member{c.on, c.peer} {
 			for id := range m.entries {
-				if o.byID[id] == nil {
+				if o.byID[id] == nil && !m.follows(id) { // That, it forgets once it has another master.
 					return wait(check, "Waiting for %s to forget %s, whose Pod is gone", m.name, short(id))
 				}
 			}
@@ -387,14 +449,17 @@ func form(o *observed) *plan {
 		return nil
 	}
 	for _, m := range o.members {
-		if !m.answers() && !m.leaving {
-			return wait(check, "Waiting for %s: %v", m.name, m.err)
+		if !m.answers() {
+			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
 		}
 	}
 	if quarrel := o.quarrel(); quarrel != "" {
 		return wait(brief, "Waiting for the nodes to know each other: %s", quarrel)
 	}
-	masters := o.masters()
+	masters := slices.DeleteFunc(o.masters(), func(m *member) bool { return !m.view.Master })
+	if len(masters) == 0 {
+		return stuck(reasonHeldBack, "No node can be given the slots %s: all of them are replicas, or leave", free)
+	}
 	var commands []command
 	for i, m := range masters {
 		first, last := i*redisnode.SlotCount/len(masters), (i+1)*redisnode.SlotCount/len(masters)-1
@@ -416,6 +481,9 @@ func adopt(o *observed) *plan {
 	for _, m := range o.answering() {
 		if m.leaving || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.blank() {
 			continue
+		}
+		if m.view.Master && m.view.Keys > 0 {
+			continue // It would have to throw them away: see troubles.
 		}
 		if has := o.masterOf(m); has != nil && (slices.Contains(masters, has) || o.slots[has.id].Len() > 0) {
 			continue
@@ -450,7 +518,7 @@ func (o *observed) replicaCounts() map[*member]int {
 func agree(o *observed) *plan {
 	for _, m := range o.holders() {
 		if !m.answers() {
-			return wait(check, "Waiting for %s, which has the slots %s: %v", m.name, o.slots[m.id], m.err)
+			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], cause(m.err))
 		}
 	}
 	if quarrel := o.quarrel(); quarrel != "" {

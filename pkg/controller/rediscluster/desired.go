@@ -189,8 +189,6 @@ func redisConf(rdc *v1.RedisCluster) string {
 		`save ""`,
 		// A master that fails is replaced in about 7 s, and not in 20.
 		"cluster-node-timeout 5000",
-		// The operator says which replica is whose. Two that move them would fight.
-		"cluster-allow-replica-migration no",
 		// A master has few replicas, and they seldom come together: to wait 5 s for another
 		// makes each formation and each restart that much longer.
 		"repl-diskless-sync-delay 0",
@@ -205,6 +203,9 @@ func redisConf(rdc *v1.RedisCluster) string {
 	lines = append(lines,
 		"port "+strconv.Itoa(port),
 		"cluster-enabled yes",
+		// The operator says which replica is whose. Two that move them would fight: a master
+		// that has given its last slot away would become a replica by itself.
+		"cluster-allow-replica-migration no",
 		// It is beside the data, since it is to be kept and lost with it.
 		"cluster-config-file nodes.conf",
 		"dir "+dirData,

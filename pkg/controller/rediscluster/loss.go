@@ -9,6 +9,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -25,8 +29,13 @@ type loss struct {
 	token string // that accepts it
 }
 
-func newLoss(rdc *v1.RedisCluster, slots redisnode.Slots) *loss {
-	sum := sha256.Sum256([]byte(string(rdc.UID) + " " + slots.String()))
+// newLoss is about what is lost now, or since the condition says so: the same slots, lost
+// again, are another loss.
+func newLoss(rdc *v1.RedisCluster, slots redisnode.Slots, now time.Time) *loss {
+	if was := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionDataLoss); was != nil && was.Status == metav1.ConditionTrue {
+		now = was.LastTransitionTime.Time
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", rdc.UID, now.Unix(), slots))
 	return &loss{slots: slots, token: hex.EncodeToString(sum[:])[:8]}
 }
 

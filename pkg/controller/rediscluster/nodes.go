@@ -72,6 +72,7 @@ type session struct {
 
 	reported time.Time // when the status was written
 	failure  error     // what came of the last commands
+	acted    time.Time // when there were commands, or nothing was to be done
 
 	since map[string]time.Time // when something was first seen, by what
 	seen  map[string]bool      // what was seen in this sync
@@ -218,6 +219,14 @@ func (s *session) came(err error, now time.Time) {
 	} else if _, ok := s.since[failing]; !ok {
 		s.since[failing] = now
 	}
+}
+
+// waited returns for how long all plans up to this one have been to wait.
+func (s *session) waited(next plan, now time.Time) time.Duration {
+	if next.step == "" || len(next.commands)+len(next.upkeep) > 0 || s.acted.IsZero() {
+		s.acted = now
+	}
+	return now.Sub(s.acted)
 }
 
 // refusedBy notes whether a node has refused the password.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,12 +130,16 @@ func (c *Controller) gather(o *observed) error {
 			at(ordinal).claim = claim
 		}
 	}
-	for _, m := range byOrdinal {
-		o.members = append(o.members, m)
-		m.leaving = m.ordinal >= int(*rdc.Spec.Size) || (m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil)
-		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != revision(rdc)
+	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	replaced := false
+	current := revision(rdc)
+	for _, m := range o.members {
+		// Of those whose volume somebody has deleted, one at a time.
+		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
+		m.leaving = going || m.ordinal >= int(*rdc.Spec.Size)
+		replaced = replaced || going
+		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != current
 	}
-	slices.SortFunc(o.members, func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
 	return nil
 }
 
@@ -199,9 +204,14 @@ func unasked(pod *corev1.Pod) error {
 // waitingFor says what a Pod that does not run waits for.
 func waitingFor(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
-		if w := s.State.Waiting; w != nil && w.Reason != "" {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		w := s.State.Waiting
+		if w == nil || w.Reason == "" {
+			continue
 		}
+		if ended := s.LastTerminationState.Terminated; ended != nil && ended.Message != "" {
+			return w.Reason + ": " + lastWords(ended.Message)
+		}
+		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -209,6 +219,30 @@ func waitingFor(pod *corev1.Pod) string {
 		}
 	}
 	return "the Pod does not run yet"
+}
+
+// blinkTime is how long a node may not answer before a cluster in which all is well is
+// taken for one in which it is not.
+const blinkTime = 3 * time.Second
+
+// blinks returns whether nothing has happened but that nodes, which run, have not answered
+// for a moment.
+func (o *observed) blinks() bool {
+	silent := o.those(func(m *member) bool { return !m.answers() })
+	return len(silent) > 0 && o.formed && o.rdc.Status.Operation == nil && o.rdc.Status.ObservedGeneration == o.rdc.Generation &&
+		!slices.ContainsFunc(silent, func(m *member) bool {
+			return m.silent > blinkTime || unasked(m.pod) != nil || notStarting(m.pod) || errors.Is(m.err, redisnode.ErrPassword)
+		})
+}
+
+// lastWords is the end of what a container has printed, in one line.
+func lastWords(message string) string {
+	words := strings.Join(strings.Fields(message), " ")
+	const most = 300
+	if len(words) > most {
+		words = "…" + strings.ToValidUTF8(words[len(words)-most:], "")
+	}
+	return words
 }
 
 // identify gives every member the ID of its node: by its own account, or by the status,
@@ -240,18 +274,22 @@ func (o *observed) identify() {
 	}
 }
 
-// empties has a Pod emptied that is to be replaced, and has the only copy of its slots:
-// one at a time, and none while another leaves.
+// empties has a Pod emptied that is to be replaced, and has the only copy of its slots: one
+// at a time, and none while another leaves. The one with the fewest slots is the one that
+// was being emptied.
 func (o *observed) empties() {
-	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return m.leaving || !m.answers() }) {
+	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.holders()) < 2 ||
+		slices.ContainsFunc(o.members, func(m *member) bool { return m.leaving || !m.answers() }) {
 		return
 	}
-	for _, m := range o.holders() {
-		if m.outdated && len(o.holders()) > 1 {
-			m.leaving = true
-			return
-		}
+	outdated := o.those(func(m *member) bool { return m.outdated })
+	if len(outdated) == 0 {
+		return
 	}
+	next := slices.MinFunc(outdated, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
+	})
+	next.leaving = true
 }
 
 // short is an ID as people read it.

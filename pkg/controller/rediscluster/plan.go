@@ -28,13 +28,15 @@ const (
 	poll  = 10 * time.Second       // while all is as it should be
 	check = time.Second            // while Pods start, or nodes copy
 	brief = 250 * time.Millisecond // while nodes hear of each other
+	soon  = 20 * time.Millisecond  // while one hears of what another has just said
 )
 
 // plan is what is to be done next.
 type plan struct {
 	// step says it, for status.operation; "" if all is as the spec says.
 	step     string
-	commands []command
+	upkeep   []command // of which each is tried, whatever comes of the others
+	commands []command // of which one that fails ends it
 	wait     time.Duration
 	problems []problem
 	// loss is what has been lost, if that was not accepted.
@@ -57,6 +59,7 @@ const (
 	failover    verb = "failover"    // on takes over from its master
 	moveSlots   verb = "move slots"  // from on to peer
 	closeSlots  verb = "close slots" // that are open on on
+	reunite     verb = "reunite"     // slots of on with keys of theirs that are elsewhere
 )
 
 // command is one thing that is to be done.

@@ -8,7 +8,7 @@ package rediscluster
 import (
 	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,6 +22,10 @@ func open(o *observed) *plan {
 		self := m.self()
 		var stale []int
 		for slot := range self.Migrating {
+			if self.Slots.Has(slot) && o.owner(slot) != m {
+				// With the mark, it sends who asks to the new owner. Without, it would serve them.
+				return wait(brief, "Waiting for %s to hear who has the slot %d now", m.name, slot)
+			}
 			if o.owner(slot) != m {
 				stale = append(stale, slot)
 			}
@@ -49,16 +53,30 @@ func open(o *observed) *plan {
 	return nil
 }
 
-// hand has slots moved, once nobody can take them back: of two that claim a slot, the one
-// with the later epoch has it, and the other one deletes what it holds of it. Who gets a
-// slot takes an epoch that is later than all that it has heard of. So it must have heard
-// of that of the one who gives it, who may have been given slots a moment ago.
+// hand has slots moved, once nobody can take them back. Of two that claim a slot, the one
+// with the later epoch has it, and the other one deletes what it holds of it. So who gets
+// slots must have heard, from the one who gives them,
+//
+//   - that it has them: what a node has not heard of a slot that it imports, it never does.
+//     If it takes the one who had the slot before for its owner, it hears that this one has
+//     given it up, and then believes whoever claims it, however old the claim;
+//   - of its epoch: it takes one that is later than all that it has heard of.
 func hand(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
+	var known redisnode.Slots
+	if e := to.entry(from.id); e != nil {
+		known = e.Slots
+	}
+	if unheard := slots.Without(known); unheard.Len() > 0 {
+		if deaf := unheard.Intersect(redisnode.NewSlots(slices.Collect(maps.Keys(to.self().Importing))...)); deaf.Len() > 0 {
+			return do([]command{{verb: closeSlots, on: to, slots: deaf}}, "Closing the slots %s on %s, so that it hears that %s has them", deaf, to.name, from.name)
+		}
+		return wait(soon, "Waiting for %s to hear that %s has the slots %s", to.name, from.name, unheard)
+	}
 	gives, gets := from.self().Epoch, to.self().Epoch
 	if gets > gives || (to.view.Epoch >= gives && gets < to.view.Epoch) {
 		return do([]command{{verb: moveSlots, on: from, peer: to, slots: slots}}, format, args...)
 	}
-	return wait(50*time.Millisecond, "Waiting for %s to hear of the last change of %s", to.name, from.name)
+	return wait(soon, "Waiting for %s to hear of the last change of %s", to.name, from.name)
 }
 
 // imports goes on with slots that a member was about to get. Whoever has them now gives
@@ -86,7 +104,6 @@ func (o *observed) imports(to *member) *plan {
 func (o *observed) exports(from *member) *plan {
 	migrating := from.self().Migrating
 	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
-		slots := redisnode.NewSlots(slot)
 		to := o.byID[migrating[slot]]
 		if to != nil && !to.answers() {
 			continue
@@ -94,11 +111,11 @@ func (o *observed) exports(from *member) *plan {
 		if to != nil && !to.view.Master {
 			to = o.masterOf(to)
 		}
-		if to == nil || to == from || !to.answers() {
-			return do([]command{{verb: closeSlots, on: from, slots: slots}}, "Closing the slots %s on %s: who was to get them is gone", slots, from.name)
-		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
-		slots = redisnode.NewSlots(same...).First(batch)
+		slots := redisnode.NewSlots(same...).First(batch)
+		if to == nil || to == from || !to.answers() {
+			return do([]command{{verb: reunite, on: from, slots: slots}}, "Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+		}
 		return hand(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
 	}
 	return nil
@@ -117,18 +134,19 @@ func balance(o *observed) *plan {
 		}
 		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which leaves", m.name)
 	}
+	if len(masters) < int(o.rdc.Spec.Masters()) && len(masters) < len(o.holders()) {
+		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
+	}
 	if next := o.nextTransfer(masters, batch); next != nil {
 		return hand(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
 	if spare := o.spare(masters); spare != nil && o.complete() {
-		return replace(o, spare, "to become a master")
+		if p := unsaved(o); p != nil {
+			return p
+		}
+		return do(vacate(o, spare), "Replacing %s, to become a master", spare.name)
 	}
 	return nil
-}
-
-// replace has a member come back with nothing: its Pod is deleted, and its volume.
-func replace(o *observed, m *member, why string) *plan {
-	return do(vacate(o, m), "Replacing %s, %s", m.name, why)
 }
 
 // vacate has a member forgotten, and deletes all that it has. The volume comes first: it
@@ -147,12 +165,25 @@ func whole(o *observed) *plan {
 		switch {
 		case !m.answers() && m.leaving && o.slots[m.id].Len() == 0:
 		case !m.answers():
-			return wait(check, "Waiting for %s: %v", m.name, m.err)
+			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
 		case m.leaving:
 		case !m.view.StateOK:
 			return wait(check, "Waiting for %s, by whom the cluster cannot be used yet", m.name)
 		case !m.view.Master && !m.view.LinkUp:
 			return wait(check, "Waiting for %s to be up to date with its master", m.name)
+		case strings.Contains(m.view.WriteError, "aof_last_write_status"):
+			return wait(check, "Waiting for %s, which cannot keep what is written to it: %s", m.name, m.view.WriteError)
+		}
+	}
+	return nil
+}
+
+// unsaved waits until no node is writing all of its data to its disk. One that has just
+// copied it has nothing there until then, and does not stop when its Pod is deleted.
+func unsaved(o *observed) *plan {
+	for _, m := range o.answering() {
+		if m.view.Rewriting {
+			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.name)
 		}
 	}
 	return nil
@@ -170,8 +201,14 @@ func remove(o *observed) *plan {
 	if m.pod.DeletionTimestamp != nil {
 		return wait(check, "Waiting for %s to be gone", m.name)
 	}
-	if m.answers() && m.view.Master && m.view.Keys > 0 {
-		return stuck(reasonHeldBack, "%s has no slots any more, but %d keys: it is not deleted", m.name, m.view.Keys)
+	switch {
+	case o.slots[m.id].Len() > 0:
+		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
+	case m.answers() && m.view.Master && m.view.Keys > 0:
+		return stuck(reasonHeldBack, "%s has no slots, but %d keys: it is not deleted. Delete the Pod to give them up", m.name, m.view.Keys)
+	}
+	if p := unsaved(o); p != nil {
+		return p
 	}
 	return do(vacate(o, m), "Removing %s", m.name)
 }
@@ -182,6 +219,9 @@ func roll(o *observed) *plan {
 	outdated := o.those(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
 	if len(outdated) == 0 {
 		return nil
+	}
+	if p := unsaved(o); p != nil {
+		return p
 	}
 	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
 	m := outdated[0]

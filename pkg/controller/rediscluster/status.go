@@ -48,6 +48,7 @@ const (
 	reasonNotStarting = "PodNotStarting"
 	reasonNotWritten  = "CannotWrite"
 	reasonFailing     = "CommandFailing"
+	reasonStalled     = "Stalled"
 )
 
 // reasons are what Ready says while an operation is under way.
@@ -62,6 +63,10 @@ const (
 	// textEvery is how often a status is written at most if only the words of its
 	// operation are other ones.
 	textEvery = 2 * time.Second
+	// maxStep bounds the step of an operation: slots in many pieces take many words.
+	maxStep = 1000
+	// stalledAfter is how long an operation may wait before that is a problem.
+	stalledAfter = 5 * time.Minute
 	// silentTooLong is how long a Pod may be silent before that is a problem.
 	silentTooLong = 30 * time.Second
 	// failingTooLong is how long commands may fail before that is a problem.
@@ -160,6 +165,9 @@ func operation(o *observed, next plan) *v1.Operation {
 	}
 	was := o.rdc.Status.Operation
 	is := &v1.Operation{Type: purpose(o, was), Step: next.step}
+	if len(is.Step) > maxStep {
+		is.Step = strings.ToValidUTF8(is.Step[:maxStep], "") + "…"
+	}
 	if was != nil && was.Type == is.Type {
 		is.StartedAt = was.StartedAt
 	} else {
@@ -196,9 +204,11 @@ func (o *observed) troubles() []problem {
 	for _, m := range o.members {
 		switch {
 		case errors.Is(m.err, redisnode.ErrPassword):
-			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %v. Nothing is changed until it takes the one in spec.authSecretRef", m.name, m.err)})
+			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %v. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.err)})
 		case m.answers() && m.view.WriteError != "":
 			all = append(all, problem{reasonNotWritten, fmt.Sprintf("%s cannot keep what is written to it: %s", m.name, m.view.WriteError)})
+		case m.answers() && m.view.Master && m.view.Keys > 0 && o.slots[m.id].Len() == 0 && !o.expected(m):
+			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %d keys: it is not made a replica. Delete the Pod to give them up", m.name, m.view.Keys)})
 		case m.answers() || m.leaving:
 		case m.pod != nil && notStarting(m.pod):
 			all = append(all, problem{reasonNotStarting, fmt.Sprintf("%s does not start: %s", m.name, waitingFor(m.pod))})
@@ -210,6 +220,12 @@ func (o *observed) troubles() []problem {
 		all = append(all, *o.failure)
 	}
 	return all
+}
+
+// expected returns whether a master without slots may have keys: some are on the move.
+func (o *observed) expected(m *member) bool {
+	return len(m.self().Importing) > 0 || slices.Contains(o.masters(), m) ||
+		slices.ContainsFunc(o.answering(), func(other *member) bool { return len(other.self().Migrating) > 0 })
 }
 
 // cause is an error without what is another text each time, such as the port from which
@@ -273,7 +289,7 @@ func conditions(o *observed, next plan, problems []problem, status *v1.RedisClus
 	}
 	if next.loss != nil {
 		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, next.loss.message())
-	} else if known || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
+	} else if slotsHeld(o) == redisnode.SlotCount || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
 		c.Set(v1.ConditionDataLoss, false, reasonNoLoss, "No slot has lost what it held")
 	}
 }

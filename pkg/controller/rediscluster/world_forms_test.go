@@ -8,6 +8,7 @@ package rediscluster
 import "testing"
 
 func TestForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "forms")
 	w.ready("the cluster to be formed")
 	t.Logf("writes: %q", w.all)
@@ -15,6 +16,7 @@ func TestForms(t *testing.T) {
 }
 
 func TestFormsThoughEveryLifeEndsWithItsSecondWrite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "forms")
 	w.lives = oneWrite()
 	w.ready("the cluster to be formed")

@@ -28,6 +28,7 @@ func TestScales(t *testing.T) {
 		"though every life has one write": oneWrite,
 	} {
 		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, "scales", storage)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
@@ -61,6 +62,7 @@ func TestRolls(t *testing.T) {
 		"without volumes, though every life has one write": {change: func(*v1.RedisCluster) {}, lives: oneWrite},
 	} {
 		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, "rolls", test.change)
 			w.ready("the cluster to be formed")
 			before := w.pods()

@@ -521,6 +521,19 @@ func (w *world) describe() string {
 	if status.Operation != nil {
 		fmt.Fprintf(&b, "\n  %s: %s", status.Operation.Type, status.Operation.Step)
 	}
+	for _, p := range w.pods() {
+		node := Dial(p.Status.PodIP, redistest.DefaultPort, w.password)
+		view, err := node.View(context.Background())
+		node.Close()
+		if err != nil {
+			fmt.Fprintf(&b, "\n  %s: %v", p.Name, err)
+			continue
+		}
+		fmt.Fprintf(&b, "\n  %s knows, at epoch %d:", p.Name, view.Epoch)
+		for _, e := range view.Table {
+			fmt.Fprintf(&b, "\n    %+v", e)
+		}
+	}
 	return b.String()
 }
 

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=1"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -106,7 +106,7 @@ type RedisClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// authSecretRef is where the password is that nodes and clients need. Without it

@@ -1,0 +1,463 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// What follows makes observed values: cluster one where all is as it should be, an alter
+// something that happened to it, and see what a sync makes of both.
+//
+// The member with the ordinal 2 is the Pod demo-2 at 10.1.0.2 on machine-2, and its node
+// is id-2.
+
+// seenAt is when what is observed is.
+var seenAt = time.Date(2026, 1, 9, 13, 50, 0, 0, time.UTC)
+
+// part is what a member is in its cluster.
+type part struct {
+	slots    redisnode.Slots
+	masterOf int  // the ordinal of its master, -1 if it is one
+	lone     bool // it knows nobody
+}
+
+// master is a master with these slots, such as "0-5460".
+func master(slots string) part { return part{slots: slotsOf(slots), masterOf: -1} }
+
+// replica is a replica of the member with the ordinal.
+func replica(of int) part { return part{masterOf: of} }
+
+// newcomer is a member that has just been made.
+func newcomer() part { return part{masterOf: -1, lone: true} }
+
+func slotsOf(text string) redisnode.Slots {
+	slots, err := redisnode.ParseSlots(text)
+	if err != nil {
+		panic(err)
+	}
+	return slots
+}
+
+// sixOf are three masters, and then their replicas.
+func sixOf() []part {
+	return []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(2)}
+}
+
+// six is a cluster as it is by default.
+func six() *observed { return cluster(sixOf()...) }
+
+// cluster is a formed cluster of these members, by ordinal, of which none is missing, and
+// all say the same: but for newcomers.
+func cluster(parts ...part) *observed {
+	rdc := &v1.RedisCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "demo-uid", Generation: 1},
+		Spec:       v1.RedisClusterSpec{Addr: "10.0.0.1:6379", Size: ptr.To(int32(len(parts)))},
+	}
+	rdc.Default()
+	rdc.Spec.Size = ptr.To(int32(len(parts))) // Three are enough for a test.
+	o := &observed{rdc: rdc, now: seenAt, formed: true}
+	for ordinal, p := range parts {
+		m := &member{name: podName(rdc, ordinal), ordinal: ordinal, pod: podAt(rdc, ordinal)}
+		m.view = &redisnode.View{
+			ID: idOf(ordinal), Version: "7.2.4", StateOK: !p.lone, Epoch: int64(len(parts)),
+			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000,
+		}
+		if !p.lone && (p.masterOf >= 0 || len(p.slots) > 0) {
+			m.view.Keys = 10
+		}
+		for other, q := range parts {
+			if other != ordinal && (p.lone || q.lone) {
+				continue
+			}
+			m.view.Table = append(m.view.Table, entryFor(q, other, other == ordinal))
+		}
+		o.members = append(o.members, m)
+		if !p.lone {
+			rdc.Status.Nodes = append(rdc.Status.Nodes, v1.Node{Pod: m.name, ID: idOf(ordinal), IP: m.ip()})
+		}
+	}
+	return o
+}
+
+func idOf(ordinal int) string { return fmt.Sprintf("id-%d", ordinal) }
+
+func ipOf(ordinal int) string { return fmt.Sprintf("10.1.0.%d", ordinal) }
+
+func entryFor(p part, ordinal int, myself bool) redisnode.Entry {
+	e := redisnode.Entry{
+		ID: idOf(ordinal), IP: ipOf(ordinal), Port: 6379, BusPort: 16379,
+		Myself: myself, Connected: true, Master: p.masterOf < 0, Epoch: int64(ordinal + 1), Slots: p.slots,
+	}
+	switch {
+	case p.masterOf >= 0:
+		e.MasterID, e.Epoch = idOf(p.masterOf), int64(p.masterOf+1)
+	case p.lone:
+		e.Epoch = 0
+	}
+	return e
+}
+
+// podAt is a Pod that runs, and is ready.
+func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
+	p := pod(rdc, ordinal)
+	p.UID = types.UID("uid-" + p.Name)
+	p.Spec.NodeName = fmt.Sprintf("machine-%d", ordinal)
+	p.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: ipOf(ordinal),
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
+	return p
+}
+
+// alter is something that happened to a cluster.
+type alter func(*observed)
+
+// see is what a sync makes of a cluster to which all that has happened: as gather has the
+// Pods, and observe what follows from it. Nodes without a Pod are so for an hour.
+func see(o *observed, alters ...alter) *observed {
+	for _, a := range alters {
+		a(o)
+	}
+	replaced := false
+	for _, m := range o.members {
+		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
+		m.leaving = going || m.ordinal >= int(*o.rdc.Spec.Size)
+		replaced = replaced || going
+		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != revision(o.rdc)
+	}
+	o.identify()
+	o.merge()
+	for _, n := range o.unknown() {
+		n.suspect = time.Hour
+	}
+	o.empties()
+	return o
+}
+
+// since has the nodes without a Pod be so for this long.
+func since(suspect time.Duration, o *observed) *observed {
+	for _, n := range o.unknown() {
+		n.suspect = suspect
+	}
+	return o
+}
+
+// each calls f with all that anybody says of a node, but not with what it says itself.
+func each(o *observed, id string, f func(e *redisnode.Entry)) {
+	for _, m := range o.members {
+		if m.view == nil || m.view.ID == id {
+			continue
+		}
+		for i := range m.view.Table {
+			if e := &m.view.Table[i]; e.ID == id {
+				f(e)
+			}
+		}
+	}
+}
+
+// saidBy returns what a member says of a node; itself included.
+func saidBy(o *observed, ordinal int, id string) *redisnode.Entry {
+	table := o.members[ordinal].view.Table
+	return &table[slices.IndexFunc(table, func(e redisnode.Entry) bool { return e.ID == id })]
+}
+
+// failed has all say that a node has failed.
+func failedByAll(o *observed, id string) {
+	each(o, id, func(e *redisnode.Entry) { e.Connected, e.Failed = false, true })
+}
+
+// silenced has members not answer for this long, without anybody having noticed.
+func silenced(lasts time.Duration, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			m := o.members[i]
+			m.view, m.err, m.silent = nil, errors.New("connection refused"), lasts
+		}
+	}
+}
+
+// noPod has Pods be gone, which all nodes have noticed. What their volumes hold stays.
+func noPod(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			m := o.members[i]
+			m.pod, m.view, m.err, m.silent = nil, nil, errors.New("there is no Pod"), time.Second
+			failedByAll(o, idOf(i))
+		}
+	}
+}
+
+// renewed has Pods be gone with what they held, and new ones in their places.
+func renewed(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			m := o.members[i]
+			failedByAll(o, idOf(i))
+			m.pod.UID, m.pod.Status.PodIP = types.UID("new-"+m.name), fmt.Sprintf("10.1.1.%d", i)
+			m.claim = nil
+			if o.rdc.Spec.Storage != nil {
+				m.claim = claimAt(o.rdc, i)
+			}
+			e := entryFor(newcomer(), i, true)
+			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
+			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Table: []redisnode.Entry{e}}
+		}
+	}
+}
+
+// takenOver is what comes of renewed or noPod once a replica was elected.
+func takenOver(was, by int) alter {
+	return func(o *observed) {
+		slots := redisnode.Slots(nil)
+		o.members[by].view.Master, o.members[by].view.LinkUp = true, false
+		each(o, idOf(was), func(e *redisnode.Entry) { slots, e.Slots = slots.Union(e.Slots), nil })
+		become := func(e *redisnode.Entry) {
+			e.Master, e.MasterID, e.Slots, e.Epoch = true, "", slots, 100+int64(by)
+		}
+		each(o, idOf(by), become)
+		become(saidBy(o, by, idOf(by)))
+	}
+}
+
+// known has members know of a node that is nobody's.
+func known(id string, alive bool, slots string, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			v := o.members[i].view
+			v.Table = append(v.Table, redisnode.Entry{
+				ID: id, IP: "10.9.9.9", Port: 6379, BusPort: 16379, Master: true, Epoch: 50, Slots: slotsOf(slots),
+				Connected: alive, Failed: !alive,
+			})
+		}
+	}
+}
+
+// elsewhere has some say that a member is where it was before.
+func elsewhere(ordinal int, by ...int) alter {
+	return func(o *observed) {
+		for _, i := range by {
+			saidBy(o, i, idOf(ordinal)).IP = "10.1.7.7"
+		}
+	}
+}
+
+// greeted has a member be about to get to know another one.
+func greeted(by, ordinal int) alter {
+	return func(o *observed) {
+		v := o.members[by].view
+		v.Table = append(v.Table, redisnode.Entry{ID: "handshake", IP: ipOf(ordinal), Port: 6379, BusPort: 16379, Handshake: true})
+	}
+}
+
+// forgotten has members not know a node any more.
+func forgotten(id string, by ...int) alter {
+	return func(o *observed) {
+		for _, i := range by {
+			v := o.members[i].view
+			v.Table = slices.DeleteFunc(v.Table, func(e redisnode.Entry) bool { return e.ID == id && !e.Myself })
+		}
+	}
+}
+
+// missed has one member say that it cannot reach another one.
+func missed(ordinal, by int) alter {
+	return func(o *observed) { saidBy(o, by, idOf(ordinal)).Connected = false }
+}
+
+func linkDown(ordinals ...int) alter {
+	return viewed(func(v *redisnode.View) { v.LinkUp = false }, ordinals...)
+}
+
+// viewed changes what members tell of themselves.
+func viewed(f func(*redisnode.View), ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			f(o.members[i].view)
+		}
+	}
+}
+
+// podIs changes Pods.
+func podIs(f func(*corev1.Pod), ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			f(o.members[i].pod)
+		}
+	}
+}
+
+func old(p *corev1.Pod)       { p.Annotations[AnnotationRevision] = "before" }
+func unready(p *corev1.Pod)   { p.Status.Conditions = nil }
+func going(p *corev1.Pod)     { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) }
+func finished(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
+func unstarted(p *corev1.Pod) { p.Status.Phase, p.Status.PodIP = corev1.PodPending, "" }
+
+func crashing(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "CrashLoopBackOff", Message: "back-off 10s",
+	}}}}
+}
+
+// both is all of these.
+func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for _, change := range changes {
+			change(p)
+		}
+	}
+}
+
+// allOld has Pods that are not as the spec says now.
+func allOld(o *observed) {
+	for _, m := range o.members {
+		old(m.pod)
+	}
+}
+
+// on has Pods be on a machine.
+func on(machine string, ordinals ...int) alter {
+	return podIs(func(p *corev1.Pod) { p.Spec.NodeName = machine }, ordinals...)
+}
+
+// stored gives every Pod a volume. It comes first.
+func stored(o *observed) {
+	o.rdc.Spec.Storage = &v1.Storage{Size: resource.MustParse("1Gi")}
+	for i, m := range o.members {
+		m.claim = claimAt(o.rdc, i)
+		m.pod.Annotations[AnnotationRevision] = revision(o.rdc)
+	}
+}
+
+func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
+	c := claim(rdc, ordinal)
+	c.UID = types.UID("uid-" + c.Name)
+	return c
+}
+
+// terminating has somebody delete volumes, whose Pods have not gone yet.
+func terminating(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].claim.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt))
+		}
+	}
+}
+
+// spec has the spec be another one, without making Pods of another revision.
+func spec(f func(*v1.RedisClusterSpec)) alter {
+	return func(o *observed) {
+		f(&o.rdc.Spec)
+		for _, m := range o.members {
+			if m.pod != nil && m.pod.Annotations[AnnotationRevision] != "before" {
+				m.pod.Annotations[AnnotationRevision] = revision(o.rdc)
+			}
+		}
+	}
+}
+
+// sized asks for so many Pods.
+func sized(n int32) alter {
+	return spec(func(s *v1.RedisClusterSpec) { s.Size = &n })
+}
+
+// replicas asks for so many of each master.
+func replicas(n int32) alter {
+	return spec(func(s *v1.RedisClusterSpec) { s.ReplicasPerMaster = &n })
+}
+
+// moving has slots be on the move, with marks on both nodes if both is, else on the one
+// that gives them.
+func moving(slots string, from, to int, both bool) alter {
+	return func(o *observed) {
+		open := func(on, with int) map[int]string {
+			marks := map[int]string{}
+			for slot := range slotsOf(slots).All() {
+				marks[slot] = idOf(with)
+			}
+			return marks
+		}
+		saidBy(o, from, idOf(from)).Migrating = open(from, to)
+		if both {
+			saidBy(o, to, idOf(to)).Importing = open(to, from)
+		}
+	}
+}
+
+// expecting has slots be marked on the one alone that is to get them.
+func expecting(slots string, to, from int) alter {
+	return func(o *observed) {
+		marks := map[int]string{}
+		for slot := range slotsOf(slots).All() {
+			marks[slot] = idOf(from)
+		}
+		saidBy(o, to, idOf(to)).Importing = marks
+	}
+}
+
+// epoch has a master have another epoch, which all have heard of.
+func epoch(ordinal int, is int64) alter {
+	return func(o *observed) {
+		each(o, idOf(ordinal), func(e *redisnode.Entry) { e.Epoch = is })
+		saidBy(o, ordinal, idOf(ordinal)).Epoch = is
+	}
+}
+
+// behind has a member have heard of no epoch later than this.
+func behind(is int64, ordinals ...int) alter {
+	return viewed(func(v *redisnode.View) { v.Epoch = is }, ordinals...)
+}
+
+// has has a master have other slots, which all have heard of.
+func has(ordinal int, slots string) alter {
+	return func(o *observed) {
+		each(o, idOf(ordinal), func(e *redisnode.Entry) { e.Slots = slotsOf(slots) })
+		saidBy(o, ordinal, idOf(ordinal)).Slots = slotsOf(slots)
+	}
+}
+
+// claims has a master say that it has slots, which nobody has heard of.
+func claims(ordinal int, slots string) alter {
+	return func(o *observed) { saidBy(o, ordinal, idOf(ordinal)).Slots = slotsOf(slots) }
+}
+
+// unformed has the cluster never have had all of its slots, nor any key.
+func unformed(o *observed) {
+	o.formed = false
+	for _, m := range o.members {
+		m.view.Keys = 0
+	}
+}
+
+// asked has a replica have been told a moment ago to take over.
+func asked(ordinal int) alter {
+	return func(o *observed) { o.members[ordinal].promoted = time.Second }
+}
+
+// accepting sets the annotation that accepts a loss.
+func accepting(value string) alter {
+	return func(o *observed) { o.rdc.Annotations = map[string]string{AnnotationAcceptDataLoss: value} }
+}
+
+// under has an operation be under way.
+func under(operation string) alter {
+	return func(o *observed) {
+		o.rdc.Status.Operation = &v1.Operation{Type: operation, Step: "A step", StartedAt: ptr.To(metav1.NewTime(seenAt.Add(-time.Minute)))}
+	}
+}
