@@ -42,9 +42,9 @@ var policies = []func(*observed) *plan{
 	possible,  // there is a password, and no other Pod has the name of one
 	strangers, // no node of another cluster is among the nodes
 	losses,    // every slot has an owner that lives, or comes back
+	strays,    // keys that were moved to a master that is gone are with its replica
 	gone,      // nodes whose Pods are gone are forgotten
 	broken,    // Pods that do not run, and are not what they should be now, are replaced
-	strays,    // keys that were moved to a master that is gone are with its replica
 	introduce, // nodes know each other, where they are now
 	form,      // the slots are given out, once
 	adopt,     // who is not to be a master is a replica of one
@@ -256,6 +256,43 @@ func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 	return do([]command{{verb: addSlots, on: heir, slots: lost}}, "%s gets the slots %s, whose loss was accepted", heir.name, lost)
 }
 
+// strays finds the keys of slots that were on the move to a node that is gone. Its replica
+// has them, and takes over: a master without any slots, Redis does not replace. Then whoever
+// has the keys is given the slots. This is before the node is forgotten, and with it what
+// was on the move.
+func strays(o *observed) *plan {
+	for _, from := range o.answering() {
+		var slots redisnode.Slots
+		for slot, id := range from.self().Migrating {
+			if o.byID[id] != nil || o.slots[id].Len() > 0 {
+				continue
+			}
+			if p := succeed(o, from, id); p != nil {
+				return p
+			}
+			slots = slots.Union(redisnode.NewSlots(slot))
+		}
+		if slots = slots.First(batch); slots.Len() > 0 {
+			return do([]command{{verb: reunite, on: from, slots: slots}}, "Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+		}
+	}
+	return nil
+}
+
+// succeed has a replica take over from the node with this ID, which has no slots but keys
+// of another one's; nil if there is none.
+func succeed(o *observed, from *member, id string) *plan {
+	heirs := o.those(func(m *member) bool { return m.answers() && m.follows(id) && m.hasCopied() })
+	if len(heirs) == 0 {
+		return nil
+	}
+	heir := slices.MaxFunc(heirs, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
+	if heir.promoted > 0 {
+		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
+	}
+	return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
+}
+
 // gone has the nodes forgotten that nobody will see again. While it is not known which
 // node a Pod has, that could be one of them.
 func gone(o *observed) *plan {
@@ -305,28 +342,6 @@ func broken(o *observed) *plan {
 				"Delete the Pod to give them up", m.name, o.slots[m.id])
 		}
 		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
-	}
-	return nil
-}
-
-// strays has the replica of a master take over that slots were on the move to: it has the
-// keys that are there already. A master without any slots, Redis does not replace.
-func strays(o *observed) *plan {
-	for _, from := range o.answering() {
-		for _, id := range from.self().Migrating {
-			if o.byID[id] != nil || o.slots[id].Len() > 0 {
-				continue
-			}
-			heirs := o.those(func(m *member) bool { return m.answers() && m.follows(id) && m.hasCopied() })
-			if len(heirs) == 0 {
-				continue
-			}
-			heir := slices.MaxFunc(heirs, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
-			if heir.promoted > 0 {
-				return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
-			}
-			return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
-		}
 	}
 	return nil
 }
@@ -496,7 +511,30 @@ func adopt(o *observed) *plan {
 	if len(commands) == 0 {
 		return nil
 	}
+	separate(commands)
 	return do(commands, "Giving masters to %d replicas", len(commands))
+}
+
+// separate has two replicas change masters wherever fewer of them are then on the machine
+// of their own.
+func separate(commands []command) {
+	together := func(replica, master *member) int {
+		if replica.machine() == master.machine() {
+			return 1
+		}
+		return 0
+	}
+	for i := range commands {
+		for j := range commands {
+			a, b := &commands[i], &commands[j]
+			if a.on.entry(b.peer.id) == nil || b.on.entry(a.peer.id) == nil {
+				continue
+			}
+			if together(a.on, b.peer)+together(b.on, a.peer) < together(a.on, a.peer)+together(b.on, b.peer) {
+				a.peer, b.peer = b.peer, a.peer
+			}
+		}
+	}
 }
 
 // complete returns whether all that are to stay answer.

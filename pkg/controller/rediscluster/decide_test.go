@@ -306,9 +306,6 @@ func TestDecideIntroduce(t *testing.T) {
 		"two that do not know each other both have a slot: nobody touches them": {
 			seen: see(cluster(append(sixOf(), apartFrom)...)), want: stuckBy(reasonDivided, "demo-0 and demo-6 do not know each other, and both have the slots 5000-6000"),
 		},
-		"one that was forgotten as it leaves is not introduced again": {
-			seen: see(cluster(append(sixOf(), newcomer())...), sized(6)), want: does("Removing demo-6", "delete Pod demo-6"),
-		},
 		"no more than so many at once": {
 			seen: see(cluster(slices.Repeat([]part{newcomer()}, maxMeets+10)...), unformed),
 			want: does("Introducing", every("meet demo-%d demo-0", numbers(1, maxMeets)...)...),

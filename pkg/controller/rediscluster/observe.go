@@ -75,7 +75,7 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *se
 		case errors.As(mine.failure, &taken):
 			o.failure = &problem{reasonConflict, taken.Error()}
 		case lasting > failingTooLong:
-			o.failure = &problem{reasonFailing, mine.failure.Error()}
+			o.failure = &problem{reasonFailing, cause(mine.failure)}
 		}
 	}
 	mine.end()

@@ -62,6 +62,9 @@ func open(o *observed) *plan {
 //     given it up, and then believes whoever claims it, however old the claim;
 //   - of its epoch: it takes one that is later than all that it has heard of.
 func hand(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
+	if !to.view.StateOK {
+		return wait(brief, "Waiting for %s, which takes no keys yet", to.name)
+	}
 	var known redisnode.Slots
 	if e := to.entry(from.id); e != nil {
 		known = e.Slots
@@ -134,7 +137,8 @@ func balance(o *observed) *plan {
 		}
 		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which leaves", m.name)
 	}
-	if len(masters) < int(o.rdc.Spec.Masters()) && len(masters) < len(o.holders()) {
+	// One may be missing: it is being replaced. If there were more, few would get all.
+	if len(masters)+1 < min(int(o.rdc.Spec.Masters()), len(o.holders())) {
 		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
 	}
 	if next := o.nextTransfer(masters, batch); next != nil {

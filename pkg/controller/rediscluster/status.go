@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -228,15 +229,11 @@ func (o *observed) expected(m *member) bool {
 		slices.ContainsFunc(o.answering(), func(other *member) bool { return len(other.self().Migrating) > 0 })
 }
 
-// cause is an error without what is another text each time, such as the port from which
-// a connection was tried.
-func cause(err error) string {
-	text := err.Error()
-	if i := strings.LastIndex(text, ": "); i >= 0 && strings.Contains(text, "->") {
-		return text[i+2:]
-	}
-	return text
-}
+// cause is an error without what is another text each time: the port from which a
+// connection was tried.
+func cause(err error) string { return from.ReplaceAllString(err.Error(), "") }
+
+var from = regexp.MustCompile(`[^ ]+->`)
 
 // notStarting returns whether a Pod waits for a person.
 func notStarting(pod *corev1.Pod) bool {

@@ -106,7 +106,7 @@ func TestStatus(t *testing.T) {
 		},
 		"two do not know each other, and both have a slot": {
 			seen: see(cluster(append(sixOf(), part{slots: slotsOf("9"), masterOf: -1, lone: true})...)), message: "both have the slots 9",
-			want: "-Divided +ScalingOut +Divided -Divided +AllSlotsCovered -NoDataLoss",
+			want: "-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss",
 		},
 		"a Pod does not start": {
 			seen: see(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)), message: "demo-4 does not start: CrashLoopBackOff: back-off 10s", endpoint: true,
@@ -117,7 +117,7 @@ func TestStatus(t *testing.T) {
 			want: "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a node refuses the password": {
-			seen: see(six(), refused), message: "Nothing is changed until it takes the one in spec.authSecretRef", endpoint: true,
+			seen: see(six(), refused), message: "demo-4: HELLO: the password is refused: the node has another one", endpoint: true,
 			want: "-PasswordRefused +Healing +PasswordRefused +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a disk is full": {
@@ -244,8 +244,8 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 		t.Errorf("%+v, and another time %+v", a, b)
 	}
 	for text, want := range map[string]string{
-		"PING: read tcp 10.1.2.3:40001->10.1.0.4:6379: i/o timeout":    "i/o timeout",
-		"PING: write tcp 10.1.2.3:40001->10.1.0.4:6379: broken pipe":   "broken pipe",
+		"PING: read tcp 10.1.2.3:40001->10.1.0.4:6379: i/o timeout":    "PING: read tcp 10.1.0.4:6379: i/o timeout",
+		"PING: write tcp 10.1.2.3:40001->10.1.0.4:6379: broken pipe":   "PING: write tcp 10.1.0.4:6379: broken pipe",
 		"connect: dial tcp 10.1.0.4:6379: connect: connection refused": "connect: dial tcp 10.1.0.4:6379: connect: connection refused",
 		"it is loading its data": "it is loading its data",
 	} {

@@ -169,17 +169,17 @@ func (o *observed) surplus(masters []*member) map[*member]int {
 }
 
 // adopter returns the best of the masters for a replica: one that has too few, and on
-// another machine if possible. It leaves out those that the replica has not heard of.
+// another machine if possible. It is nil while the replica has not heard of it.
 func (o *observed) adopter(replica *member, masters []*member, counts map[*member]int) *member {
 	able := slices.DeleteFunc(slices.Clone(masters), func(m *member) bool {
-		return m == replica || !m.answers() || !m.view.Master || replica.entry(m.id) == nil
+		return m == replica || !m.answers() || !m.view.Master
 	})
 	if len(able) == 0 {
 		return nil
 	}
 	staying := len(o.those(func(m *member) bool { return !m.leaving }))
 	least := (staying - len(masters)) / len(masters)
-	return slices.MinFunc(able, func(a, b *member) int {
+	best := slices.MinFunc(able, func(a, b *member) int {
 		return cmp.Or(
 			compareBool(counts[a] >= least, counts[b] >= least),
 			compareBool(counts[a] > least, counts[b] > least),
@@ -187,4 +187,8 @@ func (o *observed) adopter(replica *member, masters []*member, counts map[*membe
 			cmp.Compare(counts[a], counts[b]),
 			cmp.Compare(a.ordinal, b.ordinal))
 	})
+	if replica.entry(best.id) == nil {
+		return nil
+	}
+	return best
 }

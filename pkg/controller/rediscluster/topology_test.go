@@ -24,7 +24,7 @@ func namesOf(members []*member) string {
 	return strings.Join(names, " ")
 }
 
-func TestMasters(t *testing.T) {
+func TestTopologyMasters(t *testing.T) {
 	empties := slices.Repeat([]part{master("")}, 6)
 	left := []part{master("0-5460"), master("5461-10922"), replica(0), replica(1), replica(6), replica(6), master("10923-16383")}
 	triples := append(sixOf(), replica(0), replica(1), replica(2))
@@ -94,8 +94,8 @@ func balanced(t *testing.T, o *observed) int {
 	return moved
 }
 
-// TestNextTransfer moves slots in many clusters until nothing is left to move.
-func TestNextTransfer(t *testing.T) {
+// TestTopologyNextTransfer moves slots in many clusters until nothing is left to move.
+func TestTopologyNextTransfer(t *testing.T) {
 	r := rand.New(rand.NewSource(20260109))
 	for _, count := range []int{1, 2, 3, 5, 7, 12} {
 		for _, asked := range []int{1, 2, 3, 5, 7, 12} {
@@ -133,7 +133,7 @@ func TestNextTransfer(t *testing.T) {
 	}
 }
 
-func TestNextTransferIsNone(t *testing.T) {
+func TestTopologyNextTransferIsNone(t *testing.T) {
 	for name, seen := range map[string]*observed{
 		"all have as many as the others, or one more": see(six()),
 		"there is no master":                          see(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
@@ -147,8 +147,8 @@ func TestNextTransferIsNone(t *testing.T) {
 	}
 }
 
-// TestAdopter gives a master to each of many replicas, on many machines.
-func TestAdopter(t *testing.T) {
+// TestTopologyAdopter gives a master to each of many replicas, on many machines.
+func TestTopologyAdopter(t *testing.T) {
 	for name, test := range map[string]struct {
 		masters, replicas, machines int
 	}{

@@ -229,12 +229,10 @@ func (o *observed) dead(id string) bool {
 // quarrel says in what two members do not agree; "" if all that answer know each other, and
 // say the same of each other.
 func (o *observed) quarrel() string {
-	answering := o.answering()
-	for _, a := range answering {
-		for _, b := range answering {
-			if o.slots[b.id].Len() == 0 && b.leaving {
-				continue // Whether it is known or forgotten, it is about to be removed.
-			}
+	// One that leaves and has no slots is about to be removed, whether it is known or not.
+	concerned := o.those(func(m *member) bool { return m.answers() && !(m.leaving && o.slots[m.id].Len() == 0) })
+	for _, a := range concerned {
+		for _, b := range concerned {
 			own, seen := b.self(), a.entry(b.id)
 			switch {
 			case seen == nil:

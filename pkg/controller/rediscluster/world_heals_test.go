@@ -12,7 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -254,6 +258,21 @@ func TestTwoClustersAreNeverMerged(t *testing.T) {
 	}
 }
 
+// collect deletes what a RedisCluster that is gone has owned, as the garbage collector does.
+func (w *world) collect(rdc *v1.RedisCluster) {
+	w.forgetPods()
+	for _, resource := range []schema.GroupVersionResource{
+		corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithResource("configmaps"),
+		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
+	} {
+		for _, name := range []string{w.name, configurationName(rdc)} {
+			if err := w.kube.Tracker().Delete(resource, "default", name); err != nil && !apierrors.IsNotFound(err) {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // forgetPods deletes all Pods, whose servers are stopped already.
 func (w *world) forgetPods() {
 	for _, name := range w.names() {
@@ -423,6 +442,103 @@ func TestWithoutReplicas(t *testing.T) {
 	load := w.load(t)
 	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["maxmemory-policy"] = "allkeys-lru" })
 	w.ready("the new Pods")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+}
+
+// TestKeysOnTheMoveSurvive ends a new master, without a volume, while it is given its first
+// slots: the keys that it has got are with its replica alone.
+func TestKeysOnTheMoveSurvive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "moves")
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(4 * time.Second) // So that every batch of slots has some keys.
+	load.end()
+	// Some keys of the first batch are on the way, and the slots are still the old master's.
+	migrated := 0
+	w.lives = func(int) bool {
+		if w.last == "MIGRATE" {
+			migrated++
+		}
+		return migrated < 3
+	}
+	w.change(size(8))
+	w.until("keys to be moved", func() bool { return w.deaths > 0 })
+	w.lives = nil
+	deadline := time.Now().Add(20 * time.Second)
+	for replica := w.view("moves-7"); replica.Keys == 0 || replica.Keys < w.view("moves-6").Keys || !replica.LinkUp; replica = w.view("moves-7") {
+		if time.Sleep(10 * time.Millisecond); time.Now().After(deadline) {
+			t.Fatalf("the replica has not got the keys: %s, last writes %q", w.describe(), w.all[max(0, len(w.all)-20):])
+		}
+	}
+	w.deletePods("moves-6")
+	w.ready("the new size")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+	if events := strings.Join(w.happened(), "\n"); !strings.Contains(events, "moves-7 takes over from its master") {
+		t.Errorf("the replica was not told to take over: %s", events)
+	}
+}
+
+// TestClaimIsDeleted deletes the claim of a master: its node is emptied, and replaced.
+func TestClaimIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "claims", storage)
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	master, before := w.master(), map[string]types.UID{}
+	for _, c := range w.claims() {
+		before[c.Name] = c.UID
+	}
+	w.byPerson(func() {
+		if err := w.kube.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), "data-"+master, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.notReady()
+	w.ready("the node to be replaced")
+	if lost := load.lost(); lost > 0 {
+		t.Errorf("%d keys lost what was acknowledged", lost)
+	}
+	for _, c := range w.claims() {
+		if replaced := before[c.Name] != c.UID; replaced != (c.Name == "data-"+master) {
+			t.Errorf("claim %s was replaced: %t", c.Name, replaced)
+		}
+	}
+}
+
+// TestDeletedAndMadeAgain deletes a RedisCluster, whose claims stay, and makes one of its
+// name.
+func TestDeletedAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "again", storage)
+	w.ready("the cluster to be formed")
+	load := w.load(t)
+	time.Sleep(time.Second)
+	load.end()
+	w.byPerson(func() {
+		rdc := w.rdc()
+		if err := w.client.RedisV1().RedisClusters("default").Delete(context.Background(), w.name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			w.collect(rdc)
+			_, err := w.controller.clusters.RedisClusters("default").Get(w.name)
+			if apierrors.IsNotFound(err) && len(w.controller.podCache.List()) == 0 &&
+				len(w.config.Services.Informer().GetStore().List()) == 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		again := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: rdc.Name, Namespace: rdc.Namespace, UID: "again-2", Generation: 1}, Spec: rdc.Spec}
+		if err := w.client.Tracker().Add(again); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.ready("the data to be found again")
 	if lost := load.lost(); lost > 0 {
 		t.Errorf("%d keys lost what was acknowledged", lost)
 	}

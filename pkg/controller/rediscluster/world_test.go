@@ -62,6 +62,7 @@ type world struct {
 
 	lives  func(write int) bool // whether to die before this write of this life
 	writes int                  // of this life
+	last   string               // the write that is about to be made
 	deaths int
 	all    []string // all writes, of all lives
 	asked  atomic.Int64
@@ -156,6 +157,7 @@ func (w *world) write(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes++
+	w.last = what
 	if w.lives != nil && !w.lives(w.writes) {
 		panic(killed{})
 	}
@@ -235,7 +237,6 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 		w.controller.sessions.close()
 		w.controller = newController(w.config)
 	}
-	w.kubelet()
 	return alive, after, err
 }
 

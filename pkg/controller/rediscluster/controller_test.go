@@ -1,0 +1,655 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+var demoKey = cache.NewObjectName("default", "demo")
+
+// stage is an API server and nodes, both faked, a controller before them, and its caches,
+// which show what is there when the test says so.
+type stage struct {
+	t          *testing.T
+	kube       *kubefake.Clientset
+	client     *fake.Clientset
+	clock      *testingclock.FakeClock
+	events     *record.FakeRecorder
+	controller *Controller
+	informers  map[schema.GroupVersionResource]*quietInformer
+	log        bytes.Buffer
+
+	mu       sync.Mutex
+	views    map[string]*redisnode.View // by IP
+	errs     map[string]error           // by IP, instead
+	commands []string                   // that nodes were given
+	password string                     // that nodes have
+}
+
+// quietInformer is never told of anything, and lets a test call its handlers.
+type quietInformer struct {
+	cache.SharedIndexInformer
+	handlers []cache.ResourceEventHandler
+}
+
+func (q *quietInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	q.handlers = append(q.handlers, handler)
+	return nil, nil
+}
+
+// puppet is the node at an IP.
+type puppet struct {
+	*stage
+	ip, password string
+}
+
+func (p puppet) View(context.Context) (*redisnode.View, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.errs[p.ip] != nil:
+		return nil, p.errs[p.ip]
+	case p.password != p.stage.password:
+		return nil, fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword)
+	case p.views[p.ip] == nil:
+		return nil, errors.New("connection refused")
+	}
+	view := *p.views[p.ip]
+	view.Table = slices.Clone(view.Table)
+	return &view, nil
+}
+
+func (p puppet) told(words ...any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commands = append(p.commands, p.ip+" "+strings.TrimSpace(fmt.Sprintln(words...)))
+	return nil
+}
+
+func (p puppet) Meet(_ context.Context, ip string, _, _ int) error { return p.told("meet", ip) }
+func (p puppet) Forget(_ context.Context, id string) error         { return p.told("forget", id) }
+func (p puppet) AddSlots(_ context.Context, slots redisnode.Slots) error {
+	return p.told("add", slots)
+}
+func (p puppet) Replicate(_ context.Context, id string) error { return p.told("replicate", id) }
+func (p puppet) Failover(_ context.Context, how redisnode.Failover) error {
+	return p.told("failover", how)
+}
+func (p puppet) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
+	return p.told("set", slots, how, id)
+}
+func (p puppet) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
+	return nil, nil
+}
+func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []string) error {
+	return p.told("migrate")
+}
+func (p puppet) Close() {}
+
+// playing is a stage with what a sync is to see.
+func playing(t *testing.T, o *observed) *stage {
+	t.Helper()
+	o.rdc.Spec.AuthSecretRef = nil
+	s := &stage{
+		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.rdc), clock: testingclock.NewFakeClock(seenAt),
+		events: record.NewFakeRecorder(100), informers: map[schema.GroupVersionResource]*quietInformer{},
+		views: map[string]*redisnode.View{}, errs: map[string]error{},
+	}
+	for _, m := range o.members {
+		if m.pod != nil {
+			s.add(m.pod)
+			s.views[m.ip()] = m.view
+		}
+		if m.claim != nil {
+			s.add(m.claim)
+		}
+	}
+	s.connect()
+	return s
+}
+
+func (s *stage) add(object runtime.Object) {
+	s.t.Helper()
+	if err := s.kube.Tracker().Add(object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// connect starts another controller, whose caches show all.
+func (s *stage) connect() {
+	s.t.Helper()
+	kube, own := kubeinformers.NewSharedInformerFactory(s.kube, 0), externalversions.NewSharedInformerFactory(s.client, 0)
+	quiet := func(resource schema.GroupVersionResource, example runtime.Object) cache.SharedIndexInformer {
+		s.informers[resource] = &quietInformer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, example, 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		return s.informers[resource]
+	}
+	core := corev1.SchemeGroupVersion
+	for name, example := range map[string]runtime.Object{
+		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{}, "configmaps": &corev1.ConfigMap{},
+	} {
+		kube.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			return quiet(core.WithResource(name), example)
+		})
+	}
+	kube.InformerFor(&policyv1.PodDisruptionBudget{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return quiet(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), &policyv1.PodDisruptionBudget{})
+	})
+	own.InformerFor(&v1.RedisCluster{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer {
+		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
+	})
+	c, err := New(Config{
+		Kube: s.kube, Client: s.client, RedisClusters: own.Redis().V1().RedisClusters(),
+		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
+		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Dial:     func(ip string, _ int, password string) Node { return puppet{s, ip, password} },
+		Recorder: s.events, Clock: s.clock,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.loop.Queue.ShutDown)
+	s.controller = c
+	s.catchUp()
+}
+
+// catchUp has the caches show what is there.
+func (s *stage) catchUp() {
+	s.t.Helper()
+	for resource, informer := range s.informers {
+		tracker, listKind := s.kube.Tracker(), corev1.SchemeGroupVersion.WithKind("Pod")
+		if resource.Group == v1.SchemeGroupVersion.Group {
+			tracker = s.client.Tracker()
+		}
+		listKind = map[string]schema.GroupVersionKind{
+			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"), "configmaps": corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
+		}[resource.Resource]
+		list, err := tracker.List(resource, listKind, "default")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all := make([]any, len(objects))
+		for i, object := range objects {
+			all[i] = object
+		}
+		if err := informer.GetStore().Replace(all, ""); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// sync is one sync, and what it wrote: to the API server, and to nodes.
+func (s *stage) sync() (writes []string, after time.Duration, err error) {
+	s.t.Helper()
+	s.kube.ClearActions()
+	s.client.ClearActions()
+	s.commands = nil
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&s.log)))
+	after, err = s.controller.Sync(klog.NewContext(s.t.Context(), logger), demoKey)
+	for _, action := range slices.Concat(s.kube.Actions(), s.client.Actions()) {
+		words := action.GetVerb() + " " + action.GetResource().Resource
+		switch a := action.(type) {
+		case clienttesting.PatchAction:
+			words += " " + a.GetName()
+		case clienttesting.CreateAction: // And UpdateAction, which is the same.
+			if object, err := meta.Accessor(a.GetObject()); err == nil {
+				words += " " + object.GetName()
+			}
+		case clienttesting.DeleteAction:
+			words += " " + a.GetName()
+		}
+		if verb := action.GetVerb(); verb != "get" && verb != "list" {
+			writes = append(writes, words)
+		}
+	}
+	return append(writes, s.commands...), after, err
+}
+
+// settle syncs until nothing is written any more.
+func (s *stage) settle() *stage {
+	s.t.Helper()
+	for range 10 {
+		writes, _, err := s.sync()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.catchUp()
+		s.clock.Step(textEvery)
+		if len(writes) == 0 {
+			s.happened()
+			return s
+		}
+	}
+	s.t.Fatal("it does not settle")
+	return nil
+}
+
+func (s *stage) rdc() *v1.RedisCluster {
+	s.t.Helper()
+	rdc, err := s.client.RedisV1().RedisClusters("default").Get(s.t.Context(), "demo", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rdc
+}
+
+// edit changes the RedisCluster, as a person does.
+func (s *stage) edit(f func(*v1.RedisCluster)) {
+	s.t.Helper()
+	rdc := s.rdc().DeepCopy()
+	f(rdc)
+	if err := s.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("redisclusters"), rdc, "default"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.catchUp()
+}
+
+// destroy removes an object of the core group.
+func (s *stage) destroy(resource, name string) {
+	s.t.Helper()
+	if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource(resource), "default", name); err != nil {
+		s.t.Fatal(err)
+	}
+	s.catchUp()
+}
+
+func (s *stage) happened() []string {
+	var all []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			all = append(all, event)
+		default:
+			return all
+		}
+	}
+}
+
+// sixStored are six with volumes.
+func sixStored() *observed { return see(six(), stored) }
+
+const statusWrite = "update redisclusters demo"
+
+func TestSync(t *testing.T) {
+	foreignPod := func(labelled bool) func(*stage) {
+		return func(s *stage) {
+			s.destroy("pods", "demo-4")
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "demo-4", Namespace: "default", UID: "theirs"}}
+			if labelled {
+				p.Labels = selector(s.rdc())
+			}
+			s.add(p)
+			if s.catchUp(); !labelled { // The cache goes by labels.
+				if err := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().Delete(p); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+		}
+	}
+	edited := func(f func(*v1.RedisCluster)) func(*stage) { return func(s *stage) { s.edit(f) } }
+	deletedPod := func(s *stage) { s.destroy("pods", "demo-4") }
+	for name, test := range map[string]struct {
+		given    func(*stage)
+		writes   []string
+		after    time.Duration
+		err      string
+		reason   string // of Degraded, if it is True
+		message  string // of it; a part
+		noReport bool   // whether the status is none of this sync's
+	}{
+		"settled: nothing is written": {after: poll},
+		"a Pod that is gone is made again": {
+			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
+		},
+		"a Pod of somebody else has the name: it is told, and nothing is made": {
+			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Pod demo-4 exists already, and is not of this RedisCluster",
+		},
+		"also if no cache shows it: it is told with the next sync": {
+			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite}, err: "create Pod demo-4: Pod demo-4 exists already", after: check,
+		},
+		"a Service of somebody else has the name: it is told, and left alone": {
+			given: func(s *stage) {
+				s.destroy("services", "demo")
+				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: selector(s.rdc())}})
+				s.catchUp()
+			},
+			writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Service demo exists already and has no controller",
+		},
+		"a Service that is gone is made again": {
+			given: func(s *stage) { s.destroy("services", "demo") }, writes: []string{"patch services demo"}, after: 5 * time.Second, noReport: true,
+		},
+		"paused: nothing is done": {
+			given: func(s *stage) {
+				deletedPod(s)
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
+			},
+			noReport: true,
+		},
+		"being deleted: nothing is done": {
+			given: func(s *stage) {
+				deletedPod(s)
+				s.edit(func(rdc *v1.RedisCluster) { rdc.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) })
+			},
+			noReport: true,
+		},
+		"an invalid spec is told, and nothing else is done": {
+			given: func(s *stage) {
+				deletedPod(s)
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "nowhere" })
+			},
+			writes: []string{statusWrite}, reason: reasonInvalidSpec, message: "spec.addr",
+		},
+		"the Secret is missing: it is told, and nothing else is done": {
+			given: edited(func(rdc *v1.RedisCluster) {
+				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+			}),
+			// A Pod with another password is another one.
+			writes: []string{"patch configmaps demo-*"}, after: 5 * time.Second, noReport: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			if test.given != nil {
+				test.given(s)
+			}
+			writes, after, err := s.sync()
+			for i, w := range writes {
+				if strings.HasPrefix(w, "patch configmaps demo-") {
+					writes[i] = "patch configmaps demo-*"
+				}
+			}
+			if !slices.Equal(writes, test.writes) {
+				t.Errorf("writes %q, want %q", writes, test.writes)
+			}
+			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+			if after != test.after {
+				t.Errorf("after %s, want %s", after, test.after)
+			}
+			degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
+			if bad := degraded.Status == metav1.ConditionTrue; !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
+				t.Errorf("Degraded %s because of %s, want %q", degraded.Status, degraded.Reason, test.reason)
+			}
+			if !strings.Contains(degraded.Message, test.message) {
+				t.Errorf("Degraded: %s, want %q", degraded.Message, test.message)
+			}
+		})
+	}
+}
+
+func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	if len(s.controller.sessions.keys()) != 1 {
+		t.Fatal("there is no session")
+	}
+	if err := s.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("redisclusters"), "default", "demo"); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	if writes, after, err := s.sync(); len(writes) > 0 || after != 0 || err != nil {
+		t.Errorf("writes %q, after %s, error %v; want nothing", writes, after, err)
+	}
+	if keys := s.controller.sessions.keys(); len(keys) > 0 {
+		t.Errorf("sessions %v, want none", keys)
+	}
+}
+
+func TestSyncFromNothing(t *testing.T) {
+	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	writes, _, err := s.sync()
+	want := []string{"patch services demo", "patch poddisruptionbudgets demo", "patch configmaps " + configurationName(s.rdc())}
+	if !slices.Equal(writes, want) || err != nil {
+		t.Errorf("writes %q, error %v; want %q", writes, err, want)
+	}
+	s.catchUp()
+	writes, _, err = s.sync()
+	if want := append(every("create pods demo-%d", 0, 1, 2, 3, 4, 5), statusWrite); !slices.Equal(writes, want) || err != nil {
+		t.Errorf("writes %q, error %v; want %q", writes, err, want)
+	}
+	if events := s.happened(); len(events) > 0 {
+		t.Errorf("events %q of one that is new", events)
+	}
+}
+
+// TestSyncGoesOnAfterAnError has a Pod not be made.
+func TestSyncGoesOnAfterAnError(t *testing.T) {
+	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	if _, _, err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	fails := true
+	s.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		made := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		return fails && made.Name == "demo-2", nil, errors.New("exceeded quota")
+	})
+	_, _, err := s.sync()
+	if err == nil || !strings.Contains(err.Error(), "create Pod demo-2: exceeded quota") {
+		t.Errorf("error %v, want that of the Pod", err)
+	}
+	fails = false
+	s.catchUp()
+	s.clock.Step(textEvery)
+	writes, _, err := s.sync()
+	if !slices.Contains(writes, "create pods demo-2") || slices.Contains(writes, "create pods demo-1") || err != nil {
+		t.Errorf("writes %q, error %v; want the Pod that was not made", writes, err)
+	}
+	if s.controller.sessions.of(s.rdc()).failure != nil {
+		t.Error("the failure is remembered after a success")
+	}
+}
+
+func TestSyncTellsOfCommandsThatKeepFailing(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("exceeded quota")
+	})
+	s.destroy("pods", "demo-4")
+	reason := func() string {
+		if _, _, err := s.sync(); err == nil {
+			t.Error("no error")
+		}
+		s.catchUp()
+		return meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady).Reason
+	}
+	if got := reason(); got != reasonHealing {
+		t.Errorf("Ready is %s at first, want %s", got, reasonHealing)
+	}
+	s.clock.Step(failingTooLong + time.Second)
+	if got := reason(); got != reasonFailing {
+		t.Errorf("Ready is %s after a while, want %s", got, reasonFailing)
+	}
+}
+
+func TestSyncWaitsForItsCaches(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.destroy("pods", "demo-4")
+	if writes, _, err := s.sync(); !slices.Contains(writes, "create pods demo-4") || err != nil {
+		t.Fatalf("writes %q, error %v; want the Pod", writes, err)
+	}
+	s.clock.Step(time.Second)
+	writes, after, err := s.sync()
+	if len(writes) > 0 || after <= 0 || err != nil {
+		t.Errorf("writes %q, after %s, error %v before the caches show the Pod; want to wait", writes, after, err)
+	}
+	s.catchUp()
+	if writes, _, err := s.sync(); slices.Contains(writes, "create pods demo-4") || err != nil {
+		t.Errorf("writes %q, error %v once they show it", writes, err)
+	}
+}
+
+// TestSyncOutlivesABlink has a node not answer once.
+func TestSyncOutlivesABlink(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.errs[ipOf(4)] = errors.New("i/o timeout")
+	if writes, after, err := s.sync(); len(writes) > 0 || after != check || err != nil {
+		t.Errorf("writes %q, after %s, error %v; want to look again", writes, after, err)
+	}
+	s.clock.Step(blinkTime + time.Second)
+	if writes, _, err := s.sync(); !slices.Equal(writes, []string{statusWrite}) || err != nil {
+		t.Errorf("writes %q, error %v once it is longer; want the status", writes, err)
+	}
+}
+
+func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
+	for name, given := range map[string]func(*stage, *corev1.Pod){
+		"the Pod is another one":      func(_ *stage, p *corev1.Pod) { p.UID = "another" },
+		"the Pod has another address": func(_ *stage, p *corev1.Pod) { p.Status.PodIP = "10.1.6.6" },
+		"the Pod is being deleted":    func(_ *stage, p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := playing(t, sixStored()).settle()
+			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
+			if writes, _, err := s.sync(); !slices.Contains(writes, "10.1.0.3 meet 10.1.0.4") || err != nil {
+				t.Fatalf("writes %q, error %v; want it introduced while all is as it was seen", writes, err)
+			}
+			s.catchUp()
+			live, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-4", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			live = live.DeepCopy()
+			given(s, live)
+			if err := s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), live, "default"); err != nil {
+				t.Fatal(err)
+			}
+			if writes, _, err := s.sync(); slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "meet") }) || err == nil {
+				t.Errorf("writes %q, error %v; want nobody introduced", writes, err)
+			}
+		})
+	}
+}
+
+func TestSyncTombstones(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	objects := map[string]any{"redisclusters": s.rdc()}
+	for resource, informer := range s.informers {
+		if list := informer.GetStore().List(); len(list) > 0 {
+			objects[resource.Resource] = list[0]
+		}
+	}
+	if len(objects) != 6 {
+		t.Fatalf("%d kinds of objects, want 6", len(objects))
+	}
+	queue := s.controller.loop.Queue
+	for resource, informer := range s.informers {
+		if len(informer.handlers) != 1 {
+			t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource.Resource)
+		}
+		informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/any", Obj: objects[resource.Resource]})
+		if queue.Len() != 1 {
+			t.Errorf("a deletion of %s that the watch has missed leads to %d syncs, want 1", resource.Resource, queue.Len())
+			continue
+		}
+		key, _ := queue.Get()
+		if queue.Done(key); key != demoKey {
+			t.Errorf("a deletion of %s leads to a sync of %s", resource.Resource, key)
+		}
+	}
+}
+
+// TestSyncKeepsThePassword to itself, whatever happens, and says what is wrong with it.
+func TestSyncKeepsThePassword(t *testing.T) {
+	const password = "hunter2hunter2"
+	withAuth := func() *observed {
+		return see(six(), spec(func(s *v1.RedisClusterSpec) { s.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"} }))
+	}
+	secretWith := func(data map[string][]byte) func(*stage) {
+		return func(s *stage) {
+			s.add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "auth", Namespace: "default"}, Data: data})
+		}
+	}
+	good := secretWith(map[string][]byte{"password": []byte(password + "\n")})
+	for name, test := range map[string]struct {
+		given  func(*stage)
+		reason string // of Ready
+	}{
+		"there is no Secret":              {func(*stage) {}, reasonNoPassword},
+		"it is empty":                     {secretWith(nil), reasonNoPassword},
+		"it has another key":              {secretWith(map[string][]byte{"pass": []byte(password)}), reasonNoPassword},
+		"it is as it should be":           {good, reasonFormed},
+		"nodes have another":              {func(s *stage) { good(s); s.password = "another" }, reasonPassword},
+		"a node does not answer for long": {func(s *stage) { good(s); s.errs[ipOf(4)] = errors.New("i/o timeout") }, reasonSilent},
+		"commands are given": {func(s *stage) {
+			good(s)
+			s.views[ipOf(3)] = see(six(), forgotten("id-4", 3)).members[3].view
+		}, reasonForming},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := withAuth()
+			s := playing(t, o)
+			s.edit(func(rdc *v1.RedisCluster) {
+				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
+			})
+			for _, p := range s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore().List() {
+				p.(*corev1.Pod).Annotations[AnnotationRevision] = revision(s.rdc())
+			}
+			s.password = password
+			test.given(s)
+			var said strings.Builder
+			for range 6 {
+				_, _, err := s.sync()
+				s.catchUp()
+				fmt.Fprintln(&said, err)
+				s.clock.Step(silentTooLong)
+			}
+			status, err := json.Marshal(s.rdc())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := said.String() + string(status) + strings.Join(s.happened(), "\n") + s.log.String(); strings.Contains(all, password) {
+				t.Errorf("the password is told: %s", all)
+			}
+			if s.log.Len() == 0 {
+				t.Error("nothing was logged: this test says nothing about the log")
+			}
+			if got := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady); got.Reason != test.reason {
+				t.Errorf("Ready is %s: %s, want %s", got.Reason, got.Message, test.reason)
+			}
+		})
+	}
+}
