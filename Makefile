@@ -171,8 +171,12 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 			tr '\n' '\0' | xargs -0 "$(CURDIR)/bin/tools/golangci-lint" run --config "$(CURDIR)/.golangci.yml") || failed=yes; \
 	done; [ -z "$$failed" ]
 
+.PHONY: redis
+redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
+	@hack/redis.sh
+
 .PHONY: unit
-unit: bin/tools/gotest ## Run the tests that need nothing but Go
+unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
 	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) ./...); done
 

@@ -72,14 +72,33 @@ type operator struct {
 
 // logBuffer keeps what a process writes.
 type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	b    bytes.Buffer
+	wait string // what then waits for
+	then func() // nil: nobody waits
 }
 
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.Write(p)
+	n, err := l.b.Write(p)
+	l.look()
+	return n, err
+}
+
+// when calls then, once, as soon as the text is there.
+func (l *logBuffer) when(text string, then func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wait, l.then = text, then
+	l.look()
+}
+
+func (l *logBuffer) look() {
+	if l.then != nil && bytes.Contains(l.b.Bytes(), []byte(l.wait)) {
+		l.then()
+		l.then = nil
+	}
 }
 
 func (l *logBuffer) String() string {
@@ -171,6 +190,21 @@ func (o *operator) running() bool {
 func (o *operator) kill() {
 	_ = o.cmd.Process.Kill() // It fails only if the process has ended.
 	<-o.exited
+}
+
+// killAt ends the process with SIGKILL as soon as it logs this, and returns when it has
+// ended.
+func (o *operator) killAt(line string, patience time.Duration) {
+	o.t.Helper()
+	o.log.when(line, func() { _ = o.cmd.Process.Kill() }) // As in kill.
+	select {
+	case <-o.exited:
+	case <-time.After(patience):
+		o.t.Fatalf("glassback has not logged %q within %s:\n%s", line, patience, tail(o.log.String(), 30))
+	}
+	if !strings.Contains(o.log.String(), line) {
+		o.t.Fatalf("glassback ended (%v) before it logged %q:\n%s", o.waitErr, line, tail(o.log.String(), 30))
+	}
 }
 
 // stop ends the process with SIGTERM, and returns its exit code.

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -34,8 +35,14 @@ type spy struct {
 	after  func(request string) error
 }
 
-// spy returns one with the account manager, which has the shipped Role.
+// spy returns one for the account of a kubeconfig.
 func (w *world) spy(t testing.TB, account string) *spy {
+	t.Helper()
+	return w.spyAt(t, account, nil)
+}
+
+// spyAt returns one that is asked at the listener; if that is nil, at a port of this machine.
+func (w *world) spyAt(t testing.TB, account string, listener net.Listener) *spy {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(account)
 	if err != nil {
@@ -58,6 +65,10 @@ func (w *world) spy(t testing.TB, account string) *spy {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := httptest.NewUnstartedServer(proxy)
+	if listener != nil {
+		server.Listener.Close()
+		server.Listener = listener
+	}
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.CloseClientConnections)

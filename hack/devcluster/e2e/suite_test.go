@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -36,6 +37,7 @@ type suite struct {
 }
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(mute{}) // It writes of every connection that fails.
 	code := m.Run()
 	if err := realNode.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster with the real node:", err)
@@ -43,6 +45,11 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// mute is a logger.
+type mute struct{}
+
+func (mute) Printf(context.Context, string, ...any) {}
 
 func (s *suite) world() (*world, error) {
 	s.start.Do(func() {

@@ -169,10 +169,24 @@ func (c *Controller) ask(ctx context.Context, o *observed, mine *session) {
 	mine.keep(pods)
 	for _, m := range o.members {
 		mine.refusedBy(m.err)
+		if m.unready = m.pod != nil && unreadyFor(m.pod, o.now) > silentTooLong; m.unready {
+			// Perhaps its probe has another password than the connection that is still open.
+			mine.refused = true
+		}
 		if m.view != nil && m.view.Loading {
 			m.view, m.err = nil, errors.New("it is loading its data")
 		}
 	}
+}
+
+// unreadyFor returns for how long a Pod that runs has not been ready.
+func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && pod.Status.Phase == corev1.PodRunning {
+			return now.Sub(c.LastTransitionTime.Time)
+		}
+	}
+	return 0
 }
 
 // listens returns the port of a Pod, which is another one than the spec's until it is

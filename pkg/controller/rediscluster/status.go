@@ -47,6 +47,7 @@ const (
 	reasonHeldBack    = "HeldBack"
 	reasonSilent      = "PodNotAnswering"
 	reasonNotStarting = "PodNotStarting"
+	reasonNotReady    = "PodNotReady"
 	reasonNotWritten  = "CannotWrite"
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"
@@ -210,6 +211,8 @@ func (o *observed) troubles() []problem {
 			all = append(all, problem{reasonNotWritten, fmt.Sprintf("%s cannot keep what is written to it: %s", m.name, m.view.WriteError)})
 		case m.answers() && m.view.Master && m.view.Keys > 0 && o.slots[m.id].Len() == 0 && !o.expected(m):
 			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %d keys: it is not made a replica. Delete the Pod to give them up", m.name, m.view.Keys)})
+		case m.answers() && m.unready && !m.leaving && m.view.StateOK && (m.view.Master || m.view.LinkUp):
+			all = append(all, problem{reasonNotReady, fmt.Sprintf("%s has not been ready for more than %s, although its node is as it should be: see the events of the Pod", m.name, silentTooLong)})
 		case m.answers() || m.leaving:
 		case m.pod != nil && notStarting(m.pod):
 			all = append(all, problem{reasonNotStarting, fmt.Sprintf("%s does not start: %s", m.name, waitingFor(m.pod))})

@@ -62,6 +62,8 @@ type member struct {
 	leaving bool
 	// outdated is whether its Pod is not what the spec makes of it now.
 	outdated bool
+	// unready is whether its Pod has not been ready for too long.
+	unready bool
 	// promoted is for how long it has been asked to take over from its master, 0 if it was
 	// not, or that is long ago.
 	promoted time.Duration

@@ -350,6 +350,34 @@ func TestPasswordIsMissingOrRefused(t *testing.T) {
 	w.ready("the cluster to be formed")
 }
 
+// TestPasswordIsChanged changes the Secret of nodes that run, and keep theirs. Connections
+// that are open are as good as before; but probes, which have the new one, say so.
+func TestPasswordIsChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals", func(rdc *v1.RedisCluster) { rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "password"} })
+	w.password = "the servers have this"
+	w.secret()
+	w.ready("the cluster to be formed")
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	w.byPerson(func() {
+		changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"}, Data: map[string][]byte{"password": []byte("another")}}
+		if _, err := w.kube.CoreV1().Secrets("default").Update(context.Background(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.pods() {
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
+			}}
+			if err := w.kube.Tracker().Update(pods, p, "default"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	w.until("the Pods to be told of", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonNotReady })
+	w.until("the password to be refused", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonPassword })
+	w.rests(t)
+}
+
 // TestDiskIsFull has a master that cannot write any more, and then can.
 func TestDiskIsFull(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,9 @@ package rediscluster
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +39,18 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
+
+// TestMain runs more tests at once than there are processors: most of the time, they wait for
+// what redis-servers find out about each other.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
+		if err := at.Value.Set("5"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // world is what a controller works in: an API server that is faked, and what a kubelet
 // makes of Pods, which is not: for each a redis-server runs, with an IP of its own, and on

@@ -1,0 +1,639 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const (
+	// formedWithin is how long the seed's sample may take to be a Redis Cluster.
+	formedWithin = 30 * time.Second
+	// onlyRedis has the operator leave all else alone.
+	onlyRedis = "--controllers=rediscluster"
+
+	withStorage = "rediscluster-storage.yaml"
+	seedSample  = "rediscluster.yaml"
+)
+
+// TestNodeRunsRedisCluster makes a Redis Cluster of the seed's sample, with the rights that
+// are shipped, and asks every node, a client and the API server about it. Then it looks at
+// what the operator does when there is nothing to do.
+func TestNodeRunsRedisCluster(t *testing.T) {
+	n := onNode(t)
+	n.operate(t, onlyRedis).stop() // The CRDs: the account may not install them.
+	n.grantShipped(t, "manager")
+	token, err := n.kube.CoreV1().ServiceAccounts(n.ns).CreateToken(t.Context(), "manager", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	n.must(t, err)
+	c := n.known(t, artifact[redisv1.RedisCluster](t, "examples/"+seedSample))
+	spy := n.spyAt(t, n.kubeconfig(t, token.Status.Token), c.in.listen(t))
+	args := []string{"--kubeconfig", spy.kubeconfig, "--namespace", n.ns, "-v=2", onlyRedis}
+	follow(t, n.inside(binary(t), args...), args).waitFor("Started controller")
+	n.createPod(t, "client", shell("redis:7", "exec sleep 3600"))
+	n.running(t, "client")
+	spy.forget()
+
+	begun := time.Now()
+	if out, err := n.kubectl(t, "apply", "--namespace", n.ns, "-f", "../../../artifacts/examples/"+seedSample); err != nil {
+		t.Fatal(out)
+	}
+	eventually(t, redisPatience, func(ctx context.Context) error { return c.reported(ctx) })
+	took := time.Since(begun)
+	t.Logf("Ready %s after kubectl apply", took.Round(100*time.Millisecond))
+	if took > formedWithin {
+		t.Errorf("that is more than %s", formedWithin)
+	}
+	c.sixReady(t)
+	c.askedByCLI(t)
+	c.usedByCLI(t)
+	c.described(t)
+	if err := c.whole(t.Context()); err != nil {
+		t.Error(err)
+	}
+	settled(t, patience, 3*time.Second, spy.requests)
+	t.Logf("requests until then: %v", spy.requests())
+	c.quiet(t, spy)
+}
+
+// sixReady looks at what the seed's tutorial has people look at.
+func (c *realRedis) sixReady(t *testing.T) {
+	t.Helper()
+	out, err := c.kubectl(t, "get", "pod", "--namespace", c.ns, "-l", "app=redis", "--no-headers")
+	c.must(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, line := range lines {
+		if fields := strings.Fields(line); len(fields) < 4 || fields[1] != "1/1" || fields[2] != "Running" || fields[3] != "0" {
+			t.Errorf("kubectl get pod: %s", line)
+		}
+	}
+	if len(lines) != 6 {
+		t.Errorf("kubectl get pod -l app=redis shows %d Pods, want 6:\n%s", len(lines), out)
+	}
+}
+
+// askedByCLI asks every node with redis-cli, in its own Pod.
+func (c *realRedis) askedByCLI(t *testing.T) {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	roles := map[string]int{}
+	for _, pod := range pods {
+		out, err := c.exec(t, pod.Name, "redis-cli -p $PORT CLUSTER INFO; redis-cli -p $PORT INFO replication; redis-cli -p $PORT CLUSTER NODES | wc -l")
+		c.must(t, err)
+		out = strings.ReplaceAll(out, "\r", "")
+		want := []string{"cluster_state:ok\n", "cluster_slots_assigned:16384\n", "cluster_slots_ok:16384\n", "cluster_known_nodes:6\n", "cluster_size:3\n"}
+		switch {
+		case strings.Contains(out, "role:master\n"):
+			roles["master"]++
+			want = append(want, "connected_slaves:1\n")
+		case strings.Contains(out, "role:slave\n"):
+			roles["replica"]++
+			want = append(want, "master_link_status:up\n")
+		}
+		for _, line := range append(want, "\n6\n") {
+			if !strings.Contains(out, line) {
+				t.Errorf("%s does not say %q:\n%s", pod.Name, line, out)
+			}
+		}
+	}
+	if want := map[string]int{"master": 3, "replica": 3}; !maps.Equal(roles, want) {
+		t.Errorf("the nodes are %v, want %v", roles, want)
+	}
+}
+
+// exec runs a shell script in a Pod.
+func (n *node) exec(t *testing.T, pod, script string) (string, error) {
+	t.Helper()
+	return n.kubectl(t, "exec", "--namespace", n.ns, pod, "--", "sh", "-c", script)
+}
+
+// usedByCLI sets and gets keys with redis-cli, in another Pod, by the Service's name.
+func (c *realRedis) usedByCLI(t *testing.T) {
+	t.Helper()
+	const keys = 30
+	out, err := c.exec(t, "client", fmt.Sprintf("for i in $(seq %d); do redis-cli -c -h %s SET k$i v$i; done; for i in $(seq %d); do redis-cli -c -h %s.%s.svc GET k$i; done",
+		keys, c.name, keys, c.name, c.ns))
+	c.must(t, err)
+	var want strings.Builder
+	want.WriteString(strings.Repeat("OK\n", keys))
+	for i := range keys {
+		fmt.Fprintf(&want, "v%d\n", i+1)
+	}
+	if out != want.String() {
+		t.Errorf("redis-cli -c in another Pod has printed\n%s", out)
+	}
+}
+
+// described looks at the status, and at the children.
+func (c *realRedis) described(t *testing.T) {
+	t.Helper()
+	rdc, err := c.get(t.Context())
+	c.must(t, err)
+	s := rdc.Status
+	roles := map[redisv1.Role]int{}
+	for _, n := range s.Nodes {
+		roles[n.Role]++
+		if n.ID == "" || n.IP == "" || (n.Role == redisv1.RoleReplica && (n.Link != "up" || n.Master == "")) {
+			t.Errorf("status.nodes has %+v", n)
+		}
+	}
+	slots := redisnode.Slots(nil)
+	for _, shard := range s.Shards {
+		these, err := redisnode.ParseSlots(shard.Slots)
+		c.must(t, err)
+		slots = slots.Union(these)
+		if len(shard.Replicas) != 1 {
+			t.Errorf("status.shards has %+v", shard)
+		}
+	}
+	if s.Endpoint != rdc.Spec.Addr || s.Size != 6 || s.Masters != 3 || s.SlotsAssigned != redisnode.SlotCount || s.Operation != nil ||
+		len(s.Shards) != 3 || slots.Len() != redisnode.SlotCount || roles[redisv1.RoleMaster] != 3 || roles[redisv1.RoleReplica] != 3 {
+		t.Errorf("the status is %+v", s)
+	}
+	for kind, want := range map[string]metav1.ConditionStatus{
+		glassback.ConditionReady: metav1.ConditionTrue, glassback.ConditionProgressing: metav1.ConditionFalse,
+		glassback.ConditionDegraded: metav1.ConditionFalse, redisv1.ConditionClusterFormed: metav1.ConditionTrue,
+		redisv1.ConditionSlotsCovered: metav1.ConditionTrue, redisv1.ConditionDataLoss: metav1.ConditionFalse,
+	} {
+		if is := meta.FindStatusCondition(s.Conditions, kind); is == nil || is.Status != want {
+			t.Errorf("condition %s is %+v, want %s", kind, is, want)
+		}
+	}
+	out, err := c.kubectl(t, "get", "service,poddisruptionbudget,configmap", "--namespace", c.ns, "-l", redisv1.LabelRedisCluster+"="+c.name, "-o", "name")
+	c.must(t, err)
+	for _, child := range []string{"service/" + c.name, "poddisruptionbudget.policy/" + c.name, "configmap/" + c.name + "-"} {
+		if !strings.Contains(out, child) {
+			t.Errorf("there is no %s:\n%s", child, out)
+		}
+	}
+	if out, err = c.kubectl(t, "get", "rediscluster", "--namespace", c.ns); err != nil {
+		t.Error(err)
+	}
+	t.Logf("kubectl get rediscluster:\n%s", out)
+}
+
+// commandCalls is a line of INFO commandstats.
+var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
+
+// quiet looks at a while in which nothing is to be done: nothing is asked of the API server,
+// and of every node no more than a poll every 10 s.
+//
+// A poll is five commands. Three of them the operator alone sends: the probes (scripts/*.sh)
+// send PING, CLUSTER INFO and INFO; the nodes among themselves PING and REPLCONF.
+func (c *realRedis) quiet(t *testing.T, spy *spy) {
+	t.Helper()
+	const while = 20 * time.Second
+	const most = int(while/(10*time.Second)) + 1 // the first of them may be at its very beginning
+	before := c.calls(t)
+	spy.forget()
+	time.Sleep(while) // what is looked at
+	requests := spy.requests()
+	after := c.calls(t)
+	if len(requests) > 0 {
+		t.Errorf("requests in %s: %v", while, requests)
+	}
+	for pod, calls := range after {
+		for command := range calls {
+			if calls[command] -= before[pod][command]; calls[command] == 0 {
+				delete(calls, command)
+			}
+		}
+		t.Logf("%s was sent in %s: %v", pod, while, calls)
+		for _, command := range []string{"cluster|myid", "cluster|nodes", "dbsize"} {
+			if n := calls[command]; n < 1 || n > most {
+				t.Errorf("%s was sent %s %d times in %s, want 1 to %d", pod, command, n, while, most)
+			}
+			delete(calls, command)
+		}
+		for _, command := range []string{"ping", "info", "cluster|info", "replconf", "command", "command|docs", "hello"} {
+			delete(calls, command)
+		}
+		if len(calls) > 0 {
+			t.Errorf("%s was also sent %v", pod, calls)
+		}
+	}
+}
+
+// calls are how often each node was sent each command, by Pod.
+func (c *realRedis) calls(t *testing.T) map[string]map[string]int {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	all := map[string]map[string]int{}
+	for _, pod := range pods {
+		out, err := c.exec(t, pod.Name, "redis-cli -p $PORT INFO commandstats")
+		c.must(t, err)
+		all[pod.Name] = map[string]int{}
+		for _, m := range commandCalls.FindAllStringSubmatch(out, -1) {
+			n, err := strconv.Atoi(m[2])
+			c.must(t, err)
+			all[pod.Name][m[1]] = n
+		}
+	}
+	return all
+}
+
+// TestNodeRedisKeepsWrites scales and rolls a Redis Cluster while a client writes, and kills
+// the operator in the middle of each. No write is lost that was acknowledged.
+func TestNodeRedisKeepsWrites(t *testing.T) {
+	n := onNode(t)
+	o := n.operate(t, onlyRedis)
+	c := n.redis(t, withStorage)
+	c.ready(t, "formation")
+	w := c.write(t)
+	w.kept("nothing but writes")
+	for _, change := range []struct {
+		what  string
+		begin func()
+		at    string // what the operator is about to do when it is killed
+	}{
+		{"scale to 8", func() { c.scale(t, 8) }, "move slots"},
+		{"scale to 6", func() { c.scale(t, 6) }, "move slots"},
+		{"another maxmemory-policy", func() { c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`) }, "failover"},
+		// It has the same in it: to replace all Pods, a name is enough.
+		{"another image", func() { c.patch(t, `{"spec": {"image": "redis:7.0.15"}}`) }, "delete Pod"},
+	} {
+		change.begin()
+		o.killAt(acting(change.at), redisPatience)
+		o = n.operate(t, onlyRedis)
+		c.ready(t, change.what)
+		w.kept(change.what)
+	}
+	c.configured(t, "redis:7.0.15", "noeviction")
+}
+
+// acting is what the operator logs before it does something.
+func acting(verb string) string { return ` command="` + verb + " " }
+
+// configured looks whether all Pods have the image, and the maxmemory-policy.
+func (c *realRedis) configured(t *testing.T, image, policy string) {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	for _, pod := range pods {
+		out, err := c.exec(t, pod.Name, "redis-cli -p $PORT CONFIG GET maxmemory-policy")
+		c.must(t, err)
+		if got := pod.Spec.Containers[0].Image; got != image || !strings.Contains(out, policy) {
+			t.Errorf("%s has image %s and %q, want %s and %s", pod.Name, got, out, image, policy)
+		}
+	}
+}
+
+// TestNodeRedisHeals takes Pods and a process away while a client writes.
+func TestNodeRedisHeals(t *testing.T) {
+	n := onNode(t)
+	n.operate(t, onlyRedis)
+	c := n.redis(t, withStorage)
+	c.ready(t, "formation")
+	w := c.write(t)
+	pods := n.kube.CoreV1().Pods(n.ns)
+
+	c.must(t, pods.Delete(t.Context(), c.master(t).Name, metav1.DeleteOptions{}))
+	c.heals(t, "a master's Pod was deleted")
+	w.kept("a master's Pod was deleted")
+
+	before := c.ids(t)
+	c.deleteAll(t)
+	c.heals(t, "all Pods were deleted at once")
+	w.kept("all Pods were deleted at once")
+	if after := c.ids(t); !maps.Equal(before, after) {
+		t.Errorf("the nodes are %v, and were %v", after, before)
+	}
+
+	// A master that is killed has written what it has acknowledged, but for what waits for
+	// a slow disk: 2 s at most (https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/).
+	// It is back before it is missed. If not, its replica takes over, and what had not been
+	// sent to that is lost: less.
+	master := c.master(t)
+	c.signal(t, master, syscall.SIGKILL)
+	eventually(t, patience, func(ctx context.Context) error {
+		pod, err := pods.Get(ctx, master.Name, metav1.GetOptions{})
+		if err != nil || pod.Status.ContainerStatuses[0].RestartCount == 0 {
+			return fmt.Errorf("the container of %s was not restarted: %w", master.Name, err)
+		}
+		return nil
+	})
+	c.heals(t, "a master's container was killed")
+	f := w.check("a master's container was killed")
+	if most := int64(2 * float64(f.acknowledged) / f.took.Seconds() / 3); f.lost > most {
+		t.Errorf("%d acknowledged writes are lost, want at most what one of three masters gets in 2 s: %d", f.lost, most)
+	}
+}
+
+// master returns the Pod of a master.
+func (c *realRedis) master(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	for _, pod := range pods {
+		s, err := c.look(t.Context(), &pod)
+		c.must(t, err)
+		if s.self.slots.Len() > 0 {
+			return &pod
+		}
+	}
+	t.Fatal("there is no master")
+	return nil
+}
+
+// ids are those of the nodes, by Pod.
+func (c *realRedis) ids(t *testing.T) map[string]string {
+	t.Helper()
+	all, err := c.all(t.Context())
+	c.must(t, err)
+	ids := map[string]string{}
+	for _, s := range all {
+		ids[s.pod] = s.self.id
+	}
+	return ids
+}
+
+// deleteAll deletes all Pods at once, and waits until they are gone.
+func (c *realRedis) deleteAll(t *testing.T) {
+	t.Helper()
+	before := c.uids(t)
+	c.must(t, c.kube.CoreV1().Pods(c.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name}))
+	c.replaced(t, before)
+}
+
+// replaced waits until none of these Pods is there.
+func (c *realRedis) replaced(t *testing.T, before map[string]types.UID) {
+	t.Helper()
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		pods, err := c.pods(ctx)
+		for _, pod := range pods {
+			if before[pod.Name] == pod.UID {
+				return fmt.Errorf("%s is still there", pod.Name)
+			}
+		}
+		return err
+	})
+}
+
+// signal sends a signal to a Pod's redis-server. That is done from outside: within its
+// container, it is process 1, which neither SIGKILL nor SIGSTOP does anything to.
+func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	c.must(t, err)
+	for _, process := range processes {
+		name, nameErr := os.ReadFile(filepath.Join(process, "comm"))
+		cgroups, cgroupErr := os.ReadFile(filepath.Join(process, "cgroup"))
+		if nameErr != nil || cgroupErr != nil || strings.TrimSpace(string(name)) != "redis-server" || !strings.Contains(string(cgroups), string(pod.UID)) {
+			continue // Or it has ended meanwhile.
+		}
+		pid, err := strconv.Atoi(filepath.Base(process))
+		c.must(t, err)
+		c.must(t, syscall.Kill(pid, signal))
+		return
+	}
+	t.Fatalf("there is no redis-server of Pod %s", pod.Name)
+}
+
+// TestNodeRedisOperatorKilledAtEachStep kills the operator as soon as it is about to do the
+// first step of a kind, in every operation; each kind of step in a Redis Cluster of its own.
+// Whatever was done or not, another one goes on to the same end.
+func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
+	for _, steps := range []struct{ form, out, in, roll string }{
+		{"create Pod", "create Pod", "move slots", "delete Pod"},
+		{"meet", "meet", "forget", "failover"},
+		{"add slots", "move slots", "delete claim", ""},
+		{"replicate", "replicate", "delete Pod", ""},
+	} {
+		t.Run(strings.Join([]string{steps.form, steps.out, steps.in, steps.roll}, ","), func(t *testing.T) {
+			t.Parallel()
+			n := onNode(t)
+			o := n.operate(t, onlyRedis)
+			c := n.redis(t, withStorage)
+			goOn := func(operation, step string) {
+				t.Helper()
+				what := fmt.Sprintf("%s, killed at %s", operation, step)
+				o.killAt(acting(step), redisPatience)
+				o = n.operate(t, onlyRedis)
+				c.ready(t, what)
+				if operation != "formation" {
+					c.filled(t, what)
+				}
+			}
+			goOn("formation", steps.form)
+			c.fill(t)
+			c.scale(t, 8)
+			goOn("scale out", steps.out)
+			c.scale(t, 6)
+			goOn("scale in", steps.in)
+			c.claims(t, 6)
+			if steps.roll != "" {
+				before := c.uids(t)
+				c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`)
+				goOn("roll", steps.roll)
+				c.replaced(t, before)
+			}
+		})
+	}
+}
+
+// claims waits until there are this many.
+func (c *realRedis) claims(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, patience, func(ctx context.Context) error {
+		list, err := c.kube.CoreV1().PersistentVolumeClaims(c.ns).List(ctx, metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name})
+		if err != nil || len(list.Items) != want {
+			return fmt.Errorf("there are %d claims, want %d (%w)", len(list.Items), want, err)
+		}
+		return nil
+	})
+}
+
+// TestNodeRedisStaysApart deletes all Pods of two Redis Clusters in one namespace at once.
+// Which IPs the next ones get is up to the node: the tests of pkg/controller/rediscluster
+// have those of one cluster pass on to the other. Here it is whatever it is, with passwords.
+func TestNodeRedisStaysApart(t *testing.T) {
+	t.Parallel()
+	n := onNode(t)
+	n.operate(t, onlyRedis)
+	var both []*realRedis
+	for _, name := range []string{"left", "right"} {
+		both = append(both, n.protected(t, name, withStorage))
+	}
+	var ids []map[string]string
+	for _, c := range both {
+		c.ready(t, c.name)
+		c.fill(t)
+		ids = append(ids, c.ids(t))
+	}
+	before := map[string]string{}
+	uids := []map[string]types.UID{both[0].uids(t), both[1].uids(t)}
+	for _, c := range both {
+		pods, err := c.pods(t.Context())
+		n.must(t, err)
+		for _, pod := range pods {
+			before[pod.Status.PodIP] = c.name
+		}
+	}
+	n.must(t, n.kube.CoreV1().Pods(n.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: redisv1.LabelApp + "=" + redisv1.AppRedis}))
+	for i, c := range both {
+		c.replaced(t, uids[i])
+	}
+	passedOn := 0
+	for i, c := range both {
+		c.heals(t, c.name)
+		c.filled(t, c.name)
+		if after := c.ids(t); !maps.Equal(after, ids[i]) { // In heals, each knew these and no more.
+			t.Errorf("the nodes of %s are %v, and were %v", c.name, after, ids[i])
+		}
+		pods, err := c.pods(t.Context())
+		n.must(t, err)
+		for _, pod := range pods {
+			if was := before[pod.Status.PodIP]; was != "" && was != c.name {
+				passedOn++
+			}
+		}
+	}
+	t.Logf("%d IPs have passed on from one to the other", passedOn)
+}
+
+// protected makes a RedisCluster with a password of its own.
+func (n *node) protected(t *testing.T, name, example string) *realRedis {
+	t.Helper()
+	password := `of "` + name + `"`
+	n.setPassword(t, name, password)
+	c := n.redis(t, example, func(rdc *redisv1.RedisCluster) {
+		rdc.Name = name
+		rdc.Spec.AuthSecretRef = &redisv1.SecretKeyReference{Name: name}
+	})
+	c.password = password
+	return c
+}
+
+func (n *node) setPassword(t *testing.T, secret, password string) {
+	t.Helper()
+	secrets := n.kube.CoreV1().Secrets(n.ns)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}, StringData: map[string]string{"password": password}}
+	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
+	if err != nil {
+		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+	}
+	n.must(t, err)
+}
+
+// TestNodeRedisTellsOfTrouble has causes of trouble come and go. While they are there, a
+// condition and an event say so, and nothing is destroyed. That a disk is full is shown by
+// the tests of pkg/controller/rediscluster, where that harms nobody else.
+func TestNodeRedisTellsOfTrouble(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *node){
+		"another password": testWrongPassword,
+		"bad Pods":         testBadPods,
+		"bad config":       testBadConfig,
+		"no answer":        testNoAnswer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, onNode(t))
+		})
+	}
+}
+
+// testWrongPassword changes the Secret while the nodes have the password that was in it.
+func testWrongPassword(t *testing.T, n *node) {
+	o := n.operate(t, onlyRedis)
+	c := n.protected(t, "protected", seedSample)
+	c.ready(t, "formation")
+	c.fill(t)
+	before := c.uids(t)
+	n.setPassword(t, c.name, "another")
+	// It has the one that was right, and no node complains: only one that is new reads the Secret.
+	o.kill()
+	o = n.operate(t, onlyRedis)
+	c.wrong(t, "PasswordRefused", "authSecretRef")
+	if text := o.log.String(); strings.Contains(text, c.password) || strings.Contains(text, "another") {
+		t.Error("a password is in the log")
+	}
+	n.setPassword(t, c.name, c.password)
+	c.heals(t, "the password is right again")
+	c.filled(t, "the password is right again")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+}
+
+// testBadPods rolls to Pods that cannot start, and back.
+func testBadPods(t *testing.T, n *node) {
+	n.operate(t, onlyRedis)
+	c := n.redis(t, seedSample)
+	c.ready(t, "formation")
+	c.fill(t)
+	for _, bad := range []struct{ what, patch, words, undo string }{
+		{"an image that does not exist", `{"spec": {"image": "redis:none"}}`, "redis:none", `{"spec": {"image": "redis:7"}}`},
+		{"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "Insufficient cpu", `{"spec": {"resources": null}}`},
+	} {
+		before := c.uids(t)
+		c.patch(t, bad.patch)
+		c.wrong(t, "PodNotStarting", bad.words)
+		after := c.uids(t)
+		maps.DeleteFunc(after, func(pod string, uid types.UID) bool { return before[pod] == uid })
+		if len(after) != 1 {
+			t.Errorf("%s: the Pods %v were replaced, want one of them", bad.what, slices.Sorted(maps.Keys(after)))
+		}
+		c.filled(t, bad.what)
+		c.patch(t, bad.undo)
+		c.ready(t, bad.what+" no more")
+		c.filled(t, bad.what+" no more")
+	}
+}
+
+// testBadConfig has a directive that redis-server does not know. It says so itself, which
+// is what people need to know.
+func testBadConfig(t *testing.T, n *node) {
+	n.operate(t, onlyRedis)
+	c := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
+		rdc.Spec.Config = map[string]redisv1.ConfigValue{"maxmemroy": "1"}
+	})
+	c.wrong(t, "PodNotStarting", "maxmemroy")
+	c.patch(t, `{"spec": {"config": {"maxmemroy": null, "maxmemory": "96mb"}}}`)
+	c.ready(t, "the directive is right")
+}
+
+// testNoAnswer stops a master for longer than a Pod may be silent, and for less than the
+// liveness probe lets it. Its replica takes its place; its Pod stays.
+func testNoAnswer(t *testing.T, n *node) {
+	n.operate(t, onlyRedis)
+	c := n.redis(t, seedSample)
+	c.ready(t, "formation")
+	c.fill(t)
+	before, master := c.uids(t), c.master(t)
+	c.signal(t, master, syscall.SIGSTOP)
+	eventually(t, patience, c.full) // From its replica: it is asked in vain.
+	c.wrong(t, "PodNotAnswering", master.Name)
+	c.signal(t, master, syscall.SIGCONT)
+	c.heals(t, "it answers again")
+	c.filled(t, "it answers again")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+}

@@ -1,0 +1,447 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+const (
+	// redisPatience is for one operation on a RedisCluster, while others go on beside it.
+	redisPatience = 3 * time.Minute
+	// redisTimeout is for one answer of a node.
+	redisTimeout = 2 * time.Second
+)
+
+// realRedis is a RedisCluster on the real node. Its nodes are asked by this process, in
+// the cluster's network.
+type realRedis struct {
+	*node
+	name     string
+	password string
+	port     int
+	in       *network
+}
+
+// redis makes a RedisCluster of an example, with changes. If the test fails, what has
+// become of it is shown.
+func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.RedisCluster)) *realRedis {
+	t.Helper()
+	rdc := artifact[redisv1.RedisCluster](t, "examples/"+example)
+	for _, f := range change {
+		f(rdc)
+	}
+	c := n.known(t, rdc)
+	_, err := n.glassback.RedisV1().RedisClusters(n.ns).Create(t.Context(), rdc, metav1.CreateOptions{})
+	n.must(t, err)
+	return c
+}
+
+// known is a RedisCluster that somebody else creates.
+func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
+	t.Helper()
+	addr, err := netip.ParseAddrPort(rdc.Spec.Addr)
+	n.must(t, err)
+	c := &realRedis{node: n, name: rdc.Name, port: int(addr.Port()), in: n.enter(t)}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		t.Log(c.describe(ctx))
+	})
+	return c
+}
+
+// describe is what has become of the RedisCluster, by its status, and by what its nodes say.
+func (c *realRedis) describe(ctx context.Context) string {
+	rdc, err := c.get(ctx)
+	if err != nil {
+		return fmt.Sprintf("RedisCluster %s: %v", c.name, err)
+	}
+	status, _ := yaml.Marshal(rdc.Status) // What cannot be written is not there.
+	var b strings.Builder
+	fmt.Fprintf(&b, "RedisCluster %s, generation %d:\n%s", c.name, rdc.Generation, status)
+	pods, err := c.pods(ctx)
+	if err != nil {
+		fmt.Fprintf(&b, "Pods: %v\n", err)
+	}
+	for _, pod := range pods {
+		seen, err := c.look(ctx, &pod)
+		if err != nil {
+			fmt.Fprintf(&b, "%s at %s: %v\n", pod.Name, pod.Status.PodIP, err)
+			continue
+		}
+		fmt.Fprintf(&b, "%s at %s, %d keys:\n%s", pod.Name, pod.Status.PodIP, seen.keys, seen.nodes)
+	}
+	return b.String()
+}
+
+func (c *realRedis) get(ctx context.Context) (*redisv1.RedisCluster, error) {
+	return c.glassback.RedisV1().RedisClusters(c.ns).Get(ctx, c.name, metav1.GetOptions{})
+}
+
+// patch changes the RedisCluster.
+func (c *realRedis) patch(t *testing.T, patch string) {
+	t.Helper()
+	_, err := c.glassback.RedisV1().RedisClusters(c.ns).Patch(t.Context(), c.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	c.must(t, err)
+}
+
+// scale changes the size, as people do.
+func (c *realRedis) scale(t *testing.T, size int) {
+	t.Helper()
+	if out, err := c.kubectl(t, "scale", "--namespace", c.ns, "rediscluster/"+c.name, "--replicas", strconv.Itoa(size)); err != nil {
+		t.Fatal(out)
+	}
+}
+
+// pods are those of the RedisCluster, by name.
+func (c *realRedis) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := c.kube.CoreV1().Pods(c.ns).List(ctx, metav1.ListOptions{
+		LabelSelector: redisv1.LabelApp + "=" + redisv1.AppRedis + "," + redisv1.LabelRedisCluster + "=" + c.name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// uids are those of the Pods, by name.
+func (c *realRedis) uids(t *testing.T) map[string]types.UID {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	uids := map[string]types.UID{}
+	for _, pod := range pods {
+		uids[pod.Name] = pod.UID
+	}
+	return uids
+}
+
+// seen is what a Pod's node says of itself and of the others.
+type seen struct {
+	pod, ip string
+	nodes   string // as it was said
+	keys    int64
+	stateOK bool
+	linkUp  bool
+	self    entry
+	table   []entry
+}
+
+// entry is a line of CLUSTER NODES.
+type entry struct {
+	id, ip, flags, master string
+	connected             bool
+	slots                 redisnode.Slots
+	open                  bool // whether a slot is on the move
+}
+
+// look asks the node of a Pod.
+func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
+	client := redis.NewClient(&redis.Options{
+		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Password: c.password, Dialer: c.in.dial,
+		Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout,
+	})
+	defer client.Close()
+	p := client.Pipeline()
+	info, nodes, replication, keys := p.ClusterInfo(ctx), p.ClusterNodes(ctx), p.Info(ctx, "replication"), p.DBSize(ctx)
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, err
+	}
+	s := &seen{
+		pod: pod.Name, ip: pod.Status.PodIP, nodes: nodes.Val(), keys: keys.Val(),
+		stateOK: strings.Contains(info.Val(), "cluster_state:ok\r\n"),
+		linkUp:  strings.Contains(replication.Val(), "master_link_status:up\r\n"),
+	}
+	table, err := parseNodes(nodes.Val())
+	s.table = table
+	for _, e := range table {
+		if strings.Contains(e.flags, "myself") {
+			s.self = e
+		}
+	}
+	return s, err
+}
+
+func parseNodes(text string) ([]entry, error) {
+	var table []entry
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 {
+			return nil, fmt.Errorf("a line of CLUSTER NODES: %q", line)
+		}
+		ip, _, _ := strings.Cut(fields[1], ":")
+		e := entry{id: fields[0], ip: ip, flags: fields[2], master: fields[3], connected: fields[7] == "connected"}
+		var ranges []string
+		for _, slots := range fields[8:] {
+			if strings.HasPrefix(slots, "[") {
+				e.open = true
+			} else {
+				ranges = append(ranges, slots)
+			}
+		}
+		slots, err := redisnode.ParseSlots(strings.Join(ranges, ","))
+		if err != nil {
+			return nil, err
+		}
+		e.slots = slots
+		table = append(table, e)
+	}
+	return table, nil
+}
+
+// all asks every node.
+func (c *realRedis) all(ctx context.Context) ([]*seen, error) {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*seen
+	for _, pod := range pods {
+		s, err := c.look(ctx, &pod)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pod.Name, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// whole returns what is not as the spec says, by the account of every node.
+func (c *realRedis) whole(ctx context.Context) error {
+	rdc, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) || pod.DeletionTimestamp != nil {
+			return fmt.Errorf("Pod %s is not ready: %+v", pod.Name, pod.Status.ContainerStatuses)
+		}
+	}
+	all, err := c.all(ctx)
+	if err != nil {
+		return err
+	}
+	rdc.Default()
+	size, masters := int(*rdc.Spec.Size), int(rdc.Spec.Masters())
+	if len(all) != size {
+		return fmt.Errorf("there are %d Pods, want %d", len(all), size)
+	}
+	for _, s := range all {
+		if err := s.agrees(all); err != nil {
+			return fmt.Errorf("%s: %w", s.pod, err)
+		}
+	}
+	return divided(all, masters)
+}
+
+// agrees returns in what the node is not as it should be, or knows anything else of the
+// others than they do themselves.
+func (s *seen) agrees(all []*seen) error {
+	replica := strings.Contains(s.self.flags, "slave")
+	switch {
+	case !s.stateOK:
+		return errors.New("its cluster_state is not ok")
+	case replica && !s.linkUp:
+		return errors.New("its link to its master is down")
+	case len(s.table) != len(all):
+		return fmt.Errorf("it knows %d nodes of %d:\n%s", len(s.table), len(all), s.nodes)
+	}
+	for _, other := range all {
+		i := slices.IndexFunc(s.table, func(e entry) bool { return e.id == other.self.id })
+		if i < 0 {
+			return fmt.Errorf("it does not know %s:\n%s", other.pod, s.nodes)
+		}
+		e := s.table[i]
+		if flags := strings.TrimPrefix(e.flags, "myself,"); flags != "master" && flags != "slave" {
+			return fmt.Errorf("it says that %s is %s", other.pod, e.flags)
+		}
+		if e.ip != other.ip || e.master != other.self.master || e.open || (!e.connected && e.id != s.self.id) || !e.slots.Equal(other.self.slots) {
+			return fmt.Errorf("it knows of %s, at %s:\n%+v\nwhich says itself:\n%+v", other.pod, other.ip, e, other.self)
+		}
+	}
+	return nil
+}
+
+// divided returns what is wrong with how slots and replicas are divided.
+func divided(all []*seen, masters int) error {
+	var slots redisnode.Slots
+	shares, replicas := map[string]int{}, map[string]int{}
+	for _, s := range all {
+		if s.self.master != "-" {
+			replicas[s.self.master]++
+			continue
+		}
+		if both := slots.Intersect(s.self.slots); both.Len() > 0 {
+			return fmt.Errorf("%s has slots of another one: %s", s.pod, both)
+		}
+		slots = slots.Union(s.self.slots)
+		shares[s.self.id] = s.self.slots.Len()
+	}
+	if slots.Len() != redisnode.SlotCount || len(shares) != masters {
+		return fmt.Errorf("%d masters have %d slots, want %d with %d", len(shares), slots.Len(), masters, redisnode.SlotCount)
+	}
+	for id, n := range shares {
+		if share := redisnode.SlotCount / masters; n < share || n > share+1 {
+			return fmt.Errorf("the masters have slots as in %v, want %d or one more", shares, share)
+		}
+		if n, least := replicas[id], (len(all)-masters)/masters; n < least || n > least+1 {
+			return fmt.Errorf("the masters have replicas as in %v, want %d or one more", replicas, least)
+		}
+	}
+	return nil
+}
+
+// reported returns why the RedisCluster is not Ready, in its present generation.
+func (c *realRedis) reported(ctx context.Context) error {
+	rdc, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	ready := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != rdc.Generation {
+		return fmt.Errorf("RedisCluster %s, generation %d, is not Ready: %+v", c.name, rdc.Generation, ptr.Deref(ready, metav1.Condition{}))
+	}
+	return nil
+}
+
+// ready waits until the RedisCluster is Ready after its spec was changed, and looks whether
+// that is true.
+func (c *realRedis) ready(t *testing.T, what string) {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, redisPatience, c.reported)
+	if err := c.whole(t.Context()); err != nil {
+		t.Errorf("%s: it is said to be Ready, but: %v", what, err)
+	}
+	t.Logf("%s: Ready after %s more", what, time.Since(begun).Round(100*time.Millisecond))
+}
+
+// heals waits until all is well, by the account of the nodes and of the RedisCluster.
+func (c *realRedis) heals(t *testing.T, what string) {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		return cmp.Or(c.whole(ctx), c.reported(ctx))
+	})
+	t.Logf("%s: all is well after %s", what, time.Since(begun).Round(100*time.Millisecond))
+}
+
+// wrong waits until a condition says that something is wrong, for this reason and in these
+// words, and until an event does.
+func (c *realRedis) wrong(t *testing.T, reason, words string) {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, patience, func(ctx context.Context) error {
+		rdc, err := c.get(ctx)
+		if err != nil {
+			return err
+		}
+		degraded := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionDegraded)
+		if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != reason || !strings.Contains(degraded.Message, words) {
+			return fmt.Errorf("RedisCluster %s is not Degraded with reason %s and %q: %+v", c.name, reason, words, ptr.Deref(degraded, metav1.Condition{}))
+		}
+		t.Logf("Degraded after %s, %s: %s", time.Since(begun).Round(100*time.Millisecond), reason, degraded.Message)
+		return nil
+	})
+	eventually(t, patience, func(ctx context.Context) error { // Events are sent in the background.
+		events, err := c.events(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Type == corev1.EventTypeWarning && e.Reason == reason }) {
+			return fmt.Errorf("there is no event %s", reason)
+		}
+		return nil
+	})
+}
+
+// events are those of the RedisCluster, in their order.
+func (c *realRedis) events(ctx context.Context) ([]corev1.Event, error) {
+	list, err := c.kube.CoreV1().Events(c.ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=RedisCluster,involvedObject.name=" + c.name})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Event) int { return earlier(&a, &b) })
+	return list.Items, nil
+}
+
+// host is the name by which clients find the cluster.
+func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.local" }
+
+// client is a client of the cluster, which finds it by the name of its Service.
+func (c *realRedis) client() *redis.ClusterClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Password: c.password, Dialer: c.in.dial,
+		// One try: the pauses of a writer are to be those of the cluster.
+		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
+	})
+}
+
+const fewKeys = 300
+
+// fill writes some keys, whose values have the RedisCluster's name in them.
+func (c *realRedis) fill(t *testing.T) {
+	t.Helper()
+	client := c.client()
+	defer client.Close()
+	for i := range fewKeys {
+		c.must(t, client.Set(t.Context(), keyName(i), c.name+"-"+keyName(i), 0).Err())
+	}
+}
+
+// filled looks whether they are all there.
+func (c *realRedis) filled(t *testing.T, what string) {
+	t.Helper()
+	if err := c.full(t.Context()); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// full returns the first key that is wrong.
+func (c *realRedis) full(ctx context.Context) error {
+	client := c.client()
+	defer client.Close()
+	for i := range fewKeys {
+		got, err := client.Get(ctx, keyName(i)).Result()
+		if err != nil || got != c.name+"-"+keyName(i) {
+			return fmt.Errorf("%s is %q: %w", keyName(i), got, err)
+		}
+	}
+	return nil
+}
