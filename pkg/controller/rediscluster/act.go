@@ -54,8 +54,14 @@ type actor struct {
 // an error ends it: what comes next may rely on what failed.
 func (a actor) act(ctx context.Context, next plan) error {
 	var errs []error
+	failed := map[*member]bool{} // A Pod whose claim is somebody else's must not be made.
 	for _, command := range next.upkeep {
-		errs = append(errs, a.try(ctx, command))
+		if failed[command.on] {
+			continue
+		}
+		err := a.try(ctx, command)
+		failed[command.on] = err != nil
+		errs = append(errs, err)
 	}
 	for _, command := range next.commands {
 		if err := a.try(ctx, command); err != nil {
@@ -98,6 +104,8 @@ func (a actor) carryOut(ctx context.Context, c command) error {
 		return a.failover(ctx, c)
 	case moveSlots:
 		return a.move(ctx, c.on, c.peer, c.slots)
+	case openSlots:
+		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
 	case reunite:
 		return a.reunite(ctx, c.on, c.slots)
 	case closeSlots:

@@ -146,6 +146,7 @@ func see(o *observed, alters ...alter) *observed {
 	for _, n := range o.unknown() {
 		n.suspect = time.Hour
 	}
+	o.unassigned = time.Hour
 	o.empties()
 	return o
 }

@@ -173,7 +173,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return check, applyErr
 	}
 	next := decide(seen)
-	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter {
+	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter && len(next.problems) == 0 {
 		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.step})
 	}
 	// What is known is written down before it is acted on: see formed, and Node.ID.

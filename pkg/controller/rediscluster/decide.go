@@ -43,6 +43,7 @@ var policies = []func(*observed) *plan{
 	strangers, // no node of another cluster is among the nodes
 	losses,    // every slot has an owner that lives, or comes back
 	strays,    // keys that were moved to a master that is gone are with its replica
+	adrift,    // slots whose old owner was replaced while it gave them are given by the new one
 	gone,      // nodes whose Pods are gone are forgotten
 	broken,    // Pods that do not run, and are not what they should be now, are replaced
 	introduce, // nodes know each other, where they are now
@@ -176,8 +177,12 @@ func losses(o *observed) *plan {
 	if o.formed || o.keys() > 0 {
 		lost = lost.Union(redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned()))
 	}
-	if lost.Len() == 0 {
+	switch {
+	case lost.Len() == 0:
 		return nil
+	case len(holders) == 0 && o.unassigned < 2*check:
+		// Nodes are not asked at the same moment: one may just have taken over from another.
+		return wait(check, "Waiting to hear who has the slots %s", lost)
 	}
 	return bury(o, lost, holders)
 }
@@ -242,6 +247,16 @@ func bury(o *observed, lost redisnode.Slots, holders []*node) *plan {
 func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 	var commands []command
 	for _, n := range holders {
+		for _, m := range o.answering() {
+			if !m.follows(n.ID) {
+				continue
+			}
+			if master := o.adopter(m, o.holders(), o.replicaCounts()); master != nil { // It has copied nothing.
+				commands = append(commands, command{verb: replicate, on: m, peer: master})
+			}
+		}
+	}
+	for _, n := range holders {
 		commands = append(commands, o.forgetting(n.ID)...)
 	}
 	if len(commands) > 0 {
@@ -264,8 +279,13 @@ func strays(o *observed) *plan {
 	for _, from := range o.answering() {
 		var slots redisnode.Slots
 		for slot, id := range from.self().Migrating {
-			if o.byID[id] != nil || o.slots[id].Len() > 0 {
+			if o.byID[id] != nil || o.slots[id].Len() > 0 || o.owner(slot) != from {
 				continue
+			}
+			for _, m := range o.members {
+				if !m.answers() {
+					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone", m.name, slot, from.name)
+				}
 			}
 			if p := succeed(o, from, id); p != nil {
 				return p
@@ -291,6 +311,34 @@ func succeed(o *observed, from *member, id string) *plan {
 		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
 	}
 	return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
+}
+
+// adrift has slots that a member imports given by the one who has them now: the replica of
+// the one who did. That one does not know that they were on the move. And the member, while
+// it imports a slot, does not hear whose it is.
+func adrift(o *observed) *plan {
+	for _, to := range o.answering() {
+		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
+		for slot, id := range to.self().Importing {
+			owner, one := o.owner(slot), redisnode.NewSlots(slot)
+			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
+				continue
+			}
+			byOwner[owner] = byOwner[owner].Union(one)
+			if owner.self().Migrating[slot] != to.id {
+				unmarked[owner] = unmarked[owner].Union(one)
+			}
+		}
+		for _, owner := range o.answering() {
+			if slots := unmarked[owner]; slots.Len() > 0 {
+				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}}, "%s goes on to give the slots %s to %s", owner.name, slots, to.name)
+			}
+			if slots := byOwner[owner]; slots.Len() > 0 {
+				return do([]command{{verb: closeSlots, on: to, slots: slots}}, "Closing the slots %s on %s, so that it hears that %s has them", slots, to.name, owner.name)
+			}
+		}
+	}
+	return nil
 }
 
 // gone has the nodes forgotten that nobody will see again. While it is not known which

@@ -374,7 +374,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"but not before it has heard":                              {seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)), want: quarrel("Waiting for demo-0 to hear who has the slot 5460 now")},
 		"the taker is gone: the mark is removed":                   {seen: see(six(), slotGone), want: does("a node that is gone", "reunite demo-0 7")},
 		"the taker was replaced by its replica: that gets them":    {seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7")},
-		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("a node that is gone", "reunite demo-0 7")},
+		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7")},
 		"the taker is no master any more: its mark is removed":     {seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7")},
 		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Going on", "move slots demo-0 demo-1 7")},
 	}.run(t)
@@ -620,7 +620,7 @@ func TestDecideIsSafe(t *testing.T) {
 			}
 		}()
 	}
-	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, reunite} {
+	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots} {
 		if did[v] == 0 {
 			t.Errorf("no state has led to %q: this test says nothing about it", v)
 		}
@@ -669,7 +669,7 @@ func (s scene) harmOf(c command) string {
 		return ""
 	case deletePod, deleteClaim:
 		return s.harmOfDeletion(c)
-	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, reunite:
+	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite:
 	default:
 		return "is no command"
 	}

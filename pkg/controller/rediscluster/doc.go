@@ -7,7 +7,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 //	owns    Pods, a Service, a PodDisruptionBudget, a ConfigMap for each revision of
 //	        the Pods, and PersistentVolumeClaims, which outlive the RedisCluster
-//	reads   RedisCluster and these, from the caches; the Secret with the password, once;
+//	reads   RedisCluster and these, from the caches; the Secret with the password, once,
+//	        and again while it may have changed;
 //	        of every redis-server, what it knows
 //	writes  Pods and claims, one by one; the others by server-side apply; commands to
 //	        redis-servers; RedisCluster status, Event
@@ -33,9 +34,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - Two clusters are never merged. Nodes are introduced to each other by address, and
 //     addresses pass on: both ends are looked at at the source right before, and no node is
 //     introduced that knows one which is none of this cluster's Pods.
-//   - A Pod is deleted when nothing depends on it: it has no slots (and, if it is to go for
-//     good, no keys), every other Pod answers, and every replica is up to date. The one
-//     exception is a Pod that does not answer and cannot start as it is.
+//   - A Pod that runs is deleted when nothing depends on it: it has no slots, or a volume and
+//     no replica that could take over (and, if it is to go for good, neither slots nor keys),
+//     every other Pod that stays answers, and every replica is up to date.
 //   - Slots are given out once. A slot on the move has marks on both nodes, and whoever
 //     finds them ends the move.
 //   - A settled cluster is asked every ten seconds, one request for each node, and nothing

@@ -68,6 +68,9 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *se
 	for _, n := range o.unknown() {
 		n.suspect = mine.lasting("suspect "+n.ID, o.now)
 	}
+	if o.assigned().Len() < redisnode.SlotCount {
+		o.unassigned = mine.lasting("unassigned", o.now)
+	}
 	if mine.failure != nil {
 		lasting := mine.lasting(failing, o.now)
 		var taken takenError

@@ -59,6 +59,7 @@ const (
 	failover    verb = "failover"    // on takes over from its master
 	moveSlots   verb = "move slots"  // from on to peer
 	closeSlots  verb = "close slots" // that are open on on
+	openSlots   verb = "open slots"  // of on that peer is to get
 	reunite     verb = "reunite"     // slots of on with keys of theirs that are elsewhere
 )
 

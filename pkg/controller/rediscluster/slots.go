@@ -108,16 +108,16 @@ func (o *observed) exports(from *member) *plan {
 	migrating := from.self().Migrating
 	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
 		to := o.byID[migrating[slot]]
-		if to != nil && !to.answers() {
-			continue
-		}
-		if to != nil && !to.view.Master {
+		if to != nil && to.answers() && !to.view.Master {
 			to = o.masterOf(to)
+		}
+		if to == nil || !to.answers() {
+			continue
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
 		slots := redisnode.NewSlots(same...).First(batch)
-		if to == nil || to == from || !to.answers() {
-			return do([]command{{verb: reunite, on: from, slots: slots}}, "Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+		if to == from {
+			return do([]command{{verb: closeSlots, on: from, slots: slots}}, "Closing the slots %s on %s: who was to get them is its replica now", slots, from.name)
 		}
 		return hand(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
 	}
@@ -201,6 +201,11 @@ func remove(o *observed) *plan {
 		return nil
 	}
 	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
+	for _, m := range leaving {
+		if known := o.nodes[m.id]; !m.answers() && m.pod.DeletionTimestamp == nil && known != nil && known.Master {
+			return wait(check, "Waiting for %s, which may have keys: %s", m.name, cause(m.err))
+		}
+	}
 	m := leaving[0]
 	if m.pod.DeletionTimestamp != nil {
 		return wait(check, "Waiting for %s to be gone", m.name)

@@ -100,7 +100,7 @@ func statusAfter(o *observed, next plan, problems []problem) v1.RedisClusterStat
 		status.Shards = shards(o)
 		status.SlotsAssigned = int32(slotsHeld(o))
 	}
-	problems = slices.Concat(next.problems, problems, o.problems, o.troubles())
+	problems = slices.Concat(next.problems, problems, o.troubles())
 	problems = slices.CompactFunc(problems, func(a, b problem) bool { return a == b })
 	status.Operation = operation(o, next)
 	conditions(o, next, problems, &status)
@@ -234,9 +234,9 @@ func (o *observed) expected(m *member) bool {
 
 // cause is an error without what is another text each time: the port from which a
 // connection was tried.
-func cause(err error) string { return from.ReplaceAllString(err.Error(), "") }
+func cause(err error) string { return dialledFrom.ReplaceAllString(err.Error(), "") }
 
-var from = regexp.MustCompile(`[^ ]+->`)
+var dialledFrom = regexp.MustCompile(`[^ ]+->`)
 
 // notStarting returns whether a Pod waits for a person.
 func notStarting(pod *corev1.Pod) bool {

@@ -29,6 +29,8 @@ type observed struct {
 	formed bool
 	// problems are what is in the way besides what the members say.
 	problems []problem
+	// unassigned is for how long some slots have had no owner.
+	unassigned time.Duration
 	// failure is what came of the last commands, if a person should know of it.
 	failure *problem
 

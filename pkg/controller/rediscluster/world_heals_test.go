@@ -571,3 +571,36 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 		t.Errorf("%d keys lost what was acknowledged", lost)
 	}
 }
+
+// TestSourceOfAMoveIsLost deletes the master that gives slots, while it does: its replica
+// goes on, from the keys that are here to those that are there already.
+func TestSourceOfAMoveIsLost(t *testing.T) {
+	t.Parallel()
+	for sentence, change := range map[string]func(*v1.RedisCluster){"with volumes": storage, "without volumes": without} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "gives", change)
+			w.ready("the cluster to be formed")
+			load := w.load(t)
+			time.Sleep(4 * time.Second) // So that every batch of slots has some keys.
+			load.end()
+			migrated := 0
+			w.lives = func(int) bool {
+				if w.last == "MIGRATE" {
+					migrated++
+				}
+				return migrated < 3
+			}
+			w.change(size(8))
+			w.until("keys to be moved", func() bool { return w.deaths > 0 })
+			w.lives = nil
+			time.Sleep(500 * time.Millisecond) // Its replica has heard that they are gone.
+			w.deletePods("gives-0")
+			w.ready("the new size")
+			if lost := load.lost(); lost > 0 {
+				t.Errorf("%d keys lost what was acknowledged", lost)
+			}
+			t.Logf("events: %q", w.happened())
+		})
+	}
+}
