@@ -126,7 +126,7 @@ func (a actor) createClaim(ctx context.Context, m *member) error {
 	made, err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
 		Create(ctx, claim(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
-		return taken("PersistentVolumeClaim " + claimName(a.o.rdc, m.ordinal))
+		return takenError("PersistentVolumeClaim " + claimName(a.o.rdc, m.ordinal))
 	}
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (a actor) deleteClaim(ctx context.Context, m *member) error {
 func (a actor) createPod(ctx context.Context, m *member) error {
 	made, err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Create(ctx, pod(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
-		return taken("Pod " + m.name)
+		return takenError("Pod " + m.name)
 	}
 	if err != nil {
 		return err
@@ -366,8 +366,6 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 // takenError says that a name is taken, as far as the caches show by somebody else. It is
 // theirs that are behind, or it is an object without the label of this RedisCluster.
 type takenError string
-
-func taken(what string) error { return takenError(what) }
 
 func (e takenError) Error() string {
 	return string(e) + " exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -194,6 +195,9 @@ func (m *member) follows(id string) bool { return !m.view.Master && m.self().Mas
 // would not elect; but it can be told to take over, and would take over nothing.
 func (m *member) hasCopied() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
 
+// byOffset puts those last that have got most of their master's writes.
+func byOffset(a, b *member) int { return cmp.Compare(a.view.Offset, b.view.Offset) }
+
 // keys is how many keys there are on the members that answer.
 func (o *observed) keys() int64 {
 	var all int64
@@ -209,7 +213,7 @@ func inherit(o *observed, n *node, replicas []*member) *plan {
 	if n.suspect < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
-	heir := slices.MaxFunc(replicas, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
+	heir := slices.MaxFunc(replicas, byOffset)
 	if heir.promoted > 0 {
 		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
 	}
@@ -306,7 +310,7 @@ func succeed(o *observed, from *member, id string) *plan {
 	if len(heirs) == 0 {
 		return nil
 	}
-	heir := slices.MaxFunc(heirs, func(a, b *member) int { return int(a.view.Offset - b.view.Offset) })
+	heir := slices.MaxFunc(heirs, byOffset)
 	if heir.promoted > 0 {
 		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
 	}

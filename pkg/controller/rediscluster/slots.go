@@ -70,9 +70,6 @@ func hand(from, to *member, slots redisnode.Slots, format string, args ...any) *
 		known = e.Slots
 	}
 	if unheard := slots.Without(known); unheard.Len() > 0 {
-		if deaf := unheard.Intersect(redisnode.NewSlots(slices.Collect(maps.Keys(to.self().Importing))...)); deaf.Len() > 0 {
-			return do([]command{{verb: closeSlots, on: to, slots: deaf}}, "Closing the slots %s on %s, so that it hears that %s has them", deaf, to.name, from.name)
-		}
 		return wait(soon, "Waiting for %s to hear that %s has the slots %s", to.name, from.name, unheard)
 	}
 	gives, gets := from.self().Epoch, to.self().Epoch
