@@ -271,11 +271,11 @@ func (a actor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) e
 	return err
 }
 
-// reunite has slots moved to whoever has keys of them, if anybody but their owner does: a
-// replica of the master that they were on the move to. Otherwise they stay.
+// reunite marks slots as on the move to whoever has keys of them, if anybody but their
+// owner does: a replica of the master that they were on the move to. Otherwise they stay.
 func (a actor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
 	for _, m := range a.o.answering() {
-		if m == from || !m.view.Master || m.entry(from.id) == nil {
+		if m == from || !m.view.Master || from.entry(m.id) == nil {
 			continue
 		}
 		keys, err := a.node(m).Keys(ctx, slots, 1)
@@ -283,7 +283,8 @@ func (a actor) reunite(ctx context.Context, from *member, slots redisnode.Slots)
 			return err
 		}
 		if len(keys) > 0 {
-			return a.move(ctx, from, m, redisnode.NewSlots(slices.Collect(maps.Keys(keys))...))
+			found := redisnode.NewSlots(slices.Collect(maps.Keys(keys))...)
+			return a.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
 		}
 	}
 	return a.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")

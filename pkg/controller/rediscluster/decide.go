@@ -163,6 +163,9 @@ func losses(o *observed) *plan {
 		if slots.Len() == 0 {
 			continue
 		}
+		if m := o.nameless(); m != nil {
+			return wait(check, "Waiting for %s, which may have the slots %s: %s", m.name, slots, cause(m.err))
+		}
 		candidates := o.those(func(m *member) bool { return m.answers() && m.follows(n.ID) && m.hasCopied() })
 		missing := o.those(func(m *member) bool {
 			return !m.answers() && m.id != "" && o.nodes[m.id] != nil && o.nodes[m.id].MasterID == n.ID
@@ -287,7 +290,7 @@ func strays(o *observed) *plan {
 				continue
 			}
 			for _, m := range o.members {
-				if !m.answers() {
+				if !m.answers() && (m.id != "" || m == o.nameless()) {
 					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone", m.name, slot, from.name)
 				}
 			}
@@ -325,6 +328,9 @@ func adrift(o *observed) *plan {
 		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
 		for slot, id := range to.self().Importing {
 			owner, one := o.owner(slot), redisnode.NewSlots(slot)
+			if owner != nil && !owner.answers() && o.byID[id] == nil {
+				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone", owner.name, slot, to.name)
+			}
 			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
 				continue
 			}
@@ -345,13 +351,22 @@ func adrift(o *observed) *plan {
 	return nil
 }
 
+// nameless returns a Pod with a volume of which it is not known which node it is: any that
+// belongs to no Pod may be it. nil if there is none.
+func (o *observed) nameless() *member {
+	for _, m := range o.members {
+		if m.pod != nil && !m.answers() && m.id == "" && o.rdc.Spec.Storage != nil {
+			return m
+		}
+	}
+	return nil
+}
+
 // gone has the nodes forgotten that nobody will see again. While it is not known which
 // node a Pod has, that could be one of them.
 func gone(o *observed) *plan {
-	for _, m := range o.members {
-		if m.pod != nil && !m.answers() && m.id == "" && o.rdc.Spec.Storage != nil {
-			return nil
-		}
+	if o.nameless() != nil {
+		return nil
 	}
 	var commands []command
 	for _, n := range o.unknown() {
