@@ -373,6 +373,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"the mark of a giver that has given is removed":            {seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463")},
 		"but not before it has heard":                              {seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)), want: quarrel("Waiting for demo-0 to hear who has the slot 5460 now")},
 		"the taker is gone: the mark is removed":                   {seen: see(six(), slotGone), want: does("a node that is gone", "reunite demo-0 7")},
+		"a node is silent, which may have its keys":                {seen: see(six(), slotGone, silenced(time.Second, 4)), want: waits("Waiting for demo-4, which may have keys")},
 		"the taker was replaced by its replica: that gets them":    {seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7")},
 		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7")},
 		"the taker is no master any more: its mark is removed":     {seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7")},

@@ -8,9 +8,6 @@ package rediscluster
 import (
 	"maps"
 	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 )
@@ -48,6 +45,79 @@ func open(o *observed) *plan {
 	for _, from := range o.answering() {
 		if p := o.exports(from); p != nil {
 			return p
+		}
+	}
+	return nil
+}
+
+// strays finds the keys of slots that were on the move to a node that is gone. Its replica
+// has them, and takes over: a master without any slots, Redis does not replace. Then whoever
+// has the keys is given the slots. This is before the node is forgotten, and with it what
+// was on the move.
+func strays(o *observed) *plan {
+	for _, from := range o.answering() {
+		var slots redisnode.Slots
+		for slot, id := range from.self().Migrating {
+			if o.byID[id] != nil || o.slots[id].Len() > 0 || o.owner(slot) != from {
+				continue
+			}
+			for _, m := range o.members {
+				if !m.answers() && (m.id != "" || m == o.nameless()) {
+					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone", m.name, slot, from.name)
+				}
+			}
+			if p := succeed(o, from, id); p != nil {
+				return p
+			}
+			slots = slots.Union(redisnode.NewSlots(slot))
+		}
+		if slots = slots.First(batch); slots.Len() > 0 {
+			return do([]command{{verb: reunite, on: from, slots: slots}}, "Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+		}
+	}
+	return nil
+}
+
+// succeed has a replica take over from the node with this ID, which has no slots but keys
+// of another one's; nil if there is none.
+func succeed(o *observed, from *member, id string) *plan {
+	heirs := o.those(func(m *member) bool { return m.answers() && m.follows(id) && m.hasCopied() })
+	if len(heirs) == 0 {
+		return nil
+	}
+	heir := slices.MaxFunc(heirs, byOffset)
+	if heir.promoted > 0 {
+		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
+	}
+	return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
+}
+
+// adrift has slots that a member imports given by the one who has them now: the replica of
+// the one who did. That one does not know that they were on the move. And the member, while
+// it imports a slot, does not hear whose it is.
+func adrift(o *observed) *plan {
+	for _, to := range o.answering() {
+		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
+		for slot, id := range to.self().Importing {
+			owner, one := o.owner(slot), redisnode.NewSlots(slot)
+			if owner != nil && !owner.answers() && o.byID[id] == nil {
+				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone", owner.name, slot, to.name)
+			}
+			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
+				continue
+			}
+			byOwner[owner] = byOwner[owner].Union(one)
+			if owner.self().Migrating[slot] != to.id {
+				unmarked[owner] = unmarked[owner].Union(one)
+			}
+		}
+		for _, owner := range o.answering() {
+			if slots := unmarked[owner]; slots.Len() > 0 {
+				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}}, "%s goes on to give the slots %s to %s", owner.name, slots, to.name)
+			}
+			if slots := byOwner[owner]; slots.Len() > 0 {
+				return do([]command{{verb: closeSlots, on: to, slots: slots}}, "Closing the slots %s on %s, so that it hears that %s has them", slots, to.name, owner.name)
+			}
 		}
 	}
 	return nil
@@ -148,135 +218,4 @@ func balance(o *observed) *plan {
 		return do(vacate(o, spare), "Replacing %s, to become a master", spare.name)
 	}
 	return nil
-}
-
-// vacate has a member forgotten, and deletes all that it has. The volume comes first: it
-// stays until the Pod has gone, and says until then that this is to be so.
-func vacate(o *observed, m *member) []command {
-	commands := o.forgetting(m.id)
-	if m.claim != nil {
-		commands = append(commands, command{verb: deleteClaim, on: m})
-	}
-	return append(commands, command{verb: deletePod, on: m})
-}
-
-// whole waits until nothing is missing: who is deleted next must be the only one.
-func whole(o *observed) *plan {
-	for _, m := range o.members {
-		switch {
-		case !m.answers() && m.leaving && o.slots[m.id].Len() == 0:
-		case !m.answers():
-			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
-		case m.leaving:
-		case !m.view.StateOK:
-			return wait(check, "Waiting for %s, by whom the cluster cannot be used yet", m.name)
-		case !m.view.Master && !m.view.LinkUp:
-			return wait(check, "Waiting for %s to be up to date with its master", m.name)
-		case strings.Contains(m.view.WriteError, "aof_last_write_status"):
-			return wait(check, "Waiting for %s, which cannot keep what is written to it: %s", m.name, m.view.WriteError)
-		}
-	}
-	return nil
-}
-
-// unsaved waits until no node is writing all of its data to its disk. One that has just
-// copied it has nothing there until then, and does not stop when its Pod is deleted.
-func unsaved(o *observed) *plan {
-	for _, m := range o.answering() {
-		if m.view.Rewriting {
-			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.name)
-		}
-	}
-	return nil
-}
-
-// remove has members go that are to leave, replicas first: they cannot forget their
-// masters.
-func remove(o *observed) *plan {
-	leaving := o.those(func(m *member) bool { return m.leaving && m.pod != nil })
-	if len(leaving) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
-	for _, m := range leaving {
-		if known := o.nodes[m.id]; !m.answers() && m.pod.DeletionTimestamp == nil && known != nil && known.Master {
-			return wait(check, "Waiting for %s, which may have keys: %s", m.name, cause(m.err))
-		}
-	}
-	m := leaving[0]
-	if m.pod.DeletionTimestamp != nil {
-		return wait(check, "Waiting for %s to be gone", m.name)
-	}
-	switch {
-	case o.slots[m.id].Len() > 0:
-		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
-	case m.answers() && m.view.Master && m.view.Keys > 0:
-		return stuck(reasonHeldBack, "%s has no slots, but %d keys: it is not deleted. Delete the Pod to give them up", m.name, m.view.Keys)
-	}
-	if p := unsaved(o); p != nil {
-		return p
-	}
-	return do(vacate(o, m), "Removing %s", m.name)
-}
-
-// roll replaces one Pod that is not what the spec makes of it now: first replicas, then
-// masters, each after one of its replicas has taken over.
-func roll(o *observed) *plan {
-	outdated := o.those(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
-	if len(outdated) == 0 {
-		return nil
-	}
-	if p := unsaved(o); p != nil {
-		return p
-	}
-	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
-	m := outdated[0]
-	if o.slots[m.id].Len() == 0 {
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
-	}
-	heir := o.heir(m, func(*member) bool { return true })
-	switch {
-	case heir == nil && o.rdc.Spec.Storage == nil:
-		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica", m.name, o.slots[m.id])
-	case heir == nil:
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
-	case heir.promoted > 0:
-		return wait(brief, "Waiting for %s to take over from %s", heir.name, m.name)
-	}
-	return do([]command{{verb: failover, on: heir, how: redisnode.Graceful}}, "%s takes over from %s, which is to be replaced", heir.name, m.name)
-}
-
-// ready ends an operation when the Pods' probes say so too. They are not asked in between:
-// what nodes tell is as true, and newer.
-func ready(o *observed) *plan {
-	if o.rdc.Status.Operation == nil && o.formed {
-		return nil
-	}
-	for _, m := range o.members {
-		if m.pod == nil || !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) {
-			return wait(check, "Waiting for the Pod %s to be ready", m.name)
-		}
-	}
-	return nil
-}
-
-// spread moves a replica from the master with the most to the one with the fewest.
-func spread(o *observed) *plan {
-	counts := o.replicaCounts()
-	masters := o.masters()
-	if len(masters) == 0 {
-		return nil
-	}
-	byCount := func(a, b *member) int { return counts[a] - counts[b] }
-	most, fewest := slices.MaxFunc(masters, byCount), slices.MinFunc(masters, byCount)
-	if counts[most]-counts[fewest] < 2 {
-		return nil
-	}
-	replicas := o.replicasOf(most)
-	best := slices.MinFunc(replicas, func(a, b *member) int {
-		return compareBool(a.machine() == fewest.machine(), b.machine() == fewest.machine())
-	})
-	return do([]command{{verb: replicate, on: best, peer: fewest}}, "Moving the replica %s from %s to %s", best.name, most.name, fewest.name)
 }

@@ -1,0 +1,141 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// losses deals with slots whose master's Pod is gone for good: a replica takes over, or
+// they are lost.
+func losses(o *observed) *plan {
+	if len(o.answering()) == 0 {
+		return nil // Nobody tells.
+	}
+	var lost redisnode.Slots
+	var holders []*node
+	for _, n := range o.unknown() {
+		slots := o.slots[n.ID]
+		if slots.Len() == 0 {
+			continue
+		}
+		if m := o.nameless(); m != nil {
+			return wait(check, "Waiting for %s, which may have the slots %s: %s", m.name, slots, cause(m.err))
+		}
+		candidates := o.those(func(m *member) bool { return m.answers() && m.follows(n.ID) && m.hasCopied() })
+		missing := o.those(func(m *member) bool {
+			return !m.answers() && m.id != "" && o.nodes[m.id] != nil && o.nodes[m.id].MasterID == n.ID
+		})
+		switch {
+		case len(candidates) > 0:
+			return inherit(o, n, candidates)
+		case len(missing) > 0:
+			return wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].name, slots)
+		}
+		lost, holders = lost.Union(slots), append(holders, n)
+	}
+	if o.formed || o.keys() > 0 {
+		lost = lost.Union(redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned()))
+	}
+	switch {
+	case lost.Len() == 0:
+		return nil
+	case len(holders) == 0 && o.unassigned < 2*check:
+		// Nodes are not asked at the same moment: one may just have taken over from another.
+		return wait(check, "Waiting to hear who has the slots %s", lost)
+	}
+	return bury(o, lost, holders)
+}
+
+// follows returns whether the member is a replica of the node with this ID.
+func (m *member) follows(id string) bool { return !m.view.Master && m.self().MasterID == id }
+
+// hasCopied returns whether a replica ever got its master's data. One that has not, Redis
+// would not elect; but it can be told to take over, and would take over nothing.
+func (m *member) hasCopied() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
+
+// byOffset puts those last that have got most of their master's writes.
+func byOffset(a, b *member) int { return cmp.Compare(a.view.Offset, b.view.Offset) }
+
+// keys is how many keys there are on the members that answer.
+func (o *observed) keys() int64 {
+	var all int64
+	for _, m := range o.answering() {
+		all += m.view.Keys
+	}
+	return all
+}
+
+// inherit has one of the replicas take over the slots of n, whose Pod is gone for good, if
+// the other masters do not elect one.
+func inherit(o *observed, n *node, replicas []*member) *plan {
+	if n.suspect < o.patience() {
+		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
+	}
+	heir := slices.MaxFunc(replicas, byOffset)
+	if heir.promoted > 0 {
+		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+	}
+	// The other masters can only agree if it reaches most of them.
+	how, voters := redisnode.Force, 0
+	for id := range o.slots {
+		if e := heir.entry(id); e != nil && e.Connected && !e.Failed {
+			voters++
+		}
+	}
+	if voters*2 <= len(o.slots) {
+		how = redisnode.Takeover
+	}
+	return do([]command{{verb: failover, on: heir, how: how}}, "%s takes over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+}
+
+// bury tells of slots that nobody has any more, nor ever will. If that was accepted, those
+// who had them are forgotten, and one member gets them, empty.
+func bury(o *observed, lost redisnode.Slots, holders []*node) *plan {
+	for _, m := range o.members {
+		if !m.answers() {
+			return wait(check, "Waiting for %s: the slots %s have no master", m.name, lost)
+		}
+	}
+	l := newLoss(o.rdc, lost, o.now)
+	p := stuck(reasonDataLoss, "%s", l.message())
+	if l.accepted(o.rdc) {
+		p = giveUp(o, lost, holders)
+	}
+	p.loss = l
+	return p
+}
+
+// giveUp gives slots out again, whose loss was accepted.
+func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
+	var commands []command
+	for _, n := range holders {
+		for _, m := range o.answering() {
+			if !m.follows(n.ID) {
+				continue
+			}
+			if master := o.adopter(m, o.holders(), o.replicaCounts()); master != nil { // It has copied nothing.
+				commands = append(commands, command{verb: replicate, on: m, peer: master})
+			}
+		}
+	}
+	for _, n := range holders {
+		commands = append(commands, o.forgetting(n.ID)...)
+	}
+	if len(commands) > 0 {
+		return do(commands, "Forgetting the masters of the slots %s, whose loss was accepted", lost)
+	}
+	heirs := o.those(func(m *member) bool { return m.answers() && m.view.Master && !m.leaving })
+	if len(heirs) == 0 {
+		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
+	}
+	// All at once: half of them would be another loss.
+	heir := slices.MinFunc(heirs, func(a, b *member) int { return o.slots[a.id].Len() - o.slots[b.id].Len() })
+	return do([]command{{verb: addSlots, on: heir, slots: lost}}, "%s gets the slots %s, whose loss was accepted", heir.name, lost)
+}

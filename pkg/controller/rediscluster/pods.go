@@ -1,0 +1,188 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// children are what is to be made of Pods and their volumes. A Pod that cannot be made
+// holds up nothing else.
+func children(o *observed) []command {
+	var commands []command
+	for _, m := range o.members {
+		going := m.claim != nil && m.claim.DeletionTimestamp != nil
+		switch {
+		case m.pod != nil:
+			if phase := m.pod.Status.Phase; (phase == corev1.PodFailed || phase == corev1.PodSucceeded) && m.pod.DeletionTimestamp == nil {
+				commands = append(commands, command{verb: deletePod, on: m})
+			}
+		case m.taken || going: // It is made when the name is free.
+			continue
+		case m.claim == nil && o.rdc.Spec.Storage != nil:
+			commands = append(commands, command{verb: createClaim, on: m}, command{verb: createPod, on: m})
+		default:
+			commands = append(commands, command{verb: createPod, on: m})
+		}
+	}
+	return commands
+}
+
+// grow asks for larger volumes. Not every class has those.
+func grow(o *observed) *plan {
+	var commands []command
+	for _, m := range o.members {
+		if m.claim == nil || m.claim.DeletionTimestamp != nil || o.rdc.Spec.Storage == nil {
+			continue
+		}
+		asked := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if wanted := o.rdc.Spec.Storage.Size; wanted.Cmp(asked) > 0 {
+			commands = append(commands, command{verb: growClaim, on: m})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Growing %d volumes to %s", len(commands), o.rdc.Spec.Storage.Size.String())
+}
+
+// broken replaces Pods that cannot run as they are, and are not as the spec says now: that
+// is how a spec with which Pods cannot start is mended. A Pod that runs is none of these,
+// whether it answers or not: it may be loading, or out of reach.
+func broken(o *observed) *plan {
+	for _, m := range o.members {
+		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silent < silencePatience ||
+			(m.pod.Status.Phase == corev1.PodRunning && !notStarting(m.pod)) {
+			continue
+		}
+		holds := m.id != "" && o.slots[m.id].Len() > 0
+		switch {
+		case o.rdc.Spec.Storage != nil || !o.formed:
+		case holds || len(o.slots) == 0:
+			return stuck(reasonHeldBack, "%s does not run, and may have the only copy of the slots %s: it is not replaced by what the spec says now. "+
+				"Delete the Pod to give them up", m.name, o.slots[m.id])
+		}
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
+	}
+	return nil
+}
+
+// vacate has a member forgotten, and deletes all that it has. The volume comes first: it
+// stays until the Pod has gone, and says until then that this is to be so.
+func vacate(o *observed, m *member) []command {
+	commands := o.forgetting(m.id)
+	if m.claim != nil {
+		commands = append(commands, command{verb: deleteClaim, on: m})
+	}
+	return append(commands, command{verb: deletePod, on: m})
+}
+
+// whole waits until nothing is missing: who is deleted next must be the only one.
+func whole(o *observed) *plan {
+	for _, m := range o.members {
+		switch {
+		case !m.answers() && m.leaving && o.slots[m.id].Len() == 0:
+		case !m.answers():
+			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
+		case m.leaving:
+		case !m.view.StateOK:
+			return wait(check, "Waiting for %s, by whom the cluster cannot be used yet", m.name)
+		case !m.view.Master && !m.view.LinkUp:
+			return wait(check, "Waiting for %s to be up to date with its master", m.name)
+		case strings.Contains(m.view.WriteError, "aof_last_write_status"):
+			return wait(check, "Waiting for %s, which cannot keep what is written to it: %s", m.name, m.view.WriteError)
+		}
+	}
+	return nil
+}
+
+// unsaved waits until no node is writing all of its data to its disk. One that has just
+// copied it has nothing there until then, and does not stop when its Pod is deleted.
+func unsaved(o *observed) *plan {
+	for _, m := range o.answering() {
+		if m.view.Rewriting {
+			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.name)
+		}
+	}
+	return nil
+}
+
+// remove has members go that are to leave, replicas first: they cannot forget their
+// masters.
+func remove(o *observed) *plan {
+	leaving := o.those(func(m *member) bool { return m.leaving && m.pod != nil })
+	if len(leaving) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
+	for _, m := range leaving {
+		if known := o.nodes[m.id]; !m.answers() && m.pod.DeletionTimestamp == nil && known != nil && known.Master {
+			return wait(check, "Waiting for %s, which may have keys: %s", m.name, cause(m.err))
+		}
+	}
+	m := leaving[0]
+	if m.pod.DeletionTimestamp != nil {
+		return wait(check, "Waiting for %s to be gone", m.name)
+	}
+	switch {
+	case o.slots[m.id].Len() > 0:
+		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
+	case m.answers() && m.view.Master && m.view.Keys > 0:
+		return stuck(reasonHeldBack, "%s has no slots, but %d keys: it is not deleted. Delete the Pod to give them up", m.name, m.view.Keys)
+	}
+	if p := unsaved(o); p != nil {
+		return p
+	}
+	return do(vacate(o, m), "Removing %s", m.name)
+}
+
+// roll replaces one Pod that is not what the spec makes of it now: first replicas, then
+// masters, each after one of its replicas has taken over.
+func roll(o *observed) *plan {
+	outdated := o.those(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
+	if len(outdated) == 0 {
+		return nil
+	}
+	if p := unsaved(o); p != nil {
+		return p
+	}
+	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
+	m := outdated[0]
+	if o.slots[m.id].Len() == 0 {
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
+	}
+	heir := o.heir(m, func(*member) bool { return true })
+	switch {
+	case heir == nil && o.rdc.Spec.Storage == nil:
+		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica", m.name, o.slots[m.id])
+	case heir == nil:
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
+	case heir.promoted > 0:
+		return wait(brief, "Waiting for %s to take over from %s", heir.name, m.name)
+	}
+	return do([]command{{verb: failover, on: heir, how: redisnode.Graceful}}, "%s takes over from %s, which is to be replaced", heir.name, m.name)
+}
+
+// ready ends an operation when the Pods' probes say so too. They are not asked in between:
+// what nodes tell is as true, and newer.
+func ready(o *observed) *plan {
+	if o.rdc.Status.Operation == nil && o.formed {
+		return nil
+	}
+	for _, m := range o.members {
+		if m.pod == nil || !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			return wait(check, "Waiting for the Pod %s to be ready", m.name)
+		}
+	}
+	return nil
+}
