@@ -30,6 +30,14 @@ import (
 //   - neither: not at all.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
 
+// Soonest returns the shorter of two times to wait, of which 0 is none: see SyncFunc.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
 // Config is what a Loop is made of.
 type Config struct {
 	// Name is the controller's, for logs and traces.

@@ -394,3 +394,19 @@ func TestWritten(t *testing.T) {
 		}
 	})
 }
+
+func TestSoonest(t *testing.T) {
+	for sentence, test := range map[string]struct{ a, b, want time.Duration }{
+		"neither":    {0, 0, 0},
+		"one":        {3, 0, 3},
+		"the other":  {0, 3, 3},
+		"both":       {3, 2, 2},
+		"both alike": {3, 3, 3},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := Soonest(test.a, test.b); got != test.want {
+				t.Errorf("soonest is %d, want %d", got, test.want)
+			}
+		})
+	}
+}

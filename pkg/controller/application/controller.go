@@ -146,7 +146,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return c.written.Wait(key), actErr
 	}
 	wait, reportErr := c.report(ctx, app, statusAfter(app, seen, out, c.clock.Now()))
-	return soonest(wait, out.wait), errors.Join(actErr, reportErr)
+	return loop.Soonest(wait, out.wait), errors.Join(actErr, reportErr)
 }
 
 // decide returns what is to be done.
@@ -181,7 +181,7 @@ func act(ctx context.Context, changes []child.Change) (outcome, error) {
 	for _, change := range changes {
 		done, err := change.Do(ctx)
 		out.wrote = out.wrote || done.Wrote
-		out.wait = soonest(out.wait, done.Wait)
+		out.wait = loop.Soonest(out.wait, done.Wait)
 		if done.Gone {
 			out.gone = append(out.gone, change.Kind)
 		}
@@ -191,14 +191,6 @@ func act(ctx context.Context, changes []child.Change) (outcome, error) {
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
-}
-
-// soonest returns the shorter of two times to wait, of which 0 is none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return a + b
-	}
-	return min(a, b)
 }
 
 // fetch returns a copy of the Application with its defaults, or nil if there is

@@ -82,7 +82,7 @@ func (a applied) apply(ctx context.Context, rdc *v1.RedisCluster, revisions map[
 	for _, change := range changes {
 		done, err := change.Do(ctx)
 		out.wrote = out.wrote || done.Wrote
-		out.wait = soonest(out.wait, done.Wait)
+		out.wait = loop.Soonest(out.wait, done.Wait)
 		if done.Problem != nil {
 			out.problems = append(out.problems, problem{done.Problem.Reason, done.Problem.Message})
 		}
@@ -99,12 +99,4 @@ func once(wanted *corev1ac.ConfigMapApplyConfiguration) child.Want[*corev1ac.Con
 		}
 		return wanted, nil
 	}
-}
-
-// soonest returns the shorter of two times to wait, of which 0 is none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return a + b
-	}
-	return min(a, b)
 }

@@ -183,7 +183,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
 	mine.came(actErr, c.clock.Now())
-	return soonest(soonest(wait, next.wait), out.wait), errors.Join(applyErr, actErr)
+	return loop.Soonest(loop.Soonest(wait, next.wait), out.wait), errors.Join(applyErr, actErr)
 }
 
 // revisions are those of the Pods that there are.

@@ -36,6 +36,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -269,7 +270,7 @@ func (w *world) until(what string, done func() bool) {
 		}
 		if alive {
 			if err != nil {
-				after = soonest(after, 20*time.Millisecond)
+				after = loop.Soonest(after, 20*time.Millisecond)
 			}
 			time.Sleep(min(max(after, time.Millisecond), 50*time.Millisecond))
 		}
