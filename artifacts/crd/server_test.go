@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/artifacts/crd"
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -219,6 +220,7 @@ type verdict struct {
 // one, by kind. They fail on an object that does not fit into the Go type.
 var verdicts = map[string]func(obj, old map[string]any) (verdict, error){
 	"ApiExampleA":  verdictOf[groupav1.ApiExampleA],
+	"ECSInstance":  verdictOf[ecsv1alpha1.ECSInstance],
 	"Application":  verdictOf[appv1.Application],
 	"MyCronJob":    verdictOf[batchv1.MyCronJob],
 	"RedisCluster": verdictOf[redisv1.RedisCluster],

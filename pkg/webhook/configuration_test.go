@@ -179,6 +179,8 @@ func TestConfigurations(t *testing.T) {
 		fmt.Sprintf("protect.apiexampleas.groupa.k8s.zhuang.com:"+protect, "apiexampleas", "", "groupa-k8s-zhuang-com-v1-apiexamplea"),
 		fmt.Sprintf("validate.applications.app.aiops.org:"+spec, "applications", "Ignore", "app-aiops-org-v1-application"),
 		fmt.Sprintf("protect.applications.app.aiops.org:"+protect, "applications", "", "app-aiops-org-v1-application"),
+		fmt.Sprintf("validate.ecsinstances.alibabacloud.zhouzhengxi.com:"+spec, "ecsinstances", "Ignore", "alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
+		fmt.Sprintf("protect.ecsinstances.alibabacloud.zhouzhengxi.com:"+protect, "ecsinstances", "", "alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
 		fmt.Sprintf("validate.mycronjobs.batch.wzj.kubebuilder.io:"+spec, "mycronjobs", "Ignore", "batch-wzj-kubebuilder-io-v1-mycronjob"),
 		fmt.Sprintf("protect.mycronjobs.batch.wzj.kubebuilder.io:"+protect, "mycronjobs", "", "batch-wzj-kubebuilder-io-v1-mycronjob"),
 		fmt.Sprintf("validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io:"+spec, "redisclusters", "Fail", "bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"),

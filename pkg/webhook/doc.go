@@ -22,6 +22,7 @@ SPDX-License-Identifier: Apache-2.0
 //	kind          default            validate                      if nobody answers
 //	ApiExampleA   -                  -                             -
 //	Application   -                  warnings                      go on
+//	ECSInstance   -                  warnings                      go on
 //	MyCronJob     -                  a schedule that never comes   go on
 //	RedisCluster  size, /scale too   addr that is left out         refuse
 //

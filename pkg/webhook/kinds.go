@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -27,7 +28,7 @@ type kind struct {
 	resource string
 	reviewer func(schema.GroupVersionKind, versioned.Interface) reviewer
 
-	defaults  bool // Default does what the schema's defaults do not
+	defaults  bool // what Default does, and the schema's defaults do not, is to be stored
 	validates bool // Validate or Warnings say what the schema does not
 	scales    bool // Default has a say in the number of replicas
 
@@ -50,6 +51,15 @@ var kinds = []kind{
 		reviewer:         plain[appv1.Application],
 		validates:        true, // warns
 		failurePolicy:    admissionregistrationv1.Ignore,
+	},
+	{
+		GroupVersionKind: ecsv1alpha1.SchemeGroupVersion.WithKind("ECSInstance"),
+		resource:         "ecsinstances",
+		reviewer:         plain[ecsv1alpha1.ECSInstance],
+		// Not defaults, although Default does more than the schema: what it makes of one field
+		// by another would stay when the other changes.
+		validates:     true, // warns
+		failurePolicy: admissionregistrationv1.Ignore,
 	},
 	{
 		GroupVersionKind: mcjv1.SchemeGroupVersion.WithKind("MyCronJob"),

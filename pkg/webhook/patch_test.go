@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -298,6 +299,9 @@ var reviewed = map[string]struct {
 		"/spec", "/spec/autoscaling/minReplicas", "/spec/env/N/valueFrom/fileKeyRef/optional", "/spec/ingress", "/spec/ingress/className",
 		"/spec/ingress/enabled", "/spec/ingress/host", "/spec/ingress/path", "/spec/port", "/spec/probes/liveness/grpc/service",
 		"/spec/probes/readiness/grpc/service", "/spec/probes/startup/grpc/service", "/spec/replicas", "/spec/service", "/spec/service/enabled", "/spec/service/type"}},
+	"ECSInstance": {ecsv1alpha1.ECSInstance{}, defaulted[ecsv1alpha1.ECSInstance], []string{
+		"/spec", "/spec/deletionPolicy", "/spec/instanceChargeType", "/spec/instanceTypeChangePolicy", "/spec/powerState", "/spec/recreatePolicy",
+		"/spec/userDataSecretRef/key"}},
 	"MyCronJob": {mcjv1.MyCronJob{}, defaulted[mcjv1.MyCronJob], []string{
 		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit", "/spec/suspend"}},
 	"RedisCluster": {redisv1.RedisCluster{}, defaulted[redisv1.RedisCluster], []string{

@@ -8,10 +8,12 @@ SPDX-License-Identifier: Apache-2.0
 package applyconfiguration
 
 import (
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	alibabacloudv1alpha1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/app/v1"
 	applyconfigurationbatchv1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/batch/v1"
 	applyconfigurationgroupav1 "github.com/glassback/glassback/pkg/generated/applyconfiguration/groupa/v1"
@@ -26,7 +28,27 @@ import (
 // apply configuration type exists for the given GroupVersionKind.
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
-	// Group=app.aiops.org, Version=v1
+	// Group=alibabacloud.zhouzhengxi.com, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("Create"):
+		return &alibabacloudv1alpha1.CreateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DataDisk"):
+		return &alibabacloudv1alpha1.DataDiskApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Disks"):
+		return &alibabacloudv1alpha1.DisksApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ECSInstance"):
+		return &alibabacloudv1alpha1.ECSInstanceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ECSInstanceSpec"):
+		return &alibabacloudv1alpha1.ECSInstanceSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ECSInstanceStatus"):
+		return &alibabacloudv1alpha1.ECSInstanceStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &alibabacloudv1alpha1.SecretKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &alibabacloudv1alpha1.SecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SystemDisk"):
+		return &alibabacloudv1alpha1.SystemDiskApplyConfiguration{}
+
+		// Group=app.aiops.org, Version=v1
 	case v1.SchemeGroupVersion.WithKind("Application"):
 		return &appv1.ApplicationApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ApplicationSpec"):

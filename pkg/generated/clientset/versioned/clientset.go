@@ -11,6 +11,7 @@ import (
 	fmt "fmt"
 	http "net/http"
 
+	alibabacloudv1alpha1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/groupa/v1"
@@ -22,6 +23,7 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
+	AlibabacloudV1alpha1() alibabacloudv1alpha1.AlibabacloudV1alpha1Interface
 	AppV1() appv1.AppV1Interface
 	BatchV1() batchv1.BatchV1Interface
 	GroupaV1() groupav1.GroupaV1Interface
@@ -31,10 +33,16 @@ type Interface interface {
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	appV1    *appv1.AppV1Client
-	batchV1  *batchv1.BatchV1Client
-	groupaV1 *groupav1.GroupaV1Client
-	redisV1  *redisv1.RedisV1Client
+	alibabacloudV1alpha1 *alibabacloudv1alpha1.AlibabacloudV1alpha1Client
+	appV1                *appv1.AppV1Client
+	batchV1              *batchv1.BatchV1Client
+	groupaV1             *groupav1.GroupaV1Client
+	redisV1              *redisv1.RedisV1Client
+}
+
+// AlibabacloudV1alpha1 retrieves the AlibabacloudV1alpha1Client
+func (c *Clientset) AlibabacloudV1alpha1() alibabacloudv1alpha1.AlibabacloudV1alpha1Interface {
+	return c.alibabacloudV1alpha1
 }
 
 // AppV1 retrieves the AppV1Client
@@ -101,6 +109,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.alibabacloudV1alpha1, err = alibabacloudv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.appV1, err = appv1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -138,6 +150,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.alibabacloudV1alpha1 = alibabacloudv1alpha1.New(c)
 	cs.appV1 = appv1.New(c)
 	cs.batchV1 = batchv1.New(c)
 	cs.groupaV1 = groupav1.New(c)

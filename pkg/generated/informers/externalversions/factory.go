@@ -14,6 +14,7 @@ import (
 	time "time"
 
 	versioned "github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	alibabacloud "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud"
 	app "github.com/glassback/glassback/pkg/generated/informers/externalversions/app"
 	batch "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch"
 	groupa "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa"
@@ -317,10 +318,15 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	Alibabacloud() alibabacloud.Interface
 	App() app.Interface
 	Batch() batch.Interface
 	Groupa() groupa.Interface
 	Redis() redis.Interface
+}
+
+func (f *sharedInformerFactory) Alibabacloud() alibabacloud.Interface {
+	return alibabacloud.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) App() app.Interface {

@@ -10,6 +10,7 @@ package externalversions
 import (
 	fmt "fmt"
 
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -44,7 +45,11 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=app.aiops.org, Version=v1
+	// Group=alibabacloud.zhouzhengxi.com, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("ecsinstances"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Alibabacloud().V1alpha1().ECSInstances().Informer()}, nil
+
+		// Group=app.aiops.org, Version=v1
 	case v1.SchemeGroupVersion.WithResource("applications"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Applications().Informer()}, nil
 

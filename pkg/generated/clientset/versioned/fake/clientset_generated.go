@@ -10,6 +10,8 @@ package fake
 import (
 	applyconfiguration "github.com/glassback/glassback/pkg/generated/applyconfiguration"
 	clientset "github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	alibabacloudv1alpha1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/alibabacloud/v1alpha1"
+	fakealibabacloudv1alpha1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/alibabacloud/v1alpha1/fake"
 	appv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1"
 	fakeappv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/app/v1/fake"
 	batchv1 "github.com/glassback/glassback/pkg/generated/clientset/versioned/typed/batch/v1"
@@ -130,6 +132,11 @@ var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
+
+// AlibabacloudV1alpha1 retrieves the AlibabacloudV1alpha1Client
+func (c *Clientset) AlibabacloudV1alpha1() alibabacloudv1alpha1.AlibabacloudV1alpha1Interface {
+	return &fakealibabacloudv1alpha1.FakeAlibabacloudV1alpha1{Fake: &c.Fake}
+}
 
 // AppV1 retrieves the AppV1Client
 func (c *Clientset) AppV1() appv1.AppV1Interface {

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 package fake
 
 import (
+	alibabacloudv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	batchv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -23,6 +24,7 @@ var scheme = runtime.NewScheme()
 var codecs = serializer.NewCodecFactory(scheme)
 
 var localSchemeBuilder = runtime.SchemeBuilder{
+	alibabacloudv1alpha1.AddToScheme,
 	appv1.AddToScheme,
 	batchv1.AddToScheme,
 	groupav1.AddToScheme,
