@@ -1,0 +1,33 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"net/url"
+	"time"
+)
+
+// Call is a request that was understood: it could be read, and named an action.
+type Call struct {
+	Action     string
+	AccountID  string // whose access key it came with, or "" if it is nobody's
+	RegionID   string
+	InstanceID string // the one that it is about, or that it made, the first of several
+	At         time.Time
+	State      string // of that instance before the call, "" without one
+	Status     int    // of the answer, and 0 if it was lost
+	Code       string // of the error in the answer, "" for success
+	Message    string // of the error in the answer
+	// Done: it was carried out with success, whatever the client was told.
+	Done bool
+	// Lost: the client got no answer.
+	Lost bool
+	// Violation is what no client should do: a parameter that ECS does not have.
+	Violation string
+	// Params are as they were sent, without AccessKeyId, Signature, SecurityToken,
+	// UserData and Password.
+	Params url.Values
+}

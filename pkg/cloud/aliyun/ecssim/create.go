@@ -1,0 +1,272 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The key and the value of what a ClientToken stands for.
+type (
+	tokenKey struct{ accountID, regionID, action, token string }
+	memory   struct {
+		fingerprint fingerprint
+		ids         []string
+		inFlight    time.Time // until when the call is being carried out
+		poisoned    bool
+	}
+)
+
+type created struct {
+	RequestID  string `json:"RequestId"`
+	InstanceID string `json:"InstanceId"`
+	OrderID    string `json:"OrderId"`
+	TradePrice float64
+}
+
+type ran struct {
+	RequestID      string `json:"RequestId"`
+	OrderID        string `json:"OrderId"`
+	TradePrice     float64
+	InstanceIDSets struct {
+		InstanceIDSet []string `json:"InstanceIdSet"`
+	} `json:"InstanceIdSets"`
+}
+
+// tradePrice is what an instance costs here.
+const tradePrice = 0.1
+
+func (x *exchange) createInstance() (any, *problem) {
+	ids, p := x.create(false)
+	if p != nil {
+		return nil, p
+	}
+	return created{RequestID: x.requestID, InstanceID: ids[0], OrderID: x.s.orderID(ids[0]), TradePrice: tradePrice}, nil
+}
+
+func (x *exchange) runInstances() (any, *problem) {
+	ids, p := x.create(true)
+	if p != nil {
+		return nil, p
+	}
+	answer := ran{RequestID: x.requestID, OrderID: x.s.orderID(ids[0]), TradePrice: tradePrice * float64(len(ids))}
+	answer.InstanceIDSets.InstanceIDSet = ids
+	return answer, nil
+}
+
+func (s *Server) orderID(instanceID string) string {
+	return strconv.Itoa(200000000000000 + s.byID[instanceID].seq)
+}
+
+// create makes the instances that are asked for, or finds those that the call with the
+// same token made.
+func (x *exchange) create(run bool) ([]string, *problem) {
+	if p := x.checkCreate(run); p != nil {
+		return nil, p
+	}
+	if x.params.is("DryRun") {
+		return nil, dryRun
+	}
+	key := tokenKey{x.account.ID, x.region, x.params.get("Action"), x.params.get("ClientToken")}
+	if key.token != "" {
+		if known, found := x.s.tokens.get(key, x.now); found {
+			return x.again(known)
+		}
+	}
+	made := &memory{fingerprint: x.fingerprint, poisoned: x.fault.PoisonToken, inFlight: x.now.Add(x.fault.InFlight)}
+	if !made.poisoned {
+		if address := x.params.get("PrivateIpAddress"); address != "" && !x.s.private.reserve(address) {
+			return nil, &problem{http.StatusForbidden, "InvalidPrivateIpAddress.Duplicated", "Specified private IP address is duplicated."}
+		}
+		for range x.params.number("Amount", 1) {
+			made.ids = append(made.ids, x.make(run).ID)
+		}
+	}
+	if key.token != "" {
+		x.s.tokens.put(key, made, x.now)
+	}
+	if made.poisoned {
+		return nil, internal
+	}
+	x.made = made.ids[0]
+	return made.ids, nil
+}
+
+// again returns what the earlier call with the same token led to.
+func (x *exchange) again(known *memory) ([]string, *problem) {
+	switch {
+	case known.poisoned:
+		return nil, &problem{http.StatusForbidden, "IdempotentFailed", "The previous idempotent request failed: use another ClientToken."}
+	case known.fingerprint != x.fingerprint:
+		return nil, &problem{http.StatusBadRequest, "IdempotentParameterMismatch",
+			"The request uses the same client token as a previous, but non-identical request. Do not reuse a client token with different requests."}
+	case x.now.Before(known.inFlight):
+		return nil, &problem{http.StatusForbidden, "IdempotentProcessing", "The previous idempotent request(s) is still processing."}
+	}
+	x.made = known.ids[0]
+	return known.ids, nil
+}
+
+// make makes an instance of what was checked.
+func (x *exchange) make(run bool) *machine {
+	p := x.params
+	m := &machine{
+		Instance: Instance{
+			ID: x.s.instanceID(), AccountID: x.account.ID, RegionID: x.region, ZoneID: p.get("ZoneId"),
+			Name: p.get("InstanceName"), Description: p.get("Description"), HostName: p.get("HostName"),
+			Type: p.get("InstanceType"), ImageID: p.get("ImageId"), ChargeType: p.get("InstanceChargeType"),
+			KeyPairName: p.get("KeyPairName"), VPCID: "vpc-default-" + x.region, VSwitchID: p.get("VSwitchId"),
+			PrivateIP: p.get("PrivateIpAddress"), Tags: map[string]string{}, SecurityGroupIDs: x.securityGroups(),
+			DeletionProtection: p.is("DeletionProtection"), Token: p.get("ClientToken"), UserData: x.userData, Created: x.now,
+		},
+		seq: len(x.s.machines) + 1, visible: x.now.Add(x.fault.Invisible), bandwidth: p.number("InternetMaxBandwidthOut", 0),
+	}
+	for _, t := range p.tags() {
+		m.Tags[t.TagKey] = t.TagValue
+	}
+	x.fillIn(m)
+	m.enter(pending, x.now, x.s.delays)
+	if run {
+		up := x.now.Add(x.s.delays.Pending)
+		m.then = []step{{up, starting}, {up.Add(x.s.delays.Starting), running}}
+	}
+	if x.fault.Vanish > 0 {
+		m.then = []step{{x.now.Add(x.fault.Vanish), gone}}
+	} else if strings.Contains(m.ImageID, "vanishing") {
+		m.then = []step{{x.now.Add(x.s.vanishing), gone}}
+	}
+	x.s.machines = append(x.s.machines, m)
+	x.s.live = append(x.s.live, m)
+	x.s.byID[m.ID] = m
+	return m
+}
+
+// fillIn gives the machine what was left out.
+func (x *exchange) fillIn(m *machine) {
+	for field, otherwise := range map[*string]string{
+		&m.ZoneID: firstZone(x.region), &m.Name: m.ID, &m.HostName: "iZ" + m.ID[2:17] + "Z", &m.ChargeType: postPaid,
+		&m.VSwitchID: "vsw-default-" + x.region, &m.ImageID: x.params.get("ImageFamily"),
+	} {
+		if *field == "" {
+			*field = otherwise
+		}
+	}
+	if m.PrivateIP == "" {
+		m.PrivateIP = x.s.private.take()
+	}
+	if m.bandwidth > 0 {
+		m.PublicIP = x.s.public.take()
+	}
+	if len(m.SecurityGroupIDs) == 0 {
+		m.SecurityGroupIDs = []string{"sg-default-" + x.region}
+	}
+	if m.ChargeType == prePaid {
+		n := x.params.number("Period", 1)
+		if x.params.get("PeriodUnit") == "Week" {
+			m.Expires = x.now.AddDate(0, 0, 7*n)
+		} else {
+			m.Expires = x.now.AddDate(0, n, 0)
+		}
+	}
+}
+
+// securityGroups returns those that are given, each once.
+func (x *exchange) securityGroups() []string {
+	groups := x.params.list("SecurityGroupIds")
+	if id := x.params.get("SecurityGroupId"); id != "" {
+		groups = append(groups, id)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// checkCreate returns what is wrong with what is to be made.
+func (x *exchange) checkCreate(run bool) *problem {
+	p := x.params
+	switch token := p.get("ClientToken"); {
+	case len(token) > 64 || strings.ContainsFunc(token, func(r rune) bool { return r > '~' || r < ' ' }):
+		return &problem{http.StatusBadRequest, "InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII."}
+	case p.get("ImageId") == "" && p.get("ImageFamily") == "":
+		return missing("ImageId")
+	case run && len(x.securityGroups()) == 0:
+		return missing("SecurityGroupId")
+	case p.number("Amount", 1) < 1 || p.number("Amount", 1) > 100 || p.number("MinAmount", 1) < 1 || p.number("MinAmount", 1) > p.number("Amount", 1):
+		return invalid("Amount")
+	case p.number("InternetMaxBandwidthOut", 0) < 0 || p.number("InternetMaxBandwidthOut", 0) > 100:
+		return invalid("InternetMaxBandwidthOut")
+	case p.get("PrivateIpAddress") != "" && !isIPv4(p.get("PrivateIpAddress")):
+		return &problem{http.StatusBadRequest, "InvalidPrivateIpAddress.Malformed", "Specified private IP address is malformed."}
+	}
+	for _, check := range []func() *problem{x.checkName, x.checkTags, x.checkCharge, x.checkUserData, x.checkDisks, x.checkReferences} {
+		if p := check(); p != nil {
+			return p
+		}
+	}
+	return checkType(p.get("InstanceType"))
+}
+
+func isIPv4(text string) bool {
+	address, err := netip.ParseAddr(text)
+	return err == nil && address.Is4()
+}
+
+func (x *exchange) checkCharge() *problem {
+	switch x.params.get("InstanceChargeType") {
+	case "", postPaid:
+		return nil
+	case prePaid:
+	default:
+		return &problem{http.StatusBadRequest, "InvalidInstanceChargeType.ValueNotSupported", "The specified InstanceChargeType is not valid."}
+	}
+	unit, period := x.params.get("PeriodUnit"), x.params.number("Period", 0)
+	switch {
+	case x.params.get("Period") == "":
+		return missing("Period")
+	case unit != "" && unit != "Week" && unit != "Month":
+		return &problem{http.StatusBadRequest, "InvalidPeriodUnit.ValueNotSupported", "The specified parameter PeriodUnit is not valid."}
+	case period < 1 || period > 60:
+		return &problem{http.StatusBadRequest, "InvalidPeriod.ValueNotSupported", "The specified parameter Period is not valid."}
+	}
+	return nil
+}
+
+// checkTags returns what is wrong with the Tag.N.
+func (x *exchange) checkTags() *problem {
+	keys := map[string]bool{}
+	for _, t := range x.params.tags() {
+		switch {
+		case !validTag(t.TagKey) || t.TagKey == "":
+			return &problem{http.StatusBadRequest, "InvalidTagKey.Malformed", "The specified Tag.n.Key is not valid."}
+		case !validTag(t.TagValue):
+			return &problem{http.StatusBadRequest, "InvalidTagValue.Malformed", "The specified Tag.n.Value is not valid."}
+		case keys[t.TagKey]:
+			return &problem{http.StatusBadRequest, "Duplicate.TagKey", "The Tag.N.Key contain duplicate key."}
+		}
+		keys[t.TagKey] = true
+	}
+	return nil
+}
+
+// validTag returns whether the text can be a tag's key or value.
+func validTag(text string) bool {
+	return len([]rune(text)) <= 128 && !strings.HasPrefix(text, "aliyun") && !strings.HasPrefix(text, "acs:") &&
+		!strings.Contains(text, "http://") && !strings.Contains(text, "https://")
+}
+
+// tagList returns tags as ECS sends them, by key.
+func tagList(tags map[string]string) []tag {
+	list := make([]tag, 0, len(tags))
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, tag{key, tags[key]})
+	}
+	return list
+}

@@ -1,0 +1,101 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"net/http"
+	"time"
+)
+
+// The versions of the APIs.
+const (
+	ecsVersion = "2014-05-26"
+	stsVersion = "2015-04-01"
+)
+
+// exchange is a call that is being carried out. The Server is locked.
+type exchange struct {
+	*request
+
+	s         *Server
+	fault     Fault
+	now       time.Time
+	requestID string
+	account   Account
+	region    string
+
+	made      string // the ID of the first instance that it made
+	violation string
+}
+
+// simple is the answer of actions that have nothing to tell.
+type simple struct {
+	RequestID string `json:"RequestId"`
+}
+
+func (x *exchange) simple() simple { return simple{RequestID: x.requestID} }
+
+// run carries the call out.
+func (x *exchange) run() (any, *problem) {
+	account, p := x.s.authenticate(x.request, x.now, x.now.Add(x.fault.Skew))
+	if p != nil {
+		return nil, p
+	}
+	x.account = account
+	operation, p := x.operation()
+	if p != nil {
+		return nil, p
+	}
+	if p := x.check(operation); p != nil {
+		return nil, p
+	}
+	if operation.version == ecsVersion {
+		if p := x.checkRegion(); p != nil {
+			return nil, p
+		}
+	}
+	return operation.run(x)
+}
+
+// operation returns the one that the call names.
+func (x *exchange) operation() (*operation, *problem) {
+	version := x.params.get("Version")
+	operation := operations[x.params.get("Action")]
+	switch {
+	case version == "":
+		return nil, missing("Version")
+	case version != ecsVersion && version != stsVersion:
+		return nil, &problem{http.StatusBadRequest, "InvalidVersion", "Specified parameter Version is not valid."}
+	case operation == nil || operation.version != version:
+		return nil, &problem{http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method."}
+	case x.params.get("Format") != "JSON" && x.params.get("Format") != "json":
+		return nil, &problem{http.StatusBadRequest, "InvalidParameter", "The format is JSON: there is no other one here."}
+	}
+	return operation, nil
+}
+
+// identity is the answer of GetCallerIdentity.
+type identity struct {
+	RequestID    string `json:"RequestId"`
+	AccountID    string `json:"AccountId"`
+	Arn          string
+	IdentityType string
+	UserID       string `json:"UserId"`
+	PrincipalID  string `json:"PrincipalId"`
+}
+
+func (x *exchange) callerIdentity() (any, *problem) {
+	id := x.account.ID
+	if x.account.SecurityToken != "" {
+		return identity{
+			RequestID: x.requestID, AccountID: id, IdentityType: "AssumedRoleUser",
+			Arn: "acs:ram::" + id + ":assumed-role/ecssim/session", UserID: "300000000000000000:session", PrincipalID: "300000000000000000:session",
+		}, nil
+	}
+	return identity{
+		RequestID: x.requestID, AccountID: id, IdentityType: "Account", Arn: "acs:ram::" + id + ":root", UserID: id, PrincipalID: id,
+	}, nil
+}

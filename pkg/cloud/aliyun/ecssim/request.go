@@ -1,0 +1,252 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxBody is larger than any request that ECS takes.
+	maxBody = 1 << 20
+	// maxSkew is how far a timestamp may be from the server's clock.
+	maxSkew = 15 * time.Minute
+	// nonceLife is for how long the same request could come with a timestamp that is
+	// accepted: one may be ahead by maxSkew when it is first seen.
+	nonceLife = 2 * maxSkew
+
+	timestampFormat = "2006-01-02T15:04:05Z"
+)
+
+// request is a call as it came.
+type request struct {
+	host   string
+	params params   // all but the following
+	names  []string // of all of them, sorted
+
+	accessKeyID   string
+	securityToken string
+	signature     string
+	userData      string
+	toSign        string
+	password      bool // there is one
+	fingerprint   fingerprint
+}
+
+// params are the parameters of a call: one value for each name, none of them empty.
+type params url.Values
+
+func (p params) get(name string) string {
+	if values := p[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// parse reads a request.
+func parse(r *http.Request) (*request, *problem) {
+	host := r.Host
+	if host == "" && r.URL != nil {
+		host = r.URL.Host
+	}
+	req := &request{host: host}
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		return req, &problem{http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported."}
+	}
+	if r.URL.Path != "/" && r.URL.Path != "" {
+		return req, &problem{http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method."}
+	}
+	all, p := parameters(r)
+	if p != nil {
+		return req, p
+	}
+	for name, values := range all {
+		if len(values) != 1 {
+			return req, &problem{http.StatusBadRequest, "InvalidParameter", "The parameter \"" + name + "\" is given more than once."}
+		}
+	}
+	req.take(r.Method, all)
+	return req, nil
+}
+
+// parameters returns those of the query and of the form.
+func parameters(r *http.Request) (url.Values, *problem) {
+	malformed := &problem{http.StatusBadRequest, "InvalidParameter", "The parameters are not well-formed."}
+	all, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, malformed
+	}
+	if r.Body == nil {
+		return all, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &problem{http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "The request is too large."}
+	}
+	if err != nil {
+		return nil, malformed
+	}
+	if len(body) == 0 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		return all, nil
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, malformed
+	}
+	for name, values := range form {
+		all[name] = append(all[name], values...)
+	}
+	return all, nil
+}
+
+// take keeps what all are, and apart what nobody is to see.
+func (r *request) take(method string, all url.Values) {
+	r.names = slices.Sorted(maps.Keys(all))
+	r.toSign = stringToSign(method, r.names, all)
+	r.params = params(all)
+	if r.params.get("ClientToken") != "" {
+		r.fingerprint = fingerprintOf(r.names, all)
+	}
+	r.password = r.params.get("Password") != ""
+	r.accessKeyID, r.securityToken = r.params.get("AccessKeyId"), r.params.get("SecurityToken")
+	r.signature, r.userData = r.params.get("Signature"), r.params.get("UserData")
+	for _, name := range []string{"AccessKeyId", "SecurityToken", "Signature", "UserData", "Password"} {
+		delete(all, name)
+	}
+	for name, values := range all {
+		if values[0] == "" {
+			delete(all, name) // as if it had not been given, though it is signed
+		}
+	}
+}
+
+// stringToSign is what all parameters but the signature amount to
+// (https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism).
+func stringToSign(method string, names []string, all url.Values) string {
+	inner := make([]byte, 0, 1024)
+	for _, name := range names {
+		if name == "Signature" {
+			continue
+		}
+		if len(inner) > 0 {
+			inner = append(inner, '&')
+		}
+		inner = appendEncoded(inner, name)
+		inner = append(inner, '=')
+		inner = appendEncoded(inner, all[name][0])
+	}
+	return string(appendEncoded(append(make([]byte, 0, 2048), method+"&%2F&"...), string(inner)))
+}
+
+// appendEncoded appends text as RFC 3986 encodes it.
+func appendEncoded(to []byte, text string) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
+			to = append(to, c)
+		default:
+			to = append(to, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return to
+}
+
+// sign returns the signature of a string to sign.
+func sign(toSign, secret string) string {
+	mac := hmac.New(sha1.New, []byte(secret+"&"))
+	mac.Write([]byte(toSign)) // It never fails.
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+type nonceKey struct{ accessKeyID, nonce string }
+
+// authenticate returns whose request it is. clock is what the server thinks that the
+// time is.
+func (s *Server) authenticate(r *request, now, clock time.Time) (Account, *problem) {
+	if r.accessKeyID == "" {
+		return Account{}, missing("AccessKeyId")
+	}
+	account, found := s.accounts[r.accessKeyID]
+	if !found || r.securityToken == "" && account.SecurityToken != "" { // Nobody has a temporary key without its token.
+		return Account{}, &problem{http.StatusBadRequest, "InvalidAccessKeyId.NotFound", "Specified access key is not found."}
+	}
+	if p := r.checkToken(account); p != nil {
+		return account, p
+	}
+	if p := r.checkSignature(account); p != nil {
+		return account, p
+	}
+	if p := r.checkTimestamp(clock); p != nil {
+		return account, p
+	}
+	nonce := nonceKey{r.accessKeyID, r.params.get("SignatureNonce")}
+	if nonce.nonce == "" {
+		return account, missing("SignatureNonce")
+	}
+	if _, used := s.nonces.get(nonce, now); used {
+		return account, &problem{http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already."}
+	}
+	s.nonces.put(nonce, struct{}{}, now)
+	return account, nil
+}
+
+func (r *request) checkToken(account Account) *problem {
+	switch {
+	case hmac.Equal([]byte(r.securityToken), []byte(account.SecurityToken)):
+		return nil
+	case strings.Contains(r.securityToken, "expired"):
+		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired."}
+	case strings.Contains(r.securityToken, "malformed"):
+		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed."}
+	default:
+		return &problem{http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey."}
+	}
+}
+
+// checkSignature checks how it is signed. ECS tells those whose signature is wrong what
+// it would have signed, with all that is secret in it, and so does this.
+func (r *request) checkSignature(account Account) *problem {
+	switch {
+	case r.params.get("SignatureMethod") != "HMAC-SHA1" || r.params.get("SignatureVersion") != "1.0":
+		return &problem{http.StatusBadRequest, "InvalidSignatureMethod", "Specified signature method or version is not valid."}
+	case r.signature == "":
+		return &problem{http.StatusBadRequest, "IncompleteSignature",
+			"The request signature does not conform to Aliyun standards. server string to sign is:" + r.toSign}
+	case !hmac.Equal([]byte(r.signature), []byte(sign(r.toSign, account.AccessKeySecret))):
+		return &problem{http.StatusBadRequest, "SignatureDoesNotMatch",
+			"Specified signature is not matched with our calculation. server string to sign is:" + r.toSign}
+	default:
+		return nil
+	}
+}
+
+func (r *request) checkTimestamp(clock time.Time) *problem {
+	text := r.params.get("Timestamp")
+	if text == "" {
+		return missing("Timestamp")
+	}
+	at, err := time.Parse(timestampFormat, text)
+	if err != nil {
+		return &problem{http.StatusBadRequest, "IllegalTimestamp",
+			"The input parameter \"Timestamp\" that is mandatory for processing this request is not supplied."}
+	}
+	if clock.Sub(at).Abs() > maxSkew {
+		return &problem{http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired."}
+	}
+	return nil
+}

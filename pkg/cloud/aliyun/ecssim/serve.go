@@ -1,0 +1,198 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// answer is what the client gets.
+type answer struct {
+	Reply
+
+	requestID string
+	lost      bool // the connection breaks
+	hang      bool // but not before the client gives up
+}
+
+// ServeHTTP answers a call.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := s.serve(r)
+	if a.hang {
+		<-r.Context().Done()
+	}
+	if a.hang || a.lost {
+		panic(http.ErrAbortHandler) // This is how a handler breaks the connection.
+	}
+	maps.Copy(w.Header(), a.header())
+	w.WriteHeader(a.Status)
+	_, _ = io.WriteString(w, a.Body) // The client that is gone needs no answer.
+}
+
+func (a answer) header() http.Header {
+	header := http.Header{"Content-Type": {a.ContentType}, "Content-Length": {strconv.Itoa(len(a.Body))}}
+	if a.requestID != "" {
+		header.Set("X-Acs-Request-Id", a.requestID)
+	}
+	return header
+}
+
+// Transport returns what calls the server in process: without a network, and without a
+// goroutine.
+func (s *Server) Transport() http.RoundTripper { return transport{server: s} }
+
+type transport struct{ server *Server }
+
+// RoundTrip answers a call.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	a := t.server.serve(r)
+	if a.hang {
+		<-r.Context().Done()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if a.lost {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return &http.Response{
+		Status:        strconv.Itoa(a.Status) + " " + http.StatusText(a.Status),
+		StatusCode:    a.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        a.header(),
+		Body:          io.NopCloser(bytes.NewReader([]byte(a.Body))),
+		ContentLength: int64(len(a.Body)),
+		Request:       r,
+	}, nil
+}
+
+// serve decides on the answer to a request, and does what it asks for.
+func (s *Server) serve(r *http.Request) answer {
+	req, p := parse(r)
+	if p != nil || req.params.get("Action") == "" {
+		if p == nil {
+			p = missing("Action")
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return refusal(s.requestID(), req.host, p)
+	}
+	fault := s.expect(req)
+	call, a := s.carryOut(req, fault)
+	if s.onCall != nil {
+		s.onCall(call)
+	}
+	return a
+}
+
+// expect returns what is to go wrong with a call.
+func (s *Server) expect(r *request) Fault {
+	s.mu.Lock()
+	f := s.fault
+	var call Call
+	if f != nil {
+		call = s.callOf(r, s.now())
+	}
+	s.mu.Unlock()
+	if f == nil {
+		return Fault{}
+	}
+	return f(call)
+}
+
+// callOf returns what a request is about.
+func (s *Server) callOf(r *request, now time.Time) Call {
+	call := Call{
+		Action:     r.params.get("Action"),
+		AccountID:  s.accounts[r.accessKeyID].ID,
+		RegionID:   r.params.get("RegionId"),
+		InstanceID: r.params.instanceID(),
+		At:         now,
+		Params:     r.params.values(),
+	}
+	if m := s.byID[call.InstanceID]; m != nil && m.AccountID == call.AccountID {
+		if m.settle(now); m.Released.IsZero() {
+			call.State = m.State
+		}
+	}
+	return call
+}
+
+// carryOut does what a request asks for, as far as the fault allows, and records it.
+func (s *Server) carryOut(r *request, fault Fault) (Call, answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call := s.callOf(r, s.now())
+	a := answer{lost: fault.LoseRequest || fault.LoseAnswer, hang: fault.Hang}
+	switch {
+	case fault.Before != nil:
+		a.Reply = *fault.Before
+	case !fault.keeps():
+		x := &exchange{s: s, request: r, fault: fault, now: call.At, requestID: s.requestID()}
+		body, p := x.run()
+		call.Violation, call.Done = x.violation, p == nil
+		if x.made != "" {
+			call.InstanceID = x.made
+		}
+		said := refusal(x.requestID, r.host, p)
+		if p == nil {
+			said = answer{Reply: Reply{Status: http.StatusOK, ContentType: jsonType, Body: string(encode(body))}, requestID: x.requestID}
+		}
+		a.Reply, a.requestID = said.Reply, said.requestID
+		if fault.After != nil {
+			a.Reply = *fault.After
+		}
+	}
+	s.record(&call, a)
+	return call, a
+}
+
+// record keeps a call and how it was answered.
+func (s *Server) record(call *Call, a answer) {
+	call.Lost = a.lost || a.hang
+	if !call.Lost {
+		call.Status = a.Status
+		if a.Status != http.StatusOK {
+			call.Code, call.Message = a.problem()
+		}
+	}
+	s.calls = append(s.calls, *call)
+	s.counts[call.Action]++
+}
+
+// refusal is the answer with a problem.
+func refusal(requestID, host string, p *problem) answer {
+	if p == nil {
+		return answer{}
+	}
+	body := encode(wireError{
+		RequestID: requestID, HostID: host, Code: p.code, Message: p.message,
+		Recommend: "https://api.alibabacloud.com/troubleshoot?q=" + p.code + "&product=Ecs&requestId=" + requestID,
+	})
+	return answer{Reply: Reply{Status: p.status, ContentType: jsonType, Body: string(body)}, requestID: requestID}
+}
+
+// requestID returns a new one.
+func (s *Server) requestID() string {
+	high, low := s.random.Uint64(), s.random.Uint64()
+	return fmt.Sprintf("%08X-%04X-4%03X-%04X-%012X", high>>32, high>>16&0xffff, high&0xfff, low>>48&0x3fff|0x8000, low&0xffffffffffff)
+}

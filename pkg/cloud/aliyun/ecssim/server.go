@@ -1,0 +1,202 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Config says what a Server is to be. All of it may be left out.
+type Config struct {
+	// Accounts are who may call. One whose number is 1234567890123456, and whose access key
+	// has the ID test and the secret test, if there are none.
+	Accounts []Account
+	// Now is the clock: time.Now if it is nil.
+	Now func() time.Time
+	// Delays are how long what an instance goes through takes.
+	Delays Delays
+	// Speed is what all Delays are divided by: 1 if it is 0.
+	Speed float64
+	// TokenLife is how long a ClientToken is remembered: 30 minutes if it is 0. ECS
+	// publishes no number.
+	TokenLife time.Duration
+	// Seed is of the IDs and addresses that instances get.
+	Seed uint64
+	// OnCall is told of every call once it has been answered, or left unanswered. It may
+	// call the Server.
+	OnCall func(Call)
+}
+
+// Account is an access key, and whose it is. Several may name the same ID: instances
+// belong to that.
+type Account struct {
+	ID              string // of the account: 16 digits
+	AccessKeyID     string
+	AccessKeySecret string
+	// SecurityToken is what requests must carry, "" for a key that goes without.
+	SecurityToken string
+}
+
+// Delays are how long an instance is in a state that leads to another one. What is 0 is
+// what ECS takes, more or less.
+type Delays struct {
+	Pending  time.Duration // 10 s, from a create to Stopped, or Starting if it is to run
+	Starting time.Duration // 10 s
+	Stopping time.Duration // 8 s
+	Release  time.Duration // 3 s, from a delete to where it is not described any more
+}
+
+// or returns the delays with the defaults, all divided by speed.
+func (d Delays) or(defaults Delays, speed float64) Delays {
+	if speed <= 0 {
+		speed = 1
+	}
+	scale := func(wanted, otherwise time.Duration) time.Duration {
+		if wanted == 0 {
+			wanted = otherwise
+		}
+		return time.Duration(float64(wanted) / speed)
+	}
+	return Delays{
+		Pending:  scale(d.Pending, defaults.Pending),
+		Starting: scale(d.Starting, defaults.Starting),
+		Stopping: scale(d.Stopping, defaults.Stopping),
+		Release:  scale(d.Release, defaults.Release),
+	}
+}
+
+// What a Config that leaves it out has.
+var (
+	defaultAccount   = Account{ID: "1234567890123456", AccessKeyID: "test", AccessKeySecret: "test"}
+	defaultDelays    = Delays{Pending: 10 * time.Second, Starting: 10 * time.Second, Stopping: 8 * time.Second, Release: 3 * time.Second}
+	defaultTokenLife = 30 * time.Minute
+)
+
+// Server is an ECS and its instances: see the package. It is an http.Handler. All of its
+// methods may be called at the same time.
+type Server struct {
+	accounts map[string]Account // by access key ID
+	now      func() time.Time
+	delays   Delays
+	// vanishing is how long an instance whose creation fails later is Pending.
+	vanishing time.Duration
+	onCall    func(Call)
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	fault    func(Call) Fault
+	calls    []Call
+	counts   map[string]int
+	machines []*machine // all that ever were, in order of creation
+	live     []*machine // those that were not released when they were last looked at
+	byID     map[string]*machine
+	tokens   *recent[tokenKey, *memory]
+	nonces   *recent[nonceKey, struct{}]
+	private  addresses
+	public   addresses
+}
+
+// New returns a Server without instances. It starts nothing, and need not be closed.
+func New(config Config) *Server {
+	if len(config.Accounts) == 0 {
+		config.Accounts = []Account{defaultAccount}
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.TokenLife == 0 {
+		config.TokenLife = defaultTokenLife
+	}
+	random := rand.New(rand.NewPCG(config.Seed, 0))
+	s := &Server{
+		accounts:  map[string]Account{},
+		now:       config.Now,
+		delays:    config.Delays.or(defaultDelays, config.Speed),
+		vanishing: Delays{}.or(Delays{Pending: 10 * time.Minute}, config.Speed).Pending,
+		onCall:    config.OnCall,
+		random:    random,
+		counts:    map[string]int{},
+		byID:      map[string]*machine{},
+		tokens:    newRecent[tokenKey, *memory](config.TokenLife),
+		nonces:    newRecent[nonceKey, struct{}](nonceLife),
+		private:   privateAddresses(random),
+		public:    publicAddresses(random),
+	}
+	for _, account := range config.Accounts {
+		s.accounts[account.AccessKeyID] = account
+	}
+	return s
+}
+
+// Instances returns all instances that ever were, in order of creation, as they are now.
+func (s *Server) Instances() []Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	instances := make([]Instance, 0, len(s.machines))
+	for _, m := range s.machines {
+		m.settle(now)
+		instances = append(instances, m.Instance.clone())
+	}
+	return instances
+}
+
+// Update changes an instance as if somebody had done it in the console: its name, type,
+// tags, security groups, locks, protection and state, and its release, if Released is
+// set to any time. A state that leads to another one does so. The ID, the account, the
+// region, the token and the creation stay as they are. It panics if there never was such
+// an instance. change must not call the Server.
+func (s *Server) Update(id string, change func(*Instance)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.byID[id]
+	if m == nil {
+		panic("ecssim: update of " + id + ", which never was")
+	}
+	now := s.now()
+	m.settle(now)
+	edited := m.Instance.clone()
+	change(&edited)
+	m.edit(edited, now, s.delays)
+}
+
+// Calls returns every request that named an action since the start, or the last Forget,
+// in the order in which they were carried out. Their Params must not be changed.
+func (s *Server) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// Count returns how many of the Calls were of an action.
+func (s *Server) Count(action string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[action]
+}
+
+// Forget drops the Calls, and nothing else.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = nil
+	clear(s.counts)
+}
+
+// SetFault has f asked, before each call is carried out, what is to go wrong with it. f
+// knows neither Code nor Status yet, and may call the Server. nil is for nothing to go
+// wrong.
+func (s *Server) SetFault(f func(Call) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+var _ http.Handler = (*Server)(nil)

@@ -1,0 +1,124 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// maxTags is how many tags an instance can have.
+const maxTags = 20
+
+// resources returns the instances of ResourceId.N.
+func (x *exchange) resources() ([]*machine, *problem) {
+	if !strings.EqualFold(x.params.get("ResourceType"), "instance") {
+		return nil, &problem{http.StatusNotFound, "InvalidResourceType.NotFound", "The ResourceType provided does not exist in our records."}
+	}
+	var found []*machine
+	for _, id := range x.params.list("ResourceId") {
+		m, p := x.find(id)
+		if p != nil {
+			return nil, p
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}
+
+func (x *exchange) tagResources() (any, *problem) {
+	machines, p := x.resources()
+	if p != nil {
+		return nil, p
+	}
+	tags := x.params.tags()
+	switch {
+	case len(machines) == 0:
+		return nil, missing("ResourceId.1")
+	case len(tags) == 0:
+		return nil, missing("Tag.1.Key")
+	}
+	if p := x.checkTags(); p != nil {
+		return nil, p
+	}
+	for _, m := range machines {
+		after := maps.Clone(m.Tags)
+		for _, t := range tags {
+			after[t.TagKey] = t.TagValue
+		}
+		if len(after) > maxTags {
+			return nil, &problem{http.StatusBadRequest, "NumberExceed.Tags", "The Tags parameter number is exceed."}
+		}
+	}
+	for _, m := range machines {
+		for _, t := range tags {
+			m.Tags[t.TagKey] = t.TagValue
+		}
+	}
+	return x.simple(), nil
+}
+
+func (x *exchange) untagResources() (any, *problem) {
+	machines, p := x.resources()
+	keys, all := x.params.list("TagKey"), x.params.is("All")
+	switch {
+	case p != nil:
+		return nil, p
+	case len(machines) == 0:
+		return nil, missing("ResourceId.1")
+	case len(keys) == 0 && !all:
+		return nil, missing("TagKey.1")
+	}
+	for _, m := range machines {
+		maps.DeleteFunc(m.Tags, func(key, _ string) bool { return len(keys) == 0 || slices.Contains(keys, key) })
+	}
+	return x.simple(), nil
+}
+
+type taggedResource struct {
+	ResourceID   string `json:"ResourceId"`
+	ResourceType string
+	TagKey       string
+	TagValue     string
+}
+
+type listedTags struct {
+	RequestID    string `json:"RequestId"`
+	NextToken    string
+	TagResources struct{ TagResource []taggedResource }
+}
+
+// maxListed is how many instances ListTagResources tells of at a time.
+const maxListed = 50
+
+func (x *exchange) listTagResources() (any, *problem) {
+	if _, p := x.resources(); p != nil && p != noInstance { // One that is gone has no tags.
+		return nil, p
+	}
+	ids, wanted := x.params.list("ResourceId"), x.params.tags()
+	if len(ids) == 0 && len(wanted) == 0 {
+		return nil, missing("ResourceId.1")
+	}
+	found := slices.DeleteFunc(x.candidates(len(ids) > 0, ids), func(m *machine) bool { return !m.tagged(wanted) })
+	found, p := x.after(found)
+	if p != nil {
+		return nil, p
+	}
+	answer := listedTags{RequestID: x.requestID}
+	if len(found) > maxListed {
+		found = found[:maxListed]
+		answer.NextToken = nextToken(found[maxListed-1])
+	}
+	answer.TagResources.TagResource = []taggedResource{}
+	for _, m := range found {
+		for _, t := range tagList(m.Tags) {
+			answer.TagResources.TagResource = append(answer.TagResources.TagResource, taggedResource{m.ID, "instance", t.TagKey, t.TagValue})
+		}
+	}
+	return answer, nil
+}
