@@ -1,0 +1,409 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package aliyun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wire answers requests in place of the network.
+type wire func(*http.Request) (*http.Response, error)
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+func reply(status int, body string) (*http.Response, error) {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// says answers every request alike.
+func says(status int, body string) wire {
+	return func(*http.Request) (*http.Response, error) { return reply(status, body) }
+}
+
+// fails breaks every request.
+func fails(err error) wire {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+func refusal(code, message string) string {
+	return fmt.Sprintf(`{"RequestId":"R-1","HostId":"ecs.aliyuncs.com","Code":%q,"Message":%q}`, code, message)
+}
+
+const fine = `{"RequestId":"R-1"}`
+
+// secret is an access key whose parts look different in every encoding.
+var secret = AccessKey{ID: "LTAI5t+ID/with=odd", Secret: "s3cr3t/+=&%~*secret", SecurityToken: "CAIS+t0ken/==&more"}
+
+// open returns a region with a key, and a wire for a network.
+func open(t testing.TB, w http.RoundTripper) *Region {
+	t.Helper()
+	cloud, err := New(Config{Transport: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cloud.Open(&secret, "cn-beijing")
+}
+
+// failure returns the *Error that err must be.
+func failure(t testing.TB, err error) *Error {
+	t.Helper()
+	e, ok := err.(*Error) //nolint:errorlint // Not one that wraps it.
+	if !ok {
+		t.Fatalf("%v is a %T and no *Error", err, err)
+	}
+	return e
+}
+
+func TestNew(t *testing.T) {
+	for name, test := range map[string]struct{ endpoint, want string }{
+		"none is Alibaba Cloud's own":         {"", ""},
+		"a simulator":                         {"http://127.0.0.1:8099", ""},
+		"a slash says nothing":                {"https://ecs.example.com/", ""},
+		"an IPv6 address":                     {"http://[::1]:8099", ""},
+		"a host without a scheme":             {"127.0.0.1:8099", "not a URL"},
+		"another scheme":                      {"ftp://127.0.0.1", "not a URL"},
+		"no host":                             {"http://:8099", "not a URL"},
+		"a path goes nowhere":                 {"http://127.0.0.1/ecs", "leave the rest out"},
+		"a query is for requests":             {"http://127.0.0.1/?a=b", "leave the rest out"},
+		"a password has no place":             {"http://user:pa55@127.0.0.1", "has a user"},
+		"a password in what cannot be parsed": {"http://user:pa55@127.0.0.1:port", "not a URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(Config{Endpoint: test.endpoint})
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "pa55")):
+				t.Errorf("got %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+	t.Setenv("DEBUG", "x,sdk")
+	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "DEBUG") {
+		t.Errorf("with DEBUG=sdk: %v", err)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		wire wire
+		want string // in the message
+	}{
+		"the connection is refused":         {fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "connection refused"},
+		"the connection breaks":             {fails(io.ErrUnexpectedEOF), "closed before"},
+		"the host is not in DNS for now":    {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
+		"the proxy is not in DNS":           {fails(&net.DNSError{Name: "proxy", IsNotFound: true}), "looked up"},
+		"the proxy wants a password":        {fails(errProxy{407}), "407 Proxy Authentication Required"},
+		"the error is known to nobody":      {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
+		"HTML of a gateway":                 {says(502, "<html>"), "HTTP 502"},
+		"an empty 200":                      {says(200, ""), "empty"},
+		"a 200 of white space":              {says(200, " \n"), "empty"},
+		"JSON that is no object":            {says(200, `[]`), "no JSON object"},
+		"null":                              {says(200, `null`), "no JSON object"},
+		"an object that is cut":             {says(200, `{"RequestId":"R-1"`), "no JSON object"},
+		"no RequestId":                      {says(200, `{"TotalCount":0,"Instances":{"Instance":[]}}`), "RequestId"},
+		"a RequestId by another name":       {says(200, `{"requestid":"R-1"}`), "RequestId"},
+		"a RequestId that is a number":      {says(200, `{"RequestId":1}`), "RequestId"},
+		"a RequestId that is a page":        {says(200, `{"RequestId":"<b>"}`), ""},
+		"a Code that is a number":           {says(400, `{"RequestId":"R-1","Code":42}`), "Code"},
+		"a Message that is a number":        {says(400, `{"RequestId":"R-1","Message":42,"AccessDeniedDetail":1}`), "HTTP 400"},
+		"a success with an error's code":    {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
+		"a 500":                             {says(500, refusal("InternalError", "failed")), "failed"},
+		"a 500 that says gone":              {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
+		"a redirection":                     {says(307, fine), "redirected"},
+		"a list that is a text":             {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
+		"no list":                           {says(200, fine), "a list of instances"},
+		"a list that is null":               {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},
+		"an instance without an ID":         {says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of every instance"},
+		"an answer that never ends":         {endless, "longer than 4 MiB"},
+		"a page that is followed by itself": {says(200, `{"RequestId":"R-1","NextToken":"A","Instances":{"Instance":[]}}`), "the same page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := open(t, test.wire).Describe(t.Context(), []string{"i-1"})
+			e := failure(t, err)
+			if found != nil || e.Class != Transient || !e.Ambiguous() || !strings.Contains(e.Message, test.want) || e.Action != "DescribeInstances" {
+				t.Errorf("got %v and %#v", found, e)
+			}
+		})
+	}
+}
+
+func endless(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(zeros{})}, nil
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestCreateWithoutID(t *testing.T) {
+	id, err := open(t, says(200, fine)).Create(t.Context(), CreateRequest{})
+	if e := failure(t, err); id != "" || e.Class != Transient || e.RequestID != "R-1" {
+		t.Errorf("got %q and %#v", id, e)
+	}
+}
+
+func TestNoAccountID(t *testing.T) {
+	if _, err := open(t, says(200, fine)).Account(t.Context()); ClassOf(err) != Transient {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnknownRegion(t *testing.T) {
+	missing := wire(func(r *http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: r.URL.Hostname(), IsNotFound: true}}
+	})
+	cloud, err := New(Config{Transport: missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		region string
+		want   Class
+	}{
+		"a region whose host is not in DNS":               {"cn-nowhere", Rejected},
+		"one that the SDK knows has only lost its DNS":    {"cn-hangzhou", Transient},
+		"a region that leads to somebody else":            {"evil.example.com/", Rejected},
+		"none at all":                                     {"", Rejected},
+		"one that would take in the rest of the message":  {"cn\nbeijing", Rejected},
+		"one that is as long as a message":                {strings.Repeat("x", 5000), Rejected},
+		"one with a port, which the SDK would not refuse": {"cn:80", Rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, call := range []func(*Region) error{
+				func(r *Region) error { _, err := r.Account(t.Context()); return err },
+				func(r *Region) error { return r.Start(t.Context(), "i-1") },
+			} {
+				e := failure(t, call(cloud.Open(&secret, test.region)))
+				if e.Class != test.want || len([]rune(e.Message)) > mostRunes || strings.Contains(e.Message, "\n") {
+					t.Errorf("got %#v", e)
+				}
+				if test.want == Rejected && (e.Code != "InvalidRegionId.NotFound" || e.Ambiguous()) {
+					t.Errorf("got %#v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	var asked string
+	w := wire(func(r *http.Request) (*http.Response, error) {
+		asked = r.URL.Scheme + "://" + r.URL.Host
+		return reply(200, `{"RequestId":"R-1","AccountId":"1"}`)
+	})
+	for name, test := range map[string]struct{ endpoint, region, ecs, sts string }{
+		"a region has a host of its own":          {"", "cn-beijing", "https://ecs.cn-beijing.aliyuncs.com", "https://sts.cn-beijing.aliyuncs.com"},
+		"one that the SDK knows to be elsewhere":  {"", "cn-hangzhou", "https://ecs-cn-hangzhou.aliyuncs.com", "https://sts.cn-hangzhou.aliyuncs.com"},
+		"a simulator stands for all, even by TLS": {"https://127.0.0.1:8099", "cn-beijing", "https://127.0.0.1:8099", "https://127.0.0.1:8099"},
+		"and without": {"http://127.0.0.1:8099", "cn-hangzhou", "http://127.0.0.1:8099", "http://127.0.0.1:8099"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud, err := New(Config{Endpoint: test.endpoint, Transport: w})
+			if err != nil {
+				t.Fatal(err)
+			}
+			region := cloud.Open(&secret, test.region)
+			if err := region.Start(t.Context(), "i-1"); err != nil || asked != test.ecs {
+				t.Errorf("ECS is asked at %s (%v), want %s", asked, err, test.ecs)
+			}
+			if _, err := region.Account(t.Context()); err != nil || asked != test.sts {
+				t.Errorf("STS is asked at %s (%v), want %s", asked, err, test.sts)
+			}
+		})
+	}
+}
+
+func TestNothingToAsk(t *testing.T) {
+	region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+		t.Errorf("%s was sent", r.URL.Query().Get("Action"))
+		return reply(200, fine)
+	}))
+	ids := make([]string, 101)
+	empty := ""
+	for name, test := range map[string]struct {
+		call func() error
+		want Class
+	}{
+		"no IDs, which would be all instances":  {func() error { _, err := region.Describe(t.Context(), nil); return err }, ""},
+		"more IDs than ECS takes":               {func() error { _, err := region.Describe(t.Context(), ids); return err }, Rejected},
+		"no tags, which would be all instances": {func() error { _, err := region.Find(t.Context(), nil); return err }, Rejected},
+		"no tags to set":                        {func() error { return region.Tag(t.Context(), "i-1", nil) }, ""},
+		"no tags to take away":                  {func() error { return region.Untag(t.Context(), "i-1", nil) }, ""},
+		"nothing to change":                     {func() error { return region.Modify(t.Context(), "i-1", Change{}) }, ""},
+		"a name that would not be sent":         {func() error { return region.Modify(t.Context(), "i-1", Change{Name: &empty}) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := test.call(); ClassOf(err) != test.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestSignedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		code     string
+		failures int32
+		want     Class
+	}{
+		"a nonce that was used is made anew":   {"SignatureNonceUsed", 1, ""},
+		"a clock that is off is off twice":     {"InvalidTimeStamp.Expired", 2, Clock},
+		"and so it is by its other name":       {"IllegalTimestamp", 2, Clock},
+		"what is wrong otherwise is not asked": {"InvalidParameter", 1, Rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			nonces := map[string]bool{}
+			region := open(t, wire(func(r *http.Request) (*http.Response, error) {
+				nonces[r.URL.Query().Get("SignatureNonce")] = true
+				if calls.Add(1) <= test.failures {
+					return reply(400, refusal(test.code, "Specified time stamp or date value is expired: "+r.URL.RawQuery))
+				}
+				return reply(200, `{"RequestId":"R-2","InstanceId":"i-1"}`)
+			}))
+			id, err := region.Create(t.Context(), CreateRequest{ClientToken: "t"})
+			if ClassOf(err) != test.want || (err == nil) != (id == "i-1") {
+				t.Errorf("got %q and %v", id, err)
+			}
+			if want := max(test.failures, 2); test.want != Rejected && (calls.Load() != want || int32(len(nonces)) != want) {
+				t.Errorf("%d calls with %d nonces, want %d", calls.Load(), len(nonces), want)
+			}
+			if test.want == Clock && !strings.Contains(err.Error(), "clock of the operator's machine") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// hangs waits for the end of the request's context.
+func hangs(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		region := open(t, wire(hangs))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		started := time.Now()
+		err := region.Delete(ctx, "i-1", false)
+		if e := failure(t, err); e.Class != Transient || !errors.Is(err, context.Canceled) || time.Since(started) != 300*time.Millisecond {
+			t.Errorf("after %s: %#v", time.Since(started), e)
+		}
+		if err := region.Start(ctx, "i-1"); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := region.Start(ctx, "i-1"); !errors.Is(err, context.DeadlineExceeded) || ClassOf(err) != Transient {
+			t.Errorf("with a deadline: %v", err)
+		}
+	})
+}
+
+func TestTimeoutsDoNotStick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		region := open(t, wire(hangs))
+		for range 2 {
+			for name, call := range map[time.Duration]func() error{
+				15 * time.Second: func() error { _, err := region.Describe(t.Context(), []string{"i-1"}); return err },
+				60 * time.Second: func() error { _, err := region.Create(t.Context(), CreateRequest{}); return err },
+			} {
+				started := time.Now()
+				err := call()
+				if e := failure(t, err); e.Class != Transient || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(e.Message, "within") {
+					t.Errorf("got %#v", e)
+				}
+				if took := time.Since(started); took != name {
+					t.Errorf("took %s, want %s", took, name)
+				}
+			}
+		}
+	})
+}
+
+// TestEnvironment has the SDK meet an environment that it cannot read.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("NO_PROXY", "*.[(,?")
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	t.Setenv("HTTPS_PROXY", "http://user:pa55%zz@127.0.0.1:1")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, fine) }))
+	defer server.Close()
+	cloud, err := New(Config{Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.transport.(*http.Transport).CloseIdleConnections()
+	if err := cloud.Open(&secret, "cn-beijing").Start(t.Context(), "i-1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNetwork meets the errors of a real network.
+func TestNetwork(t *testing.T) {
+	hijack := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			conn.Close()
+		}
+	})
+	plain, trusted, closed := httptest.NewServer(hijack), httptest.NewTLSServer(hijack), httptest.NewServer(hijack)
+	defer plain.Close()
+	defer trusted.Close()
+	closed.Close()
+	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for name, test := range map[string]struct{ endpoint, want string }{
+		"a connection that is closed":       {plain.URL, "closed before there was an answer"},
+		"a port where nobody listens":       {closed.URL, "connection refused"},
+		"a certificate that nobody trusts":  {trusted.URL, "certificate"},
+		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
+		"a proxy that lets nothing through": {"https://ecs.example.com", "405 Method Not Allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := newTransport()
+			defer transport.CloseIdleConnections()
+			transport.Proxy = nil
+			if strings.HasSuffix(test.endpoint, "example.com") {
+				transport.Proxy = refusingProxy(t)
+			}
+			cloud, err := New(Config{Endpoint: test.endpoint, Transport: transport})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := failure(t, cloud.Open(&secret, "cn-beijing").Stop(t.Context(), "i-1"))
+			if e.Class != Transient || !strings.Contains(e.Message, test.want) {
+				t.Errorf("got %v", e)
+			}
+		})
+	}
+}
+
+// refusingProxy is a proxy that does not know CONNECT.
+func refusingProxy(t *testing.T) func(*http.Request) (*url.URL, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) }))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.ProxyURL(u)
+}

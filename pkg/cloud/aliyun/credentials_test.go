@@ -1,0 +1,194 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package aliyun
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	"k8s.io/utils/clock"
+)
+
+// provider is a credentials provider, as a function.
+type provider func() (*credentials.Credentials, error)
+
+func (p provider) GetCredentials() (*credentials.Credentials, error) { return p() }
+func (provider) GetProviderName() string                             { return "test" }
+
+// chained returns a chain of the providers that its function builds.
+func chained(build func() provider) *chain {
+	c := newChain(clock.RealClock{})
+	c.build = func() credentials.CredentialsProvider { return build() }
+	return c
+}
+
+func TestChain(t *testing.T) {
+	nothing := errors.New("unable to get credentials from http://user:pa55@host/?AccessKeySecret=pa55")
+	for name, is := range map[string]provider{
+		"the chain finds nothing":         func() (*credentials.Credentials, error) { return nil, nothing },
+		"the chain has neither":           func() (*credentials.Credentials, error) { return nil, nil },
+		"a profile has an ID only":        func() (*credentials.Credentials, error) { return &credentials.Credentials{AccessKeyId: "a"}, nil },
+		"the SDK panics at a broken file": func() (*credentials.Credentials, error) { panic("pa55") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				builds := 0
+				c := chained(func() provider { builds++; return is })
+				for range 3 {
+					key, fail := c.get(t.Context())
+					if key != nil || fail.Class != NoCredentials || strings.Contains(fail.Message, "pa55") || !containsAll(fail.Message, "spec.credentialsSecretRef", "ALIBABA_CLOUD_ACCESS_KEY_ID", "RRSA") {
+						t.Errorf("got %v and %#v", key, fail)
+					}
+				}
+				if builds != 1 {
+					t.Errorf("it was asked %d times at once", builds)
+				}
+				is = func() (*credentials.Credentials, error) {
+					return &credentials.Credentials{AccessKeyId: "a", AccessKeySecret: "b", SecurityToken: "c"}, nil
+				}
+				time.Sleep(chainPause)
+				key, fail := c.get(t.Context())
+				if fail != nil || *key != (AccessKey{"a", "b", "c"}) || builds != 2 {
+					t.Errorf("got %v after %d builds", fail, builds)
+				}
+				if _, fail := c.get(t.Context()); fail != nil || builds != 2 {
+					t.Errorf("a chain that works was built anew: %d (%v)", builds, fail)
+				}
+			})
+		})
+	}
+}
+
+func TestChainThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		c := chained(func() provider {
+			return func() (*credentials.Credentials, error) {
+				<-answer
+				return &credentials.Credentials{AccessKeyId: "a", AccessKeySecret: "b"}, nil
+			}
+		})
+		for range 3 {
+			started := time.Now()
+			if _, fail := c.get(t.Context()); fail.Class != NoCredentials || time.Since(started) != chainTimeout {
+				t.Errorf("after %s: %#v", time.Since(started), fail)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, fail := c.get(ctx); !errors.Is(fail, context.DeadlineExceeded) {
+			t.Errorf("got %#v", fail)
+		}
+		close(answer)
+		synctest.Wait()
+		if _, fail := c.get(t.Context()); fail != nil {
+			t.Errorf("once there is an answer: %#v", fail)
+		}
+	})
+}
+
+// TestDefaultChain is about the SDK's own chain, which would go on with its last provider.
+func TestDefaultChain(t *testing.T) {
+	for _, name := range []string{"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "PROFILE", "CREDENTIALS_URI"} {
+		t.Setenv("ALIBABA_CLOUD_"+name, "")
+	}
+	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
+	t.Setenv("ALIBABA_CLOUD_CREDENTIALS_FILE", t.TempDir()+"/none")
+	t.Setenv("HOME", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		var used string
+		cloud, err := New(Config{Transport: wire(func(r *http.Request) (*http.Response, error) {
+			used = r.URL.Query().Get("AccessKeyId")
+			return reply(200, fine)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := cloud.Open(nil, "cn-beijing")
+		if err := region.Start(t.Context(), "i-1"); ClassOf(err) != NoCredentials || used != "" {
+			t.Errorf("without any: %v", err)
+		}
+		if _, err := region.Account(t.Context()); ClassOf(err) != NoCredentials || used != "" {
+			t.Errorf("without any: %v", err)
+		}
+		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "from-the-environment")
+		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "x")
+		time.Sleep(chainPause)
+		if err := region.Start(t.Context(), "i-1"); err != nil || used != "from-the-environment" {
+			t.Errorf("with one in the environment: %q (%v)", used, err)
+		}
+	})
+}
+
+func TestAccessKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		key  AccessKey
+		want Class
+	}{
+		"a key without a secret is none":       {AccessKey{ID: "a"}, NoCredentials},
+		"a secret without an ID is none":       {AccessKey{Secret: "b"}, NoCredentials},
+		"a key of white space is none":         {AccessKey{ID: "\n", Secret: " "}, NoCredentials},
+		"a key that was echoed into a file is": {AccessKey{ID: "a\n", Secret: "b\r\n", SecurityToken: "c\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud, err := New(Config{Transport: wire(func(r *http.Request) (*http.Response, error) {
+				if query := r.URL.Query(); query.Get("AccessKeyId") != "a" || query.Get("SecurityToken") != "c" {
+					t.Errorf("sent %v", query)
+				}
+				return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			region := cloud.Open(&test.key, "cn-beijing")
+			if err := region.Start(t.Context(), "i-1"); ClassOf(err) != test.want {
+				t.Errorf("got %v", err)
+			}
+			if _, err := region.Account(t.Context()); ClassOf(err) != test.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAccountIsAskedOnce(t *testing.T) {
+	calls := 0
+	cloud, err := New(Config{Transport: wire(func(*http.Request) (*http.Response, error) {
+		if calls++; calls == 1 {
+			return reply(500, refusal("InternalError", "x"))
+		}
+		return reply(200, `{"RequestId":"R-1","AccountId":"42"}`)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cloud.Open(&secret, "cn-beijing").Account(t.Context()); ClassOf(err) != Transient {
+		t.Errorf("got %v", err)
+	}
+	for _, region := range []string{"cn-beijing", "cn-hangzhou"} {
+		if account, err := cloud.Open(&secret, region).Account(t.Context()); account != "42" || err != nil {
+			t.Errorf("got %q and %v", account, err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d calls, want 2", calls)
+	}
+	if _, err := cloud.Open(&AccessKey{ID: "another", Secret: "x"}, "cn-beijing").Account(t.Context()); err != nil || calls != 3 {
+		t.Errorf("%d calls, want 3 (%v)", calls, err)
+	}
+	for range mostAccounts + 1 {
+		cloud.remember(&AccessKey{ID: time.Now().String()}, "42")
+	}
+	if len(cloud.accounts) > mostAccounts {
+		t.Errorf("%d accounts are remembered", len(cloud.accounts))
+	}
+}

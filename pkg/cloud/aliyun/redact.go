@@ -1,0 +1,93 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package aliyun
+
+import (
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+)
+
+// mostRunes bounds a message: conditions and events hold a thousand bytes or so.
+const mostRunes = 500
+
+// shortest is below what every key of Alibaba Cloud has. The "test" of a simulator may well
+// be a part of a code, by chance.
+const shortest = 8
+
+// repeats are the signs of a request in a text, or of what was signed of it.
+var repeats = []string{"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%"}
+
+// redact takes out of an error what ECS may have repeated of a request. That is the second
+// line: messages that are known to repeat it are not even read (refusal).
+func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
+	query := request.GetQueryParams()
+	secrets := []string{key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"]}
+	if plain, err := base64.StdEncoding.DecodeString(query["UserData"]); err == nil {
+		secrets = append(secrets, string(plain))
+	}
+	replacer := redactor(secrets)
+	e.Message = clean(replacer.Replace(e.Message))
+	for _, sign := range repeats {
+		if strings.Contains(e.Message, sign) {
+			e.Message = "the message of ECS is not shown, since it repeats what was signed"
+		}
+	}
+	for _, name := range []*string{&e.Code, &e.RequestID} {
+		if slices.ContainsFunc(secrets, func(s string) bool { return len(s) >= shortest && strings.Contains(*name, s) }) {
+			*name = ""
+		}
+	}
+}
+
+// redactor replaces secrets, in every form in which a server may repeat them.
+func redactor(secrets []string) *strings.Replacer {
+	forms := []string{}
+	for _, secret := range secrets {
+		if secret == "" {
+			continue
+		}
+		// What is signed is encoded twice.
+		once, path := url.QueryEscape(secret), url.PathEscape(secret)
+		forms = append(forms, secret, once, path, url.QueryEscape(once), url.QueryEscape(path), clean(secret),
+			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+			base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)))
+	}
+	// The longest first: one may be a part of another one.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := []string{}
+	for _, form := range slices.Compact(forms) {
+		if form != "" {
+			pairs = append(pairs, form, "[redacted]")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// clean makes one line of a text, and cuts it.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if runes := []rune(text); len(runes) > mostRunes {
+		text = string(runes[:mostRunes-1]) + "…"
+	}
+	return text
+}
+
+// identifier returns a code or a request's ID, and "" for what cannot be one.
+func identifier(text string) string {
+	strange := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r)
+	}
+	if len(text) > 128 || strings.ContainsFunc(text, strange) {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,297 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package aliyun
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
+)
+
+const (
+	// A call that makes instances may take a minute; all others answer in a second or two.
+	createTimeout = 60 * time.Second
+	otherTimeout  = 15 * time.Second
+	// slack is what the SDK waits longer than the context, for the context to tell.
+	slack = 5 * time.Second
+	// mostBody is some ten times what a hundred instances take.
+	mostBody = 4 << 20
+)
+
+// newTransport returns what all calls share if nothing else is wanted.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: asked,
+		DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        time.Minute,
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+// errProxy is that a proxy does not let a request through.
+type errProxy struct{ status int }
+
+func (e errProxy) Error() string {
+	return fmt.Sprintf("the proxy of HTTPS_PROXY says %d %s", e.status, http.StatusText(e.status))
+}
+
+// asked is told of a proxy's answer to CONNECT.
+func asked(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+	if response.StatusCode != http.StatusOK {
+		return errProxy{response.StatusCode}
+	}
+	return nil
+}
+
+// The SDK writes down its endpoints when it is first asked for them, without a lock.
+var (
+	ecsEndpoints = sync.OnceValue(ecs.GetEndpointMap)
+	stsEndpoints = sync.OnceValue(sts.GetEndpointMap)
+)
+
+// exchange sends a request, once, and reads its answer into response.
+func (r *Region) exchange(ctx context.Context, key *AccessKey, request requests.AcsRequest, response responses.AcsResponse) *Error {
+	timeout := otherTimeout
+	if request.GetActionName() == "CreateInstance" {
+		timeout = createTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	x := &exchange{caller: ctx, ctx: limited, timeout: timeout, base: r.cloud.transport}
+	request.SetReadTimeout(timeout + slack)
+	done := r.do(x, key, request, response)
+	fail := r.verdict(x, done)
+	if fail != nil {
+		fail.redact(key, request)
+	}
+	return fail
+}
+
+// do has the SDK make a call, and returns whether it was content with the answer.
+func (r *Region) do(x *exchange, key *AccessKey, request requests.AcsRequest, response responses.AcsResponse) (done bool) {
+	defer func() {
+		if recover() != nil { // The SDK takes much for granted.
+			done = false
+		}
+	}()
+	config := sdk.NewConfig().WithScheme("HTTPS").WithUserAgent(r.cloud.userAgent)
+	config.Transport = x
+	client, err := sdk.NewClientWithOptions(r.name, config, credentials.NewStaticSTSCredentialsProvider(key.ID, key.Secret, key.SecurityToken))
+	if err != nil {
+		return false
+	}
+	// A span would have the signed URL for its name.
+	client.SetCloseTrace(true)
+	// Whatever is set here keeps the SDK from reading the environment, where a NO_PROXY that
+	// is no regular expression fails every call. It has no effect: the transport is ours.
+	client.SetHttpProxy("unused")
+	client.SetHttpsProxy("unused")
+	client.SetNoProxy("unused")
+	client.EndpointMap, client.EndpointType = ecsEndpoints(), ecs.GetEndpointType()
+	if request.GetProduct() == "Sts" {
+		client.EndpointMap, client.EndpointType = stsEndpoints(), sts.GetEndpointType()
+	}
+	if endpoint := r.cloud.endpoint; endpoint != nil {
+		request.SetScheme(endpoint.Scheme)
+		request.SetDomain(endpoint.Host)
+	}
+	return client.DoAction(request, response) == nil
+}
+
+// verdict returns what came of a call: nil if it has been carried out.
+func (r *Region) verdict(x *exchange, done bool) *Error {
+	_, known := ecsEndpoints()[r.name]
+	missing, _ := errors.AsType[*net.DNSError](x.err) // that host, or a proxy
+	switch {
+	case x.caller.Err() != nil && x.answer == nil:
+		return ended(x.caller)
+	case r.cloud.endpoint == nil && !known && missing != nil && missing.IsNotFound && missing.Name == x.host:
+		return unknownRegion(r.name, "there is no host "+x.host+"; if there should be, see to the operator's DNS")
+	case x.err != nil:
+		return &Error{Class: Transient, Message: x.reason()}
+	case x.answer == nil:
+		return &Error{Class: Transient, Message: "the SDK could not make the request"}
+	case !x.answer.success():
+		return x.answer.refusal()
+	case !done:
+		return &Error{Class: Transient, RequestID: x.answer.requestID, Message: "the answer is not what the SDK expects"}
+	}
+	return nil
+}
+
+// exchange is the transport of one call.
+type exchange struct {
+	caller  context.Context
+	ctx     context.Context // the caller's, with a timeout
+	timeout time.Duration
+	base    http.RoundTripper
+
+	host string // that it has gone to
+	// What has come of it: nothing if the SDK has not sent anything, an error, or an answer.
+	err    error
+	answer *answer
+}
+
+var (
+	errRedirected = errors.New("it was redirected, as ECS never does")
+	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", mostBody>>20)
+	// errNone is what the SDK is told: it needs no more.
+	errNone = errors.New("no answer")
+)
+
+// RoundTrip sends a request with the context of the call, and reads all of the answer. The
+// SDK only sees one that is well-formed.
+func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
+	x.host = request.URL.Hostname()
+	body, status, err := x.send(request)
+	if err == nil {
+		x.answer, err = parse(status, body)
+	}
+	if err != nil {
+		x.err = err
+		return nil, errNone
+	}
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
+	}, nil
+}
+
+func (x *exchange) send(request *http.Request) ([]byte, int, error) {
+	response, err := x.base.RoundTrip(request.WithContext(x.ctx))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 == 3 { // The http.Client would follow it, with the signature in Referer.
+		return nil, 0, errRedirected
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostBody+1))
+	if err == nil && len(body) > mostBody {
+		err = errTooLong
+	}
+	return body, response.StatusCode, err
+}
+
+// reason says why there is no answer. It is made from what is known of errors, and never of
+// their texts, which may hold URLs.
+func (x *exchange) reason() string {
+	if x.ctx.Err() != nil {
+		return fmt.Sprintf("there was no answer within %s", x.timeout)
+	}
+	for _, ours := range []error{errRedirected, errTooLong} {
+		if errors.Is(x.err, ours) {
+			return ours.Error()
+		}
+	}
+	if bad, ok := errors.AsType[*badAnswer](x.err); ok {
+		return bad.Error()
+	}
+	if proxy, ok := errors.AsType[errProxy](x.err); ok {
+		return proxy.Error()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](x.err); ok {
+		return fmt.Sprintf("the host %s cannot be looked up in DNS", dns.Name)
+	}
+	if why := distrust(x.err); why != "" {
+		return why
+	}
+	if number, ok := errors.AsType[syscall.Errno](x.err); ok {
+		return "the connection failed: " + number.Error()
+	}
+	if errors.Is(x.err, io.EOF) || errors.Is(x.err, io.ErrUnexpectedEOF) {
+		return "the connection was closed before there was an answer"
+	}
+	if network, ok := errors.AsType[net.Error](x.err); ok && network.Timeout() {
+		return "the connection timed out"
+	}
+	return "the connection failed"
+}
+
+// distrust returns why there is no TLS, "" if it is something else.
+func distrust(err error) string {
+	const distrusted = "the TLS certificate is not trusted: "
+	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return distrusted + e.Error()
+	}
+	if e, ok := errors.AsType[x509.HostnameError](err); ok {
+		return distrusted + e.Error()
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return distrusted + e.Error()
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the other side does not speak TLS"
+	}
+	return ""
+}
+
+// answer is what every answer of ECS has.
+type answer struct {
+	status    int
+	requestID string
+	code      string // of an error
+	message   string // of an error, as it came
+}
+
+func (a *answer) success() bool { return a.status/100 == 2 && a.code == "" }
+
+// badAnswer is an answer that is none of ECS: of a proxy, or of nobody.
+type badAnswer struct {
+	status int
+	what   string
+}
+
+func (b *badAnswer) Error() string {
+	return fmt.Sprintf("the answer (HTTP %d) is none of ECS: %s", b.status, b.what)
+}
+
+// parse reads what the SDK would take for granted. It is strict where a wrong answer could
+// be taken for "there is no such instance".
+func parse(status int, body []byte) (*answer, error) {
+	var fields map[string]json.RawMessage
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, &badAnswer{status, "it is empty"}
+	}
+	if json.Unmarshal(body, &fields) != nil || fields == nil {
+		return nil, &badAnswer{status, "it is no JSON object"}
+	}
+	a := &answer{status: status}
+	for name, value := range map[string]*string{"RequestId": &a.requestID, "Code": &a.code} {
+		if raw, ok := fields[name]; ok && json.Unmarshal(raw, value) != nil {
+			return nil, &badAnswer{status, "its " + name + " is no string"}
+		}
+	}
+	if a.requestID == "" {
+		return nil, &badAnswer{status, "it has no RequestId"}
+	}
+	a.requestID, a.code = identifier(a.requestID), identifier(a.code)
+	_ = json.Unmarshal(fields["Message"], &a.message) // One that is no string is as good as none.
+	return a, nil
+}
