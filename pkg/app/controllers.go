@@ -13,12 +13,15 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
 	"github.com/glassback/glassback/pkg/controller/application"
+	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/trace"
@@ -29,6 +32,7 @@ import (
 type environment struct {
 	clients   *clients
 	informers *factories
+	cloud     *aliyun.Cloud
 	recorder  record.EventRecorder
 	trace     *trace.Recorder
 }
@@ -84,6 +88,23 @@ var registry = map[string]registration{
 			permission{group: "networking.k8s.io", resource: "ingresses", verbs: childVerbs},
 			permission{group: "autoscaling", resource: "horizontalpodautoscalers", verbs: childVerbs},
 			permission{group: "policy", resource: "poddisruptionbudgets", verbs: childVerbs},
+		),
+	},
+	ecsinstance.Name: {
+		make: func(e environment) (controller, error) {
+			return ecsinstance.New(ecsinstance.Config{
+				Client:       e.clients.glassback,
+				ECSInstances: e.informers.ecsInstances(),
+				Secret:       e.informers.watchSecret,
+				Open:         func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return e.cloud.Open(key, region) },
+				Recorder:     e.recorder,
+				Clock:        clock.RealClock{},
+				Trace:        e.trace,
+			})
+		},
+		needs: append(ownPermissions(ecsv1alpha1.GroupName, "ecsinstances"),
+			permission{group: ecsv1alpha1.GroupName, resource: "ecsinstances", verbs: []string{"patch"}}, // finalizers
+			permission{group: "", resource: "secrets", verbs: []string{"list", "watch"}},                 // access keys and user data
 		),
 	},
 	mycronjob.Name: {

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -39,6 +40,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	ecsinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
 	appinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/app/v1"
 	mcjinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	groupainformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa/v1"
@@ -125,6 +127,23 @@ func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
 func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
 	f.own(&redisv1.RedisCluster{}, redisv1.GroupName, "redisclusters", func(c versioned.Interface) cache.Getter { return c.RedisV1().RESTClient() })
 	return f.glassback.Redis().V1().RedisClusters()
+}
+
+func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
+	f.own(&ecsv1alpha1.ECSInstance{}, ecsv1alpha1.GroupName, "ecsinstances", func(c versioned.Interface) cache.Getter { return c.AlibabacloudV1alpha1().RESTClient() })
+	return f.glassback.Alibabacloud().V1alpha1().ECSInstances()
+}
+
+// watchSecret returns an informer for one Secret. It is no factory's: who asks for it runs it,
+// for as long as that Secret matters.
+func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInformer {
+	lw := cache.NewFilteredListWatchFromClient(f.client.CoreV1().RESTClient(), "secrets", namespace, having(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()))
+	return f.informer(pipeline.Config{
+		Resource:      qualified("secrets", corev1.GroupName),
+		Object:        &corev1.Secret{},
+		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(lw, f.client),
+		Transform:     withoutManagedFields,
+	})
 }
 
 // selecting returns the factory of the informers of built-in resources that select alike.

@@ -146,9 +146,11 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		f, cluster := newFactories(c, "shop", nil), newFactories(c, "", nil)
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
+		secrets := []cache.SharedIndexInformer{cluster.watchSecret("shop", "key"), cluster.watchSecret("bank", "key")} // no factory's
 		for request, informer := range map[string]cache.SharedIndexInformer{
 			"/apis/app.aiops.org/v1/namespaces/shop/applications":                                     f.applications().Informer(),
 			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                             f.apiExampleAs().Informer(),
+			"/apis/alibabacloud.zhouzhengxi.com/v1alpha1/namespaces/shop/ecsinstances":                f.ecsInstances().Informer(),
 			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":                            f.myCronJobs().Informer(),
 			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":             f.redisClusters().Informer(),
 			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":                    f.configMaps(groupav1.LabelApiExampleA).Informer(),
@@ -164,6 +166,8 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/api/v1/namespaces/shop/pods " + forRedis:                                                f.pods().Informer(),
 			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                              f.claims().Informer(),
 			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                        f.secret("ca").Informer(),
+			"/api/v1/namespaces/shop/secrets metadata.name=key":                                       secrets[0],
+			"/api/v1/namespaces/bank/secrets metadata.name=key":                                       secrets[1],
 			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
 			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
 		} {
@@ -176,6 +180,10 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		f.start(ctx)
 		cluster.start(ctx)
+		var running sync.WaitGroup
+		for _, informer := range secrets {
+			running.Go(func() { informer.RunWithContext(ctx) })
+		}
 		synctest.Wait() // Each waits for its next try.
 		cancel()
 		if f.synced(ctx) || cluster.synced(ctx) {
@@ -183,6 +191,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		}
 		f.shutdown()
 		cluster.shutdown()
+		running.Wait()
 		for _, request := range sets.List(want.Difference(asked)) {
 			t.Errorf("nobody asked for %s", request)
 		}

@@ -32,6 +32,8 @@ type options struct {
 	version     bool
 	logging     *logsapi.LoggingConfiguration
 
+	ecsEndpoint string
+
 	webhooks        bool
 	webhookPort     int
 	webhookURL      string
@@ -67,6 +69,8 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(controllerNames(), ", "))
 	flags.IntVar(&o.workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
+	flags.StringVar(&o.ecsEndpoint, "ecs-endpoint", "",
+		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port that the webhooks listen at; with --webhook-url the port of the URL, unless set")
 	flags.StringVar(&o.webhookURL, "webhook-url", "",
@@ -152,6 +156,10 @@ func (o *options) validate() error {
 	o.namespaces = slices.Compact(o.namespaces)
 	if len(o.namespaces) == 0 {
 		o.namespaces = []string{metav1.NamespaceAll}
+	}
+	if u, err := url.Parse(o.ecsEndpoint); o.ecsEndpoint != "" &&
+		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host})) {
+		return fmt.Errorf("--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not %q", o.ecsEndpoint)
 	}
 	enabled, err := enabledControllers(o.controllers)
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 func TestParseOptions(t *testing.T) {
-	every := []string{"apiexamplea", "application", "mycronjob", "rediscluster"}
+	every := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
 	for name, test := range map[string]struct {
 		args        []string
 		namespaces  []string
@@ -27,9 +28,9 @@ func TestParseOptions(t *testing.T) {
 		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, every, ""},
 		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, []string{"mycronjob"}, ""},
 		"two controllers":                   {[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, ""},
-		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "rediscluster"}, ""},
+		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "ecsinstance", "rediscluster"}, ""},
 		"no controller but one":             {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
-		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, mycronjob, rediscluster`},
+		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, ecsinstance, mycronjob, rediscluster`},
 		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
 		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
 		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},
@@ -53,6 +54,40 @@ func TestParseOptions(t *testing.T) {
 			}
 			if !slices.Equal(o.namespaces, test.namespaces) || !slices.Equal(o.controllers, test.controllers) {
 				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.namespaces, o.controllers, test.namespaces, test.controllers)
+			}
+		})
+	}
+}
+
+func TestTheEndpointOfECS(t *testing.T) {
+	const refusal = "--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not "
+	for name, test := range map[string]struct {
+		value string
+		good  bool
+	}{
+		"of this machine":            {"http://127.0.0.1:8099", true},
+		"of an IPv6 address":         {"http://[::1]:8099", true},
+		"by HTTPS":                   {"https://ecs.test:8443", true},
+		"without a port":             {"https://ecs.test", true},
+		"none: Alibaba Cloud's own":  {"", true},
+		"without a scheme":           {"127.0.0.1:8099", false},
+		"with a scheme of others":    {"ftp://127.0.0.1", false},
+		"without a host":             {"http://:8099", false},
+		"with a port that is none":   {"http://127.0.0.1:port", false},
+		"with a path":                {"http://127.0.0.1:8099/ecs", false},
+		"with a path that is short":  {"http://127.0.0.1:8099/", false},
+		"with a query":               {"http://127.0.0.1:8099?Action=StopInstance", false},
+		"with a fragment":            {"http://127.0.0.1:8099#ecs", false},
+		"with a name and a password": {"http://test:test@127.0.0.1:8099", false},
+		"a line of its own":          {"http://127.0.0.1:8099\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parseOptions([]string{"--ecs-endpoint", test.value}, &bytes.Buffer{})
+			switch {
+			case !test.good && (err == nil || err.Error() != refusal+strconv.Quote(test.value)):
+				t.Errorf("error %v, want %s%q", err, refusal, test.value)
+			case test.good && (err != nil || o.ecsEndpoint != test.value):
+				t.Errorf("%+v, error %v", o, err)
 			}
 		})
 	}

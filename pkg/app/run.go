@@ -24,6 +24,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -127,9 +128,13 @@ func run(ctx context.Context, o *options) error {
 // newParts sets up all that runs at the same time: the controllers of each namespace, and
 // the webhooks.
 func newParts(ctx context.Context, o *options, c *clients, recorder record.EventRecorder, stages *trace.Recorder) ([]func(ctx, drain context.Context) error, error) {
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.ecsEndpoint, UserAgent: "glassback/" + version})
+	if err != nil {
+		return nil, err
+	}
 	var parts []func(ctx, drain context.Context) error
 	for _, ns := range o.namespaces {
-		e := environment{clients: c, informers: newFactories(c, ns, stages), recorder: recorder, trace: stages}
+		e := environment{clients: c, informers: newFactories(c, ns, stages), cloud: cloud, recorder: recorder, trace: stages}
 		controllers, err := newControllers(e, o.controllers)
 		if err != nil {
 			return nil, err

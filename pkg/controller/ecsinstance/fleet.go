@@ -1,0 +1,358 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Nobody tells of what happens to an instance, so ECS is asked, for a hundred instances at
+// a time.
+const (
+	maxBatch  = 100              // of DescribeInstances
+	pollEvery = time.Minute      // while nothing is expected to change
+	pollGap   = time.Second      // between two calls, unless the second is full
+	pollRetry = 15 * time.Second // after a call that failed
+	// jitter is by how much pollEvery and the like vary, either way: many that begin
+	// together do not go on together.
+	jitter = 0.1
+)
+
+// sight is what one look at an instance has shown.
+type sight struct {
+	// at is when ECS was asked: what happened before that shows.
+	at       time.Time
+	instance *aliyun.Instance // nil: it is not there. Shared: nobody may change it
+	// err is why the last look has shown nothing, since failing. The rest is older.
+	err     error
+	failing time.Time
+}
+
+// fleetKey is whose fleet it is: the zero AccessKey is that of the operator itself.
+type fleetKey struct {
+	key    aliyun.AccessKey
+	region string
+}
+
+// fleet looks at the instances of one account in one region, again and again, and has a sync
+// run for whoever's instance has changed. To ECS it is what a Reflector is to the API
+// server, but that it has to ask.
+//
+// All instances are due at some time. A call goes out when the first one is, and is filled
+// up with those that are due next; all of them are due together then, and stay together. So
+// n instances that do not change cost n/100 calls every pollEvery, and no sync.
+type fleet struct {
+	cloud Cloud
+	clock clock.WithTicker
+	add   func(cache.ObjectName, trace.Cause)
+
+	mu      sync.Mutex
+	members map[string]*member // by instance ID
+	wake    chan struct{}      // has room for one
+
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// member is an instance that is looked at.
+type member struct {
+	user    cache.ObjectName
+	due     time.Time
+	awaited bool // a sync waits for the next look, whatever it shows
+	seen    *sight
+}
+
+// look returns what was last seen of an instance, nil if nothing was yet, and looks at it from
+// now on for user.
+func (f *fleet) look(id string, user cache.ObjectName) *sight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[id]
+	if m == nil {
+		m = &member{due: f.clock.Now(), awaited: true}
+		f.members[id] = m
+		f.rouse()
+	}
+	m.user = user
+	return m.seen
+}
+
+// soon has the next look at an instance take place within some time, and lead to a sync.
+func (f *fleet) soon(id string, within time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[id]
+	if m == nil {
+		return
+	}
+	m.awaited = true
+	if due := f.clock.Now().Add(jittered(within)); due.Before(m.due) {
+		m.due = due
+		f.rouse()
+	}
+}
+
+// leave ends looking at an instance, and returns whether there is another one.
+func (f *fleet) leave(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, id)
+	return len(f.members) > 0
+}
+
+// rouse has run see that something is due sooner.
+func (f *fleet) rouse() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks until ctx ends.
+func (f *fleet) run(ctx context.Context) {
+	defer close(f.ended)
+	var last time.Time
+	for {
+		ids, wait := f.next(last)
+		if wait == 0 {
+			last = f.clock.Now()
+			f.poll(ctx, ids)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		timer := f.clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		case <-f.wake:
+			timer.Stop()
+		}
+	}
+}
+
+// next returns which instances to look at now, or else how long to wait. The last look was at
+// last.
+func (f *fleet) next(last time.Time) ([]string, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.members) == 0 {
+		return nil, pollEvery
+	}
+	ids := make([]string, 0, len(f.members))
+	for id := range f.members {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		if c := f.members[a].due.Compare(f.members[b].due); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	now := f.clock.Now()
+	if wait := f.members[ids[0]].due.Sub(now); wait > 0 {
+		return nil, wait
+	}
+	full := len(ids) >= maxBatch && !f.members[ids[maxBatch-1]].due.After(now)
+	if wait := last.Add(pollGap).Sub(now); wait > 0 && !full {
+		return nil, wait
+	}
+	return ids[:min(len(ids), maxBatch)], 0
+}
+
+// poll looks at instances, and tells of what has changed.
+func (f *fleet) poll(ctx context.Context, ids []string) {
+	asked := f.clock.Now()
+	instances, err := f.cloud.Describe(ctx, ids)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Could not look at instances", "instances", len(ids), "err", err)
+	}
+	byID := make(map[string]*aliyun.Instance, len(instances))
+	for i := range instances {
+		byID[instances[i].ID] = &instances[i]
+	}
+	due := f.clock.Now().Add(jittered(untilNextLook(err)))
+	type told struct {
+		user  cache.ObjectName
+		cause trace.Cause
+	}
+	var tell []told
+	f.mu.Lock()
+	for _, id := range ids {
+		m := f.members[id]
+		if m == nil {
+			continue // It has left meanwhile.
+		}
+		is := sight{at: asked, instance: byID[id]}
+		if err != nil {
+			is = m.seen.failed(err, asked)
+		}
+		verb, fields := m.seen.differs(&is)
+		if verb == "" && m.awaited {
+			verb = string(cache.Sync)
+		}
+		if verb != "" {
+			tell = append(tell, told{m.user, trace.Cause{Kind: "Instance", Name: id, Verb: verb, Fields: fields, Time: time.Now()}})
+		}
+		m.seen, m.due, m.awaited = &is, due, false
+	}
+	f.mu.Unlock()
+	for _, t := range tell {
+		f.add(t.user, t.cause)
+	}
+}
+
+// untilNextLook is how long after a look that came to err the next one takes place.
+func untilNextLook(err error) time.Duration {
+	switch aliyun.ClassOf(err) {
+	case "":
+		return pollEvery
+	case aliyun.Transient:
+		return pollRetry
+	}
+	return problemOf(err, "").wait
+}
+
+// failed is what is known after a look that failed: what was seen before.
+func (s *sight) failed(err error, now time.Time) sight {
+	if s == nil {
+		return sight{err: err, failing: now}
+	}
+	is := *s
+	is.err = err
+	if s.err == nil {
+		is.failing = now
+	}
+	return is
+}
+
+// differs returns how is differs from what was seen before, as the verb of a cause, and in
+// which fields; "" if it does not.
+func (s *sight) differs(is *sight) (verb string, fields []string) {
+	switch {
+	case s == nil:
+		return string(cache.Added), nil
+	case aliyun.ClassOf(s.err) != aliyun.ClassOf(is.err):
+		return string(cache.Updated), []string{"error"}
+	case s.instance == nil && is.instance == nil:
+		return "", nil
+	case s.instance == nil:
+		return string(cache.Added), nil
+	case is.instance == nil:
+		return string(cache.Deleted), nil
+	}
+	a, b := reflect.ValueOf(*s.instance), reflect.ValueOf(*is.instance)
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			fields = append(fields, a.Type().Field(i).Name)
+		}
+	}
+	if len(fields) == 0 {
+		return "", nil
+	}
+	return string(cache.Updated), fields
+}
+
+// jittered is about d.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*(2*rand.Float64()-1))) //nolint:gosec // It is no secret.
+}
+
+// fleets are all of them.
+type fleets struct {
+	open  OpenFunc
+	clock clock.WithTicker
+	add   func(cache.ObjectName, trace.Cause)
+
+	mu    sync.Mutex
+	ctx   context.Context // of begin
+	byKey map[fleetKey]*fleet
+}
+
+// begin says what the fleets look with, until end.
+func (f *fleets) begin(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ctx = context.WithoutCancel(ctx)
+}
+
+// cloud returns what a fleet looks with, for what else there is to do.
+func (f *fleets) cloud(key fleetKey) Cloud {
+	if key.key == (aliyun.AccessKey{}) {
+		return f.open(nil, key.region)
+	}
+	return f.open(&key.key, key.region)
+}
+
+// look is fleet.look. It starts a fleet with its first instance.
+func (f *fleets) look(key fleetKey, id string, user cache.ObjectName) *sight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.byKey[key]
+	if fl == nil {
+		fl = &fleet{
+			cloud: f.cloud(key), clock: f.clock, add: f.add,
+			members: map[string]*member{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		}
+		var ctx context.Context
+		ctx, fl.stop = context.WithCancel(f.ctx)
+		f.byKey[key] = fl
+		go fl.run(ctx)
+	}
+	return fl.look(id, user)
+}
+
+// soon is fleet.soon.
+func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl := f.byKey[key]; fl != nil {
+		fl.soon(id, within)
+	}
+}
+
+// leave ends looking at an instance, and ends its fleet if it was the last.
+func (f *fleets) leave(key fleetKey, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.byKey[key]
+	if fl == nil || fl.leave(id) {
+		return
+	}
+	delete(f.byKey, key)
+	fl.stop()
+	<-fl.ended
+}
+
+// end stops all fleets, and returns when they have.
+func (f *fleets) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, fl := range f.byKey {
+		delete(f.byKey, key)
+		fl.stop()
+		<-fl.ended
+	}
+}

@@ -1,0 +1,169 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/report"
+)
+
+// Reasons of the conditions, beside those of problems. One that is ready has its state for a
+// reason.
+const (
+	reasonAdopting = "Adopting"
+	reasonCreating = "Creating"
+	reasonStarting = "Starting"
+	reasonStopping = "Stopping"
+	reasonChanging = "Changing"
+	reasonDeleting = "Deleting"
+	reasonWaiting  = "Waiting"
+	reasonSettled  = "Settled"
+)
+
+// stateGone is the state of an instance that is not there any more. It is none of ECS.
+const stateGone = "Gone"
+
+// calm are the reasons that are on the way, and not worth a warning.
+var calm = []string{
+	reasonAdopting, reasonCreating, reasonStarting, reasonStopping, reasonChanging, reasonDeleting, reasonWaiting,
+	reasonThrottled, reasonBusy, reasonSettling,
+}
+
+// statusOfInvalid is the status of an object whose spec has errs. The instance is left as it is.
+func statusOfInvalid(ecs *v1alpha1.ECSInstance, errs field.ErrorList, now time.Time) v1alpha1.ECSInstanceStatus {
+	status := *ecs.Status.DeepCopy()
+	status.ObservedGeneration = ecs.Generation
+	conditions(ecs, plan{problem: &problem{reason: reasonInvalidSpec, message: errs.ToAggregate().Error(), stalled: true}}, now, &status)
+	return status
+}
+
+// statusAfter is the status after a sync that saw this, and planned next.
+func statusAfter(o *observed, next plan) v1alpha1.ECSInstanceStatus {
+	status := *o.ecs.Status.DeepCopy()
+	switch {
+	case next.step == stepAdopt:
+		status.InstanceID, status.AccountID, status.Adopted = o.id, o.account, o.owned()
+	case next.step == stepRenew:
+		attempt := int64(1)
+		if status.Create != nil {
+			attempt += status.Create.Attempt
+		}
+		status = v1alpha1.ECSInstanceStatus{Conditions: status.Conditions, Create: &v1alpha1.Create{
+			Attempt: attempt, Token: token(o.ecs, attempt), RegionID: o.ecs.Spec.RegionID,
+		}}
+	case next.gone:
+		status.State, status.IP, status.PrivateIPs, status.PublicIPs = stateGone, "", nil, nil
+	case status.InstanceID != "" && o.fresh() && o.sight.instance != nil:
+		show(o, &status)
+	}
+	if next.step != stepRenew {
+		status.TagKeys = tagKeys(o, &status)
+	}
+	if !next.silent {
+		status.ObservedGeneration = o.ecs.Generation
+		conditions(o.ecs, next, o.now, &status)
+	}
+	return status
+}
+
+// show puts down what was seen of the instance.
+func show(o *observed, status *v1alpha1.ECSInstanceStatus) {
+	i := o.sight.instance
+	status.State, status.InstanceType, status.ZoneID = string(i.State), i.Type, i.ZoneID
+	status.PrivateIPs, status.PublicIPs = addresses(i.PrivateIPs), addresses(i.PublicIPs)
+	status.IP = ""
+	for _, ip := range slices.Concat(status.PublicIPs, status.PrivateIPs) {
+		status.IP = ip
+		break
+	}
+	status.CreationTime = nil
+	if !i.CreationTime.IsZero() {
+		created := metav1.NewTime(i.CreationTime)
+		status.CreationTime = &created
+	}
+}
+
+// addresses are these in their own order.
+func addresses(ips []string) []string {
+	return slices.SortedFunc(slices.Values(ips), func(a, b string) int {
+		x, err1 := netip.ParseAddr(a)
+		y, err2 := netip.ParseAddr(b)
+		if err1 != nil || err2 != nil {
+			return strings.Compare(a, b)
+		}
+		return x.Compare(y)
+	})
+}
+
+// tagKeys are the keys of tags that the instance has, or is about to have, from the spec as it
+// is or was.
+func tagKeys(o *observed, status *v1alpha1.ECSInstanceStatus) []string {
+	keys := slices.Collect(maps.Keys(o.ecs.Spec.Tags))
+	for _, key := range status.TagKeys {
+		_, wanted := o.ecs.Spec.Tags[key]
+		there := !o.fresh() || o.sight.instance == nil
+		if !there {
+			_, there = o.sight.instance.Tags[key]
+		}
+		if !wanted && there {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// wasReady returns whether the object is Ready by its status.
+func (o *observed) wasReady() bool {
+	return meta.IsStatusConditionTrue(o.ecs.Status.Conditions, glassback.ConditionReady)
+}
+
+// conditions sets the conditions of status.
+func conditions(ecs *v1alpha1.ECSInstance, next plan, now time.Time, status *v1alpha1.ECSInstanceStatus) {
+	c := report.Conditions{List: &status.Conditions, Generation: ecs.Generation, Now: now}
+	const fine = "Nothing is wrong"
+	stalled := false
+	switch p := next.problem; {
+	case p != nil:
+		// What ECS says is another text each time.
+		c.Keep(glassback.ConditionReady, false, p.reason, p.message)
+		c.Keep(glassback.ConditionProgressing, p.passing, p.reason, p.message)
+		if p.passing {
+			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
+		} else {
+			c.Keep(glassback.ConditionDegraded, true, p.reason, p.message)
+		}
+		if stalled = p.stalled; stalled {
+			c.Keep(v1alpha1.ConditionStalled, true, p.reason, "It goes on when that is mended")
+		}
+	case next.ready:
+		c.Set(glassback.ConditionReady, true, next.reason, next.message)
+		c.Set(glassback.ConditionProgressing, false, reasonSettled, "All is done")
+		if len(next.drift) > 0 {
+			c.Set(glassback.ConditionDegraded, true, reasonDrifted, strings.Join(next.drift, "; "))
+		} else {
+			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
+		}
+	default:
+		c.Set(glassback.ConditionReady, false, next.reason, next.message)
+		c.Set(glassback.ConditionProgressing, true, next.reason, next.message)
+		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
+	}
+	if !stalled {
+		c.Set(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "It goes on by itself")
+	}
+}

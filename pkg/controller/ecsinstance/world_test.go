@@ -1,0 +1,425 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/pipeline"
+)
+
+func TestMain(m *testing.M) {
+	// client-go's own error handler sleeps by the difference of two clocks, which mixes up
+	// synctest's bubbles.
+	utilruntime.ErrorHandlers = nil
+	os.Exit(m.Run())
+}
+
+var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
+
+// world is what the operator works in: an API server that is faked, and an ECS that is
+// simulated. All of it runs in a bubble of testing/synctest, so that hours pass in no time.
+type world struct {
+	t         *testing.T
+	random    *rand.Rand
+	cloud     *ecssim.Server
+	instances *shelf[*v1alpha1.ECSInstance]
+	secrets   *shelf[*corev1.Secret]
+	lives     []*operator
+
+	mu     sync.Mutex
+	log    bytes.Buffer // of all lives
+	events []string
+	calls  map[string]int // writes and calls that were let through
+}
+
+const (
+	testID, testSecret   = "LTAI5tTestKeyOfTheOperator", "s3cr3tOfTheOperatorNobodySees"
+	otherID, otherSecret = "LTAI5tTestKeyOfSomebodyElse", "s3cr3tOfSomebodyElseNobodySees"
+	testAccount          = "1000000000000001"
+	otherAccount         = "1000000000000002"
+)
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), calls: map[string]int{},
+		cloud: ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
+			{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret},
+			{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},
+		}}),
+		instances: newShelf[*v1alpha1.ECSInstance](v1alpha1.GroupName, "ecsinstances"),
+		secrets:   newShelf[*corev1.Secret]("", "secrets"),
+	}
+	w.secret("aliyun", testID, testSecret)
+	return w
+}
+
+// Write is for the logger of all lives.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if *verbose {
+		os.Stderr.Write(line)
+	}
+	return w.log.Write(line)
+}
+
+func key(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
+
+// secret makes a Secret of credentials, or changes it.
+func (w *world) secret(name, id, secret string) {
+	data := map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
+	if !w.secrets.update(key(name), func(s *corev1.Secret) { s.Data = data }) {
+		w.secrets.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data})
+	}
+}
+
+// apply makes an ECSInstance like the seed's, but for what change says.
+func (w *world) apply(name string, change ...func(*v1alpha1.ECSInstance)) {
+	ecs := &v1alpha1.ECSInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1alpha1.ECSInstanceSpec{
+			RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "centos_7_8_x64_20G_alibase_20200519.vhd", InstanceName: "ins-0702",
+			CredentialsSecretRef: &v1alpha1.SecretReference{Name: "aliyun"},
+		},
+	}
+	for _, c := range change {
+		c(ecs)
+	}
+	ecs.Default()
+	w.instances.create(ecs)
+}
+
+func (w *world) get(name string) *v1alpha1.ECSInstance {
+	ecs, ok := w.instances.get(key(name))
+	if !ok {
+		return nil
+	}
+	return ecs
+}
+
+func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) bool {
+	return w.instances.update(key(name), change)
+}
+
+// operator is one run of the operator, from its start to its end, or its death.
+type operator struct {
+	world *world
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	mu     sync.Mutex
+	dead   bool
+	budget int // of writes and calls, until it dies; negative for any number
+}
+
+// errDead is what a life gets to hear once it has ended: nothing that it does has any effect.
+var errDead = fmt.Errorf("dead: %w", context.Canceled)
+
+// mortal does something for a life, unless it is dead. What a life dies of has an effect, of
+// which it does not get to hear.
+func mortal[T any](ctx context.Context, l *operator, what string, do func() (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	l.mu.Lock()
+	dead := l.dead
+	l.mu.Unlock()
+	if dead {
+		return none, errDead
+	}
+	time.Sleep(l.world.latency())
+	result, err := do()
+	l.world.mu.Lock()
+	l.world.calls[what]++
+	l.world.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.budget > 0 {
+		l.budget--
+	}
+	if l.dead = l.dead || l.budget == 0; l.dead {
+		return none, errDead
+	}
+	return result, err
+}
+
+// latency is how long a call takes to get there.
+func (w *world) latency() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Duration(10+w.random.IntN(90)) * time.Millisecond
+}
+
+// die has the life end after some more writes and calls.
+func (l *operator) die(after int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after == 0 {
+		l.dead = true
+	}
+	l.budget = after
+}
+
+func (l *operator) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// start begins another life.
+func (w *world) start() *operator {
+	l := &operator{world: w, budget: -1, ended: make(chan struct{})}
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	informer := pipeline.New(pipeline.Config{
+		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{},
+		ListerWatcher: w.instances.listWatch(listInstances, func(*v1alpha1.ECSInstance) bool { return true }),
+		Indexers:      cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	})
+	controller, err := New(Config{
+		Client:       client{life: l},
+		ECSInstances: source{informer},
+		Secret: func(_, name string) cache.SharedIndexInformer {
+			return pipeline.New(pipeline.Config{
+				Resource: "secrets", Object: &corev1.Secret{},
+				ListerWatcher: w.secrets.listWatch(listSecrets, func(s *corev1.Secret) bool { return s.Name == name }),
+			})
+		},
+		Open: func(key *aliyun.AccessKey, region string) Cloud {
+			return mortalCloud{l, cloud.Open(key, region)}
+		},
+		Recorder: recorder{w},
+		Clock:    clock.RealClock{},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(6), textlogger.Output(w))))
+	ctx, l.stop = context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	running.Go(func() {
+		cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+		controller.Run(ctx, ctx, 3)
+	})
+	go func() {
+		running.Wait()
+		close(l.ended)
+	}()
+	w.lives = append(w.lives, l)
+	return l
+}
+
+// end ends a life, and returns when it has.
+func (l *operator) end() {
+	l.stop()
+	<-l.ended
+}
+
+// finish ends all lives.
+func (w *world) finish() {
+	for _, l := range w.lives {
+		l.end()
+	}
+}
+
+// source is a typed informer.
+type source struct{ cache.SharedIndexInformer }
+
+func (s source) Informer() cache.SharedIndexInformer { return s.SharedIndexInformer }
+func (s source) Lister() listers.ECSInstanceLister {
+	return listers.NewECSInstanceLister(s.GetIndexer())
+}
+
+// recorder keeps events.
+type recorder struct{ w *world }
+
+func (r recorder) Event(_ runtime.Object, kind, reason, message string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.events = append(r.w.events, kind+" "+reason+" "+message)
+}
+
+func (r recorder) Eventf(obj runtime.Object, kind, reason, format string, args ...any) {
+	r.Event(obj, kind, reason, fmt.Sprintf(format, args...))
+}
+
+func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
+	r.Event(obj, kind, reason, fmt.Sprintf(format, args...))
+}
+
+func (r recorder) WithLogger(klog.Logger) record.EventRecorderLogger { return r }
+
+// mortalCloud is the Cloud of one life.
+type mortalCloud struct {
+	life *operator
+	Cloud
+}
+
+func (m mortalCloud) Account(ctx context.Context) (string, error) {
+	return mortal(ctx, m.life, "account", func() (string, error) { return m.Cloud.Account(ctx) })
+}
+
+func (m mortalCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
+	return mortal(ctx, m.life, "create", func() (string, error) { return m.Cloud.Create(ctx, request) })
+}
+
+func (m mortalCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
+	return mortal(ctx, m.life, "describe", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
+}
+
+func (m mortalCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
+	return mortal(ctx, m.life, "find", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
+}
+
+func (m mortalCloud) do(ctx context.Context, what string, do func() error) error {
+	_, err := mortal(ctx, m.life, what, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+func (m mortalCloud) Start(ctx context.Context, id string) error {
+	return m.do(ctx, "start", func() error { return m.Cloud.Start(ctx, id) })
+}
+
+func (m mortalCloud) Stop(ctx context.Context, id string) error {
+	return m.do(ctx, "stop", func() error { return m.Cloud.Stop(ctx, id) })
+}
+
+func (m mortalCloud) Delete(ctx context.Context, id string, force bool) error {
+	return m.do(ctx, "delete", func() error { return m.Cloud.Delete(ctx, id, force) })
+}
+
+func (m mortalCloud) SetType(ctx context.Context, id, instanceType string) error {
+	return m.do(ctx, "set type", func() error { return m.Cloud.SetType(ctx, id, instanceType) })
+}
+
+func (m mortalCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
+	return m.do(ctx, "modify", func() error { return m.Cloud.Modify(ctx, id, change) })
+}
+
+func (m mortalCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
+	return m.do(ctx, "tag", func() error { return m.Cloud.Tag(ctx, id, tags) })
+}
+
+func (m mortalCloud) Untag(ctx context.Context, id string, keys []string) error {
+	return m.do(ctx, "untag", func() error { return m.Cloud.Untag(ctx, id, keys) })
+}
+
+// within waits until done, at most for some time.
+func (w *world) within(limit time.Duration, what string, done func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Second) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited %s for %s\n%s", limit, what, w.describe())
+		}
+	}
+}
+
+// ready waits until an object is Ready, for its generation.
+func (w *world) ready(name string) *v1alpha1.ECSInstance {
+	w.t.Helper()
+	w.within(5*time.Minute, name+" to be Ready", func() bool { return w.isReady(name) })
+	return w.get(name)
+}
+
+func (w *world) isReady(name string) bool {
+	ecs := w.get(name)
+	if ecs == nil {
+		return false
+	}
+	is := meta.FindStatusCondition(ecs.Status.Conditions, glassback.ConditionReady)
+	return is != nil && is.Status == metav1.ConditionTrue && is.ObservedGeneration == ecs.Generation
+}
+
+// says waits until Ready is False for a reason.
+func (w *world) says(name, reason string) metav1.Condition {
+	w.t.Helper()
+	var is *metav1.Condition
+	w.within(15*time.Minute, name+" to say "+reason, func() bool {
+		ecs := w.get(name)
+		if ecs == nil {
+			return false
+		}
+		is = meta.FindStatusCondition(ecs.Status.Conditions, glassback.ConditionReady)
+		return is != nil && is.Status == metav1.ConditionFalse && is.Reason == reason
+	})
+	return *is
+}
+
+// gone waits until an object is.
+func (w *world) gone(name string) {
+	w.t.Helper()
+	w.within(15*time.Minute, name+" to be gone", func() bool { return w.get(name) == nil })
+}
+
+// alive are the instances that there are, with some tag if one is named.
+func (w *world) alive(uid string) []ecssim.Instance {
+	return slices.DeleteFunc(w.cloud.Instances(), func(i ecssim.Instance) bool {
+		return !i.Released.IsZero() || (uid != "" && i.Tags[v1alpha1.TagUID] != uid)
+	})
+}
+
+// count returns how often the operator called, or wrote.
+func (w *world) count(what string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[what]
+}
+
+// describe is all that there is to know about a world in which a test has failed.
+func (w *world) describe() string {
+	var b strings.Builder
+	for _, k := range w.instances.keys() {
+		ecs, _ := w.instances.get(k)
+		fmt.Fprintf(&b, "object %s uid %s generation %d deleted %v finalizers %v\n  spec %+v\n  status %+v\n",
+			k, ecs.UID, ecs.Generation, ecs.DeletionTimestamp, ecs.Finalizers, ecs.Spec, ecs.Status)
+		if ecs.Status.Create != nil {
+			fmt.Fprintf(&b, "  create %+v\n", *ecs.Status.Create)
+		}
+	}
+	for _, i := range w.cloud.Instances() {
+		fmt.Fprintf(&b, "instance %s %s token %s tags %v created %s released %s\n", i.ID, i.State, i.Token, i.Tags, i.Created, i.Released)
+	}
+	calls := w.cloud.Calls()
+	for _, c := range calls[max(0, len(calls)-40):] {
+		fmt.Fprintf(&b, "call %s %s %s %s -> %q\n", c.At.Format(time.TimeOnly), c.Action, c.InstanceID, c.State, c.Code)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lines := strings.Split(w.log.String(), "\n")
+	b.WriteString(strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	return b.String()
+}
