@@ -46,7 +46,7 @@ func (c *Controller) act(ctx context.Context, o *observed, next plan) error {
 	}
 	o.mine.try(next.step, o.mine.acted)
 	klog.FromContext(ctx).V(2).Info("Changed instance", "step", next.step, "instance", o.id)
-	c.recorder.Eventf(o.ecs, corev1.EventTypeNormal, events[next.step], "%s: instance %s", next.message, o.id)
+	c.recorder.Event(o.ecs, corev1.EventTypeNormal, events[next.step], next.message)
 	return nil
 }
 

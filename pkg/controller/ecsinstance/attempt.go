@@ -38,7 +38,7 @@ func judge(o *observed, found []aliyun.Instance, parameters string, asked time.T
 	case 1:
 		return verdict{id: found[0].ID}
 	default:
-		return verdict{problem: surplus(o, found)}
+		return verdict{problem: surplus(found)}
 	}
 	last := o.ecs.Status.Create
 	nextAttempt := v1alpha1.Create{Attempt: 1}
@@ -79,10 +79,10 @@ func leftovers(o *observed, found []aliyun.Instance) *problem {
 	case len(found) == 1 && found[0].ID == o.id:
 		return &problem{reason: reasonDeleting, passing: true, wait: waitForState, message: fmt.Sprintf("Instance %s still shows", o.id)}
 	}
-	return surplus(o, found)
+	return surplus(found)
 }
 
-func surplus(o *observed, found []aliyun.Instance) *problem {
+func surplus(found []aliyun.Instance) *problem {
 	ids := make([]string, len(found))
 	for i := range found {
 		ids[i] = found[i].ID

@@ -327,14 +327,14 @@ func untagged(o *observed) (plan, bool) {
 	set, drop := tagChanges(o.ecs, o.sight.instance)
 	for key := range set {
 		if !slices.Contains(o.ecs.Status.TagKeys, key) { // It is put down before it is set.
-			return plan{reason: reasonChanging, message: "Tags are set"}, true
+			return plan{reason: reasonChanging, message: fmt.Sprintf("Tags of instance %s are set", o.id)}, true
 		}
 	}
 	switch {
 	case len(set) > 0:
-		return o.try(plan{step: stepTag, tags: set, reason: reasonChanging, message: "Tags are set"})
+		return o.try(plan{step: stepTag, tags: set, reason: reasonChanging, message: fmt.Sprintf("Tags of instance %s are set", o.id)})
 	case len(drop) > 0:
-		return o.try(plan{step: stepUntag, keys: drop, reason: reasonChanging, message: "Tags are taken off"})
+		return o.try(plan{step: stepUntag, keys: drop, reason: reasonChanging, message: fmt.Sprintf("Tags are taken off instance %s", o.id)})
 	}
 	return plan{}, false
 }
@@ -344,7 +344,7 @@ func altered(o *observed) (plan, bool) {
 	if !differs {
 		return plan{}, false
 	}
-	return o.try(plan{step: stepModify, change: c, reason: reasonChanging, message: "Name or security groups are changed"})
+	return o.try(plan{step: stepModify, change: c, reason: reasonChanging, message: fmt.Sprintf("Name or security groups of instance %s are changed", o.id)})
 }
 
 func resized(o *observed) (plan, bool) {
@@ -352,9 +352,9 @@ func resized(o *observed) (plan, bool) {
 	if s.InstanceType == i.Type || o.lasting() != "" {
 		return plan{}, false
 	}
-	message := fmt.Sprintf("The type is changed from %s to %s", i.Type, s.InstanceType)
+	message := fmt.Sprintf("The type of instance %s is changed from %s to %s", o.id, i.Type, s.InstanceType)
 	if i.State == aliyun.StateRunning {
-		return o.try(plan{step: stepStop, reason: reasonChanging, message: message + ", for which the instance is stopped"})
+		return o.try(plan{step: stepStop, reason: reasonChanging, message: message + ", for which it is stopped"})
 	}
 	return o.try(plan{step: stepSetType, reason: reasonChanging, message: message})
 }
@@ -459,7 +459,7 @@ func retained(o *observed) (plan, bool) {
 	if o.ecs.Spec.DeletionPolicy != v1alpha1.DeletionRetain && !o.adopts() {
 		return plan{}, false
 	}
-	return o.try(plan{step: stepUntag, keys: []string{v1alpha1.TagUID, v1alpha1.TagObject}, reason: reasonDeleting, message: "The instance is released: it stays"})
+	return o.try(plan{step: stepUntag, keys: []string{v1alpha1.TagUID, v1alpha1.TagObject}, reason: reasonDeleting, message: fmt.Sprintf("Instance %s is released: it stays", o.id)})
 }
 
 func condemned(o *observed) (plan, bool) {

@@ -122,6 +122,9 @@ func rejected(e *aliyun.Error) *problem {
 }
 
 func blocked(e *aliyun.Error) *problem {
+	if e.Action != "DeleteInstance" {
+		return &problem{reason: reasonInstanceLocked, message: "ECS does not allow that now: see the console for what to do about it: " + e.Error(), wait: waitForDeletion, stalled: true}
+	}
 	p := &problem{reason: reasonDeletionBlocked, message: "ECS does not let the instance go: remove what is in the way, or set deletionPolicy: Retain: " + e.Error(), wait: waitForDeletion, stalled: true}
 	switch {
 	case strings.HasPrefix(e.Code, "ChargeTypeViolation"):

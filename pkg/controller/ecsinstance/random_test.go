@@ -45,7 +45,7 @@ type mayhem struct {
 	*world
 	trouble float64 // how many calls fail
 	names   []string
-	two     bool              // whether two operators ran at once
+	two     bool // whether two operators ran at once
 }
 
 func newMayhem(t *testing.T, seed uint64) *mayhem {

@@ -151,7 +151,9 @@ func (s *shelf[T]) keys() []cache.ObjectName {
 	for key := range s.objects {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b cache.ObjectName) int { return len(a.Name) - len(b.Name) + slices.Compare([]byte(a.Name), []byte(b.Name)) })
+	slices.SortFunc(keys, func(a, b cache.ObjectName) int {
+		return len(a.Name) - len(b.Name) + slices.Compare([]byte(a.Name), []byte(b.Name))
+	})
 	return keys
 }
 

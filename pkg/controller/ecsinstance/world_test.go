@@ -191,12 +191,6 @@ func (l *operator) die(after int) {
 	l.budget = after
 }
 
-func (l *operator) isDead() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead
-}
-
 // start begins another life.
 func (w *world) start() *operator {
 	l := &operator{world: w, budget: -1, ended: make(chan struct{})}
