@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -124,7 +125,8 @@ func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error)
 	return slices.DeleteFunc(instances, func(i Instance) bool { return !slices.Contains(ids, i.ID) }), nil
 }
 
-// Find returns all instances that have all of the tags, of which there must be some.
+// Find returns all instances that have all of the tags, of which there must be some. That
+// there are none is only said if the access key may ask for them: so with Describe.
 func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, error) {
 	if len(tags) == 0 {
 		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: "without a tag to find them by, all instances would be found"}
@@ -134,6 +136,26 @@ func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, 
 		filter = append(filter, ecs.DescribeInstancesTag{Key: key, Value: tags[key]})
 	}
 	return r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.Tag = &filter })
+}
+
+// proven returns nil if an answer that shows nothing means that there is nothing. ECS has long
+// answered those who may not ask with an empty list:
+// https://www.alibabacloud.com/help/en/ecs/announcement-of-changes-to-the-authentication-mechanism-for-alibaba-cloud-ecs-query-type-apis
+// A dry run says whether one may.
+func (r *Region) proven(ctx context.Context) error {
+	response := ecs.CreateDescribeInstancesResponse()
+	err := r.call(ctx, func() requests.AcsRequest {
+		request := ecs.CreateDescribeInstancesRequest()
+		request.DryRun = requests.NewBoolean(true)
+		return request
+	}, response)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == "DryRunOperation" {
+		return nil
+	}
+	if err == nil {
+		return incomplete("DescribeInstances", response.RequestId, "a word of whether one may ask, which was all that was asked")
+	}
+	return err
 }
 
 // describe reads all pages of an answer. TotalCount has no meaning when pages are asked for
@@ -166,6 +188,9 @@ func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstance
 				seen[instance.ID] = true
 				found = append(found, instance)
 			}
+		}
+		if response.NextToken == "" && len(found) == 0 {
+			return found, r.proven(ctx)
 		}
 		if response.NextToken == "" {
 			return found, nil

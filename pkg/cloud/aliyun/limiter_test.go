@@ -97,7 +97,7 @@ func TestRate(t *testing.T) {
 				calls := 0
 				region := open(t, wire(func(*http.Request) (*http.Response, error) {
 					calls++
-					return reply(200, `{"RequestId":"R-1","Instances":{"Instance":[]}}`)
+					return reply(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"}]}}`)
 				}))
 				started := time.Now()
 				for time.Since(started) < time.Minute {

@@ -35,6 +35,9 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 	replacer := redactor(secrets)
 	e.Message = clean(replacer.Replace(e.Message))
+	if repeatsScript(e.Message, query["UserData"]) {
+		e.Message = "the message of ECS is not shown, since it repeats user data"
+	}
 	for _, sign := range repeats {
 		if strings.Contains(e.Message, sign) {
 			e.Message = "the message of ECS is not shown, since it repeats what was signed"
@@ -45,6 +48,21 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 			*name = ""
 		}
 	}
+}
+
+// repeatsScript returns whether a text has any longer word of user data in it, of which a
+// server may repeat a part.
+func repeatsScript(text, encoded string) bool {
+	plain, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(plain) == 0 {
+		return false
+	}
+	for _, word := range strings.FieldsFunc(string(plain), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if len(word) >= shortest && strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // redactor replaces secrets, in every form in which a server may repeat them.

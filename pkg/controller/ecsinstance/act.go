@@ -42,7 +42,7 @@ func (c *Controller) act(ctx context.Context, o *observed, next plan) error {
 	o.mine.acted = c.clock.Now()
 	c.fleets.soon(o.fleet, o.id, lookSoon)
 	if err != nil {
-		return c.failed(ctx, o, err)
+		return c.failed(ctx, o, next.step, err)
 	}
 	o.mine.try(next.step, o.mine.acted)
 	klog.FromContext(ctx).V(2).Info("Changed instance", "step", next.step, "instance", o.id)
@@ -78,20 +78,25 @@ func (c *Controller) change(ctx context.Context, o *observed, next plan) error {
 }
 
 // failed holds what ECS has said against asking it again soon.
-func (c *Controller) failed(ctx context.Context, o *observed, err error) error {
+func (c *Controller) failed(ctx context.Context, o *observed, what step, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	klog.FromContext(ctx).Info("ECS has not done it", "err", err)
 	p := problemOf(err, o.from)
-	c.hold(o, p)
+	if what == stepSetType && !p.passing && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
+		// It has been stopped for this, and would be for every other try.
+		o.mine.refused, o.mine.refusal = o.ecs.Generation, p.message
+		return nil
+	}
+	c.hold(o, what, p)
 	return nil
 }
 
 // hold is session.hold, and has this sync know of it.
-func (c *Controller) hold(o *observed, p *problem) {
+func (c *Controller) hold(o *observed, what step, p *problem) {
 	now := c.clock.Now()
-	o.mine.hold(p, o.ecs, o.fleet, now)
+	o.mine.hold(p, what, o.ecs, o.fleet, now)
 	o.held, o.heldFor = o.mine.holding(o.ecs, o.fleet, now)
 }
 
@@ -114,12 +119,15 @@ func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
 	if v.call {
 		v.create.RequestedTime = metav1.NewTime(c.clock.Now())
 	}
-	status := statusAfter(o, next)
+	before := next
+	// What has kept it from being made is told of until it is.
+	before.silent = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
+	status := statusAfter(o, before)
 	status.Create, status.AccountID = v.create, o.account
 	if err := c.write(ctx, o, status); err != nil || !v.call {
 		return err
 	}
-	o.mine.clean, o.mine.empty = "", time.Time{}
+	o.mine.asked, o.mine.clean, o.mine.empty = callOf(v.create), "", time.Time{}
 	wanted.ClientToken = v.create.Token
 	id, err := o.cloud.Create(ctx, wanted)
 	if err != nil {
@@ -129,7 +137,7 @@ func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
 		} else if ok && !e.Ambiguous() && clean {
 			o.mine.clean = v.create.Token
 		}
-		return c.failed(ctx, o, err)
+		return c.failed(ctx, o, next.step, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Made instance", "instance", id, "attempt", v.create.Attempt)
 	c.recorder.Eventf(o.ecs, corev1.EventTypeNormal, "Created", "Made instance %s in %s", id, o.fleet.region)
@@ -152,13 +160,13 @@ func (c *Controller) lookUp(ctx context.Context, o *observed, next plan, paramet
 	asked := c.clock.Now()
 	found, err := o.cloud.Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
 	if err != nil {
-		return verdict{}, c.failed(ctx, o, err)
+		return verdict{}, c.failed(ctx, o, next.step, err)
 	}
 	since(&o.mine.empty, len(found) == 0, asked)
 	v := judge(o, found, parameters, asked)
 	switch {
 	case v.problem != nil:
-		c.hold(o, v.problem)
+		c.hold(o, next.step, v.problem)
 	case v.id != "":
 		klog.FromContext(ctx).V(2).Info("Found instance of an earlier attempt", "instance", v.id)
 		return verdict{}, c.record(ctx, o, next, v.id)
@@ -186,10 +194,10 @@ func (c *Controller) finalize(ctx context.Context, o *observed) error {
 func (c *Controller) bury(ctx context.Context, o *observed) error {
 	found, err := o.cloud.Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
 	if err != nil {
-		return c.failed(ctx, o, err)
+		return c.failed(ctx, o, stepBury, err)
 	}
 	if p := leftovers(o, found); p != nil {
-		c.hold(o, p)
+		c.hold(o, stepBury, p)
 		return nil
 	}
 	return c.release(ctx, o)

@@ -44,7 +44,8 @@ func judge(o *observed, found []aliyun.Instance, parameters string, asked time.T
 	nextAttempt := v1alpha1.Create{Attempt: 1}
 	switch {
 	case last == nil:
-	case last.Parameters == "" || (last.Parameters == parameters && o.mine.dead != last.Token):
+	case last.Parameters == "" ||
+		(last.Parameters == parameters && last.RegionID == o.ecs.Spec.RegionID && o.mine.dead != last.Token):
 		nextAttempt.Attempt = last.Attempt
 	case o.rejected() || o.settled(asked):
 		nextAttempt.Attempt = last.Attempt + 1

@@ -8,6 +8,7 @@ package ecsinstance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -159,13 +160,14 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 }
 
 // fetch returns a copy of the ECSInstance with its defaults, or nil if there is nothing to do
-// for it: it is gone, or paused.
+// for it: it is gone, or paused, or released and only held by others.
 func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) {
 	cached, err := c.instances.ECSInstances(key.Namespace).Get(key.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get ECSInstance %s: %w", key, err)
 	}
-	if err != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
+	if err != nil || cached.Annotations[glassback.AnnotationPaused] == "true" ||
+		(cached.DeletionTimestamp != nil && !slices.Contains(cached.Finalizers, v1alpha1.Finalizer)) {
 		return nil, c.forget(key)
 	}
 	ecs := cached.DeepCopy()
@@ -176,7 +178,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 // forget drops all that is remembered of an ECSInstance, and looks at nothing for it.
 func (c *Controller) forget(key cache.ObjectName) error {
 	if mine := c.sessions.forget(key); mine != nil && mine.watched != "" {
-		c.fleets.leave(mine.fleet, mine.watched)
+		c.fleets.leave(mine.fleet, mine.watched, key)
 	}
 	return c.secrets.use(key)
 }

@@ -97,7 +97,6 @@ var life = []policy{
 
 // death is the same for one that is being deleted.
 var death = []policy{
-	{"already released", released},
 	{"nothing was ever made", unmade},
 	{"no credentials, or no answer", blind},
 	{"credentials of another account", elsewhere},
@@ -130,7 +129,7 @@ func (p plan) held(o *observed) plan {
 	case stepFinalize, stepRelease:
 		return p
 	}
-	if o.held == nil || !p.acts() {
+	if o.held == nil || !p.acts() || (p.step != o.mine.heldStep && o.mine.heldStep != stepNone) {
 		return p
 	}
 	return plan{problem: o.held, wait: o.heldFor, wants: p.wants}
@@ -141,12 +140,6 @@ func unfinalized(o *observed) (plan, bool) {
 		return plan{}, false
 	}
 	return plan{step: stepFinalize, silent: true}, true
-}
-
-func released(o *observed) (plan, bool) {
-	next, not := unfinalized(o)
-	next.step = stepNone
-	return next, not
 }
 
 // unreachableAfter is for how long nothing is said of a cloud that cannot be reached.
@@ -166,9 +159,14 @@ func elsewhere(o *observed) (plan, bool) {
 	if is == "" || is == o.account || (o.creating() && o.rejected() && !o.deleting()) {
 		return plan{}, false
 	}
+	whereabouts := "the instance is"
+	if o.creating() {
+		whereabouts = "an instance may have been made"
+	}
 	return plan{wait: waitForSecret, problem: &problem{
 		reason: reasonWrongAccount, stalled: true,
-		message: fmt.Sprintf("The access key of %s is of account %s, and the instance in account %s: nothing is done before there is one of that account", o.from, o.account, is),
+		message: fmt.Sprintf("The access key of %s is of account %s, and %s in account %s: nothing is done before there is one of that account",
+			o.from, o.account, whereabouts, is),
 	}}, true
 }
 
@@ -226,13 +224,11 @@ const (
 func unseen(o *observed) (plan, bool) {
 	s := o.sight
 	switch {
-	case s == nil || (s.at.IsZero() && s.err == nil):
+	case s == nil:
 		return plan{silent: true, look: lookSoon}, true
-	case s.err != nil && (s.at.IsZero() || !s.at.After(o.mine.acted) || !passing(s.err) || o.now.Sub(s.failing) >= unreachableAfter):
-		p := problemOf(s.err, o.from)
-		quiet := p.passing && o.now.Sub(s.failing) < unreachableAfter
-		return plan{problem: p, silent: quiet, wait: quietFor(quiet, o.now.Sub(s.failing))}, true
-	case !s.at.After(o.mine.acted):
+	case s.trouble() != "":
+		return plan{problem: problemOf(s.err, o.from)}, true
+	case !o.fresh():
 		return plan{silent: true, look: lookSoon}, true
 	}
 	return plan{}, false
@@ -240,20 +236,14 @@ func unseen(o *observed) (plan, bool) {
 
 func passing(err error) bool { return problemOf(err, "").passing }
 
-// quietFor is how long until something that has lasted for a while is to be told of.
-func quietFor(quiet bool, lasted time.Duration) time.Duration {
-	if !quiet {
-		return 0
-	}
-	return unreachableAfter - lasted
-}
-
 // What ECS shows is behind what it has done. An instance that is not there is taken for
 // deleted if it still is not there goneAfter later; but only after settleAfter can it be
-// said that there is none, and another one be made.
+// said that there is none, and another one be made. One that ECS has given an ID, and has
+// never shown, is waited for longer still: it tries for ten minutes to make one.
 const (
 	goneAfter   = 10 * time.Second
 	settleAfter = 2 * time.Minute
+	unseenAfter = 15 * time.Minute
 )
 
 // missing returns whether the instance is not there, and whether it has not been for some time.
@@ -262,7 +252,7 @@ func (o *observed) missing(lasting time.Duration) (missing, surely bool) {
 		return false, false
 	}
 	s := &o.ecs.Status
-	if s.State == "" && s.Create != nil && o.sight.at.Before(s.Create.RequestedTime.Add(settleAfter)) {
+	if s.State == "" && s.Create != nil && o.sight.at.Before(s.Create.RequestedTime.Add(unseenAfter)) {
 		return true, false // It may only not be seen yet.
 	}
 	return true, !o.mine.missing.IsZero() && !o.sight.at.Before(o.mine.missing.Add(lasting))
@@ -367,6 +357,8 @@ func (o *observed) lasting() string {
 	switch {
 	case s.InstanceType == i.Type:
 		return ""
+	case o.mine.refused == o.ecs.Generation:
+		return differs + ": " + o.mine.refusal
 	case i.ChargeType == string(v1alpha1.PrePaid):
 		return differs + ", which of a PrePaid instance is changed in the console"
 	case s.InstanceTypeChangePolicy == v1alpha1.TypeChangeNever:
@@ -400,12 +392,14 @@ func (o *observed) try(next plan) (plan, bool) {
 	next.wants = next.step
 	t := o.mine.tried[next.step]
 	if wait := t.again.Sub(o.now); wait > 0 {
-		next.step, next.look = stepNone, min(wait, lookOften)
-		next.wait = wait
+		next.step, next.wait, next.look = stepNone, wait, wait
+		if t.times == 1 {
+			next.look = lookOften
+		}
 	}
 	if t.times >= insistent {
 		next.problem = &problem{reason: reasonNoEffect, message: fmt.Sprintf(
-			"ECS was asked %d times to %s instance %s, agreed, and does not show it", t.times, next.step, o.id)}
+			"ECS was asked %d times to %s instance %s, agreed, and does not show it", t.times, next.wants, o.id)}
 	}
 	return next, true
 }

@@ -7,6 +7,7 @@ package ecsinstance
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -39,9 +40,11 @@ type sight struct {
 	// at is when ECS was asked: what happened before that shows.
 	at       time.Time
 	instance *aliyun.Instance // nil: it is not there. Shared: nobody may change it
-	// err is why the last look has shown nothing, since failing. The rest is older.
+	// err is why the last look has shown nothing, since failing. The rest is older. lasting
+	// is whether that has been so for some time.
 	err     error
 	failing time.Time
+	lasting bool
 }
 
 // fleetKey is whose fleet it is: the zero AccessKey is that of the operator itself.
@@ -49,6 +52,9 @@ type fleetKey struct {
 	key    aliyun.AccessKey
 	region string
 }
+
+// Format shows no access key, however it is printed.
+func (k fleetKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, k.region) }
 
 // fleet looks at the instances of one account in one region, again and again, and has a sync
 // run for whoever's instance has changed. To ECS it is what a Reflector is to the API
@@ -72,7 +78,7 @@ type fleet struct {
 
 // member is an instance that is looked at.
 type member struct {
-	user    cache.ObjectName
+	users   map[cache.ObjectName]bool // ECSInstances: two can name the same
 	due     time.Time
 	awaited bool // a sync waits for the next look, whatever it shows
 	seen    *sight
@@ -85,11 +91,11 @@ func (f *fleet) look(id string, user cache.ObjectName) *sight {
 	defer f.mu.Unlock()
 	m := f.members[id]
 	if m == nil {
-		m = &member{due: f.clock.Now(), awaited: true}
+		m = &member{users: map[cache.ObjectName]bool{}, due: f.clock.Now(), awaited: true}
 		f.members[id] = m
 		f.rouse()
 	}
-	m.user = user
+	m.users[user] = true
 	return m.seen
 }
 
@@ -102,17 +108,25 @@ func (f *fleet) soon(id string, within time.Duration) {
 		return
 	}
 	m.awaited = true
+	if m.seen != nil && m.seen.err != nil {
+		return // It is looked again when that makes sense.
+	}
 	if due := f.clock.Now().Add(jittered(within)); due.Before(m.due) {
 		m.due = due
 		f.rouse()
 	}
 }
 
-// leave ends looking at an instance, and returns whether there is another one.
-func (f *fleet) leave(id string) bool {
+// leave ends looking at an instance for user, and returns whether there is anything left to
+// look at.
+func (f *fleet) leave(id string, user cache.ObjectName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.members, id)
+	if m := f.members[id]; m != nil {
+		if delete(m.users, user); len(m.users) == 0 {
+			delete(f.members, id)
+		}
+	}
 	return len(f.members) > 0
 }
 
@@ -186,6 +200,11 @@ func (f *fleet) poll(ctx context.Context, ids []string) {
 	if ctx.Err() != nil {
 		return
 	}
+	if len(ids) > 1 && aliyun.ClassOf(err) == aliyun.Rejected { // One of them is no ID, perhaps.
+		f.poll(ctx, ids[:len(ids)/2])
+		f.poll(ctx, ids[len(ids)/2:])
+		return
+	}
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Could not look at instances", "instances", len(ids), "err", err)
 	}
@@ -193,35 +212,44 @@ func (f *fleet) poll(ctx context.Context, ids []string) {
 	for i := range instances {
 		byID[instances[i].ID] = &instances[i]
 	}
-	due := f.clock.Now().Add(jittered(untilNextLook(err)))
-	type told struct {
-		user  cache.ObjectName
-		cause trace.Cause
+	for _, t := range f.learn(ids, byID, err, asked) {
+		f.add(t.user, t.cause)
 	}
-	var tell []told
+}
+
+// told is a sync that is to run, and why.
+type told struct {
+	user  cache.ObjectName
+	cause trace.Cause
+}
+
+// learn puts down what a look has shown, and returns whom to tell.
+func (f *fleet) learn(ids []string, byID map[string]*aliyun.Instance, err error, asked time.Time) []told {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := f.clock.Now().Add(jittered(untilNextLook(err)))
+	var tell []told
 	for _, id := range ids {
 		m := f.members[id]
 		if m == nil {
 			continue // It has left meanwhile.
 		}
-		is := sight{at: asked, instance: byID[id]}
+		is := &sight{at: asked, instance: byID[id]}
 		if err != nil {
 			is = m.seen.failed(err, asked)
 		}
-		verb, fields := m.seen.differs(&is)
+		verb, fields := m.seen.differs(is)
 		if verb == "" && m.awaited {
 			verb = string(cache.Sync)
 		}
 		if verb != "" {
-			tell = append(tell, told{m.user, trace.Cause{Kind: "Instance", Name: id, Verb: verb, Fields: fields, Time: time.Now()}})
+			for user := range m.users {
+				tell = append(tell, told{user, trace.Cause{Kind: "Instance", Name: id, Verb: verb, Fields: fields}})
+			}
 		}
-		m.seen, m.due, m.awaited = &is, due, false
+		m.seen, m.due, m.awaited = is, due, false
 	}
-	f.mu.Unlock()
-	for _, t := range tell {
-		f.add(t.user, t.cause)
-	}
+	return tell
 }
 
 // untilNextLook is how long after a look that came to err the next one takes place.
@@ -236,16 +264,25 @@ func untilNextLook(err error) time.Duration {
 }
 
 // failed is what is known after a look that failed: what was seen before.
-func (s *sight) failed(err error, now time.Time) sight {
-	if s == nil {
-		return sight{err: err, failing: now}
+func (s *sight) failed(err error, now time.Time) *sight {
+	is := sight{failing: now}
+	if s != nil {
+		is = *s
 	}
-	is := *s
-	is.err = err
-	if s.err == nil {
+	if is.err == nil {
 		is.failing = now
 	}
-	return is
+	is.err, is.lasting = err, now.Sub(is.failing) >= unreachableAfter
+	return &is
+}
+
+// trouble is the class of the error that is to be told of, "" for none: what passes is not,
+// before it has lasted.
+func (s *sight) trouble() aliyun.Class {
+	if s.err == nil || (passing(s.err) && !s.lasting) {
+		return ""
+	}
+	return aliyun.ClassOf(s.err)
 }
 
 // differs returns how is differs from what was seen before, as the verb of a cause, and in
@@ -254,7 +291,7 @@ func (s *sight) differs(is *sight) (verb string, fields []string) {
 	switch {
 	case s == nil:
 		return string(cache.Added), nil
-	case aliyun.ClassOf(s.err) != aliyun.ClassOf(is.err):
+	case s.trouble() != is.trouble():
 		return string(cache.Updated), []string{"error"}
 	case s.instance == nil && is.instance == nil:
 		return "", nil
@@ -273,6 +310,11 @@ func (s *sight) differs(is *sight) (verb string, fields []string) {
 		return "", nil
 	}
 	return string(cache.Updated), fields
+}
+
+// later is d, or a little more.
+func later(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*rand.Float64())) //nolint:gosec // It is no secret.
 }
 
 // jittered is about d.
@@ -333,12 +375,12 @@ func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
 	}
 }
 
-// leave ends looking at an instance, and ends its fleet if it was the last.
-func (f *fleets) leave(key fleetKey, id string) {
+// leave ends looking at an instance for user, and ends its fleet if it was the last.
+func (f *fleets) leave(key fleetKey, id string, user cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl := f.byKey[key]
-	if fl == nil || fl.leave(id) {
+	if fl == nil || fl.leave(id, user) {
 		return
 	}
 	delete(f.byKey, key)

@@ -96,7 +96,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*o
 		watched = o.id
 	}
 	if o.mine.watched != "" && (o.mine.watched != watched || o.mine.fleet != o.fleet) {
-		c.fleets.leave(o.mine.fleet, o.mine.watched)
+		c.fleets.leave(o.mine.fleet, o.mine.watched, o.key())
 	}
 	o.mine.fleet, o.mine.watched = o.fleet, watched
 	if watched != "" {
@@ -124,18 +124,23 @@ func (c *Controller) authenticate(ctx context.Context, o *observed) error {
 	o.fleet.region = o.region()
 	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
 		o.from = "Secret " + ref.Name
-		secret, err := c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name))
-		if err != nil {
-			return err
-		}
-		if o.fleet.key, o.problem = accessKey(secret, ref.Name); o.problem != nil {
+		var secret *corev1.Secret
+		if secret, o.problem = c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name)); o.problem != nil {
 			return nil
 		}
+		if o.fleet.key, o.problem = accessKey(secret, ref.Name); o.problem != nil {
+			if !o.deleting() || secret != nil || o.mine.key == (aliyun.AccessKey{}) {
+				return nil
+			}
+			// It went with its namespace, say, before the instance could.
+			o.fleet.key, o.problem = o.mine.key, nil
+		}
+		o.mine.key = o.fleet.key
 	}
 	if ref := o.ecs.Spec.UserDataSecretRef; ref != nil && o.id == "" && !o.deleting() {
-		secret, err := c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name))
-		if err != nil {
-			return err
+		var secret *corev1.Secret
+		if secret, o.problem = c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name)); o.problem != nil {
+			return nil
 		}
 		if secret == nil || len(secret.Data[ref.Key]) == 0 {
 			o.problem = &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret,
@@ -162,7 +167,8 @@ func accessKey(secret *corev1.Secret, name string) (aliyun.AccessKey, *problem) 
 		return &problem{reason: reasonSecretMissing, message: what, wait: waitForSecret, stalled: true}
 	}
 	if secret == nil {
-		return aliyun.AccessKey{}, missing(fmt.Sprintf("There is no Secret %s: create it, with %s and %s, or correct credentialsSecretRef",
+		return aliyun.AccessKey{}, missing(fmt.Sprintf("There is no Secret %s: create it, with %s and %s, or correct credentialsSecretRef, "+
+			"or remove that for the operator's own credentials",
 			name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret))
 	}
 	for _, key := range []string{v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret} {

@@ -38,6 +38,7 @@ const (
 	reasonRefused           = "CredentialsRefused"
 	reasonNoCredentials     = "NoCredentials"
 	reasonSecretMissing     = "SecretMissing"
+	reasonSecretUnreadable  = "SecretUnreadable"
 	reasonWrongAccount      = "WrongAccount"
 	reasonClock             = "ClockSkewed"
 	reasonForbidden         = "Forbidden"

@@ -196,7 +196,10 @@ func (m *mayhem) fate(life *operator) *operator {
 	case 3:
 		m.two = true
 		other := m.start() // while the first one still thinks that it leads
-		time.Sleep(time.Duration(m.pick(20)) * time.Second)
+		for range m.pick(4) {
+			time.Sleep(time.Duration(m.pick(8000)) * time.Millisecond)
+			m.someone()
+		}
 		life.end()
 		return other
 	}
@@ -252,7 +255,7 @@ func (m *mayhem) create() {
 
 // editor returns an edit of a spec. What cannot be changed any more is not.
 func (m *mayhem) editor() func(*v1alpha1.ECSInstance) {
-	n, k := m.pick(8), m.pick(4)
+	n, k := m.pick(9), m.pick(4)
 	return func(e *v1alpha1.ECSInstance) {
 		s := &e.Spec
 		switch n {
@@ -268,7 +271,7 @@ func (m *mayhem) editor() func(*v1alpha1.ECSInstance) {
 			s.PowerState = []v1alpha1.PowerState{v1alpha1.PowerRunning, v1alpha1.PowerStopped}[k%2]
 		case 5:
 			s.SecurityGroupIDs = []string{"sg-a", "sg-b", "sg-c"}[:1+k%3]
-		case 6:
+		case 6, 8:
 			if e.Status.InstanceID == "" {
 				s.RegionID = []string{"cn-beijing", "cn-hangzhou"}[k%2]
 			}

@@ -20,8 +20,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// secretPatience is how long a sync waits for a Secret that is read for the first time.
-const secretPatience = 5 * time.Second
+// secretPatience is how long syncs wait for a Secret that is read for the first time.
+const secretPatience = time.Second
 
 // secrets watches the Secrets that ECSInstances refer to, each with an informer of its own:
 // of all other Secrets, nothing is ever read.
@@ -39,6 +39,7 @@ type secrets struct {
 type watched struct {
 	informer cache.SharedIndexInformer
 	users    map[cache.ObjectName]bool // ECSInstances
+	started  time.Time
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
@@ -97,7 +98,7 @@ func (s *secrets) start(name, user cache.ObjectName) error {
 		return nil
 	}
 	w := &watched{
-		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true}, ended: make(chan struct{}),
+		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true}, started: time.Now(), ended: make(chan struct{}),
 	}
 	tell := func(verb string) func(any) { return func(obj any) { s.tell(w, verb, obj) } }
 	updated := tell(string(cache.Updated))
@@ -138,27 +139,35 @@ func (s *secrets) tell(w *watched, verb string, obj any) {
 }
 
 // get returns a Secret that use has named, nil if there is none. It must not be changed.
-func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, error) {
+func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, *problem) {
 	s.mu.Lock()
 	w := s.watches[name]
 	s.mu.Unlock()
 	if w == nil {
-		return nil, fmt.Errorf("get Secret %s: it is not watched", name)
+		return nil, unreadable(name, "it is not watched")
 	}
-	ctx, cancel := context.WithTimeout(ctx, secretPatience)
+	ctx, cancel := context.WithDeadline(ctx, w.started.Add(secretPatience))
 	defer cancel()
 	if !w.informer.HasSynced() && !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
-		return nil, fmt.Errorf("get Secret %s: the API server has not shown it within %s", name, secretPatience)
+		return nil, unreadable(name, "the API server does not show it")
 	}
 	obj, exists, err := w.informer.GetStore().GetByKey(name.String())
-	if err != nil || !exists {
-		return nil, err
+	if err != nil {
+		return nil, unreadable(name, err.Error())
+	}
+	if !exists {
+		return nil, nil
 	}
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
-		return nil, fmt.Errorf("get Secret %s: the cache holds a %T", name, obj)
+		return nil, unreadable(name, fmt.Sprintf("the cache holds a %T", obj))
 	}
 	return secret, nil
+}
+
+func unreadable(name cache.ObjectName, why string) *problem {
+	return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForState,
+		message: fmt.Sprintf("Secret %s cannot be read, and is tried again: %s: the operator needs get, list and watch of secrets", name.Name, why)}
 }
 
 // end stops watching all Secrets, and returns when that has ended.

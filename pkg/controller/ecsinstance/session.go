@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
 // sessions are what is remembered of every ECSInstance from one sync to the next. All of it
@@ -49,13 +50,38 @@ type session struct {
 	// empty is when a lookup first found nothing after the last call to create; zero if none
 	// has yet.
 	empty time.Time
+	// asked is the call that clean and empty are about, by the status: another operator may
+	// have made another one since.
+	asked call
 
 	// held is why nothing is asked for before until, unless the spec or the credentials
 	// change.
 	held       *problem
+	heldStep   step // what was asked for
 	until      time.Time
 	generation int64
 	heldWith   fleetKey
+
+	// refused is the generation of the spec whose instanceType ECS will not have, and refusal
+	// why.
+	refused int64
+	refusal string
+
+	// key is the access key that was used last.
+	key aliyun.AccessKey
+}
+
+// call is a call to create.
+type call struct {
+	token string
+	at    int64 // by the status, in seconds since 1970
+}
+
+func callOf(create *v1alpha1.Create) call {
+	if create == nil {
+		return call{}
+	}
+	return call{create.Token, create.RequestedTime.Unix()}
 }
 
 // trial is a change that was asked for.
@@ -92,8 +118,8 @@ func (s *sessions) forget(key cache.ObjectName) *session {
 }
 
 // hold has nothing be asked for until p's time is over.
-func (s *session) hold(p *problem, ecs *v1alpha1.ECSInstance, with fleetKey, now time.Time) {
-	s.held, s.until, s.generation, s.heldWith = p, now.Add(jittered(p.wait)), ecs.Generation, with
+func (s *session) hold(p *problem, what step, ecs *v1alpha1.ECSInstance, with fleetKey, now time.Time) {
+	s.held, s.heldStep, s.until, s.generation, s.heldWith = p, what, now.Add(later(p.wait)), ecs.Generation, with
 }
 
 // holding returns what hold said, for as long as that holds.
@@ -133,6 +159,9 @@ func (s *session) keep(o *observed, wanted step) {
 
 // note remembers since when what a sync sees has been so.
 func (s *session) note(o *observed) {
+	if asked := callOf(o.ecs.Status.Create); asked != s.asked {
+		s.asked, s.clean, s.empty = asked, "", time.Time{}
+	}
 	since(&s.blind, o.problem != nil && o.problem.passing, o.now)
 	if o.sight != nil && !o.sight.at.IsZero() {
 		if o.sight.instance == nil && s.missing.IsZero() {

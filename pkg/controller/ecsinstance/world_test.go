@@ -221,7 +221,7 @@ func (w *world) start() *operator {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(6), textlogger.Output(w))))
+	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))))
 	ctx, l.stop = context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })

@@ -44,7 +44,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!oldSelf.?status.?instanceID.hasValue() || has(self.spec.disks) == has(oldSelf.spec.disks) && (!has(self.spec.disks) || self.spec.disks == oldSelf.spec.disks)",fieldPath=".spec.disks",reason=FieldValueForbidden,message="cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
 // +kubebuilder:validation:XValidation:rule="!oldSelf.?status.?instanceID.hasValue() || has(self.spec.keyPairName) == has(oldSelf.spec.keyPairName) && (!has(self.spec.keyPairName) || self.spec.keyPairName == oldSelf.spec.keyPairName)",fieldPath=".spec.keyPairName",reason=FieldValueForbidden,message="cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
 // +kubebuilder:validation:XValidation:rule="!oldSelf.?status.?instanceID.hasValue() || has(self.spec.userDataSecretRef) == has(oldSelf.spec.userDataSecretRef) && (!has(self.spec.userDataSecretRef) || self.spec.userDataSecretRef == oldSelf.spec.userDataSecretRef)",fieldPath=".spec.userDataSecretRef",reason=FieldValueForbidden,message="cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
-// +kubebuilder:validation:XValidation:rule="!oldSelf.?status.?instanceID.hasValue() || has(self.spec.adoptInstanceID) == has(oldSelf.spec.adoptInstanceID) && (!has(self.spec.adoptInstanceID) || self.spec.adoptInstanceID == oldSelf.spec.adoptInstanceID)",fieldPath=".spec.adoptInstanceID",reason=FieldValueForbidden,message="cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
+// +kubebuilder:validation:XValidation:rule="!oldSelf.?status.?instanceID.hasValue() && !oldSelf.?status.?create.hasValue() || has(self.spec.adoptInstanceID) == has(oldSelf.spec.adoptInstanceID) && (!has(self.spec.adoptInstanceID) || self.spec.adoptInstanceID == oldSelf.spec.adoptInstanceID)",fieldPath=".spec.adoptInstanceID",reason=FieldValueForbidden,message="cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
 type ECSInstance struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -190,7 +190,7 @@ type ECSInstanceSpec struct {
 	RecreatePolicy RecreatePolicy `json:"recreatePolicy,omitempty"`
 
 	// adoptInstanceID is an instance that is there already, which is taken over. Nothing is
-	// made then.
+	// made then. It cannot be set or changed once an instance was asked for.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"

@@ -69,6 +69,9 @@ func (e *ECSInstance) Validate(old *ECSInstance) field.ErrorList {
 	if old != nil && old.Status.InstanceID != "" {
 		errs = append(errs, validateChange(path, &e.Spec, &old.Spec)...)
 	}
+	if old != nil && (old.Status.InstanceID != "" || old.Status.Create != nil) { // There may be one that was made.
+		errs = append(errs, forbidden(path.Child("adoptInstanceID"), e.Spec.AdoptInstanceID != old.Spec.AdoptInstanceID, fixed)...)
+	}
 	return errs
 }
 
@@ -258,7 +261,6 @@ func validateChange(path *field.Path, now, old *ECSInstanceSpec) field.ErrorList
 		{"disks", equality.Semantic.DeepEqual(now.Disks, old.Disks)},
 		{"keyPairName", now.KeyPairName == old.KeyPairName},
 		{"userDataSecretRef", ptr.Equal(now.UserDataSecretRef, old.UserDataSecretRef)},
-		{"adoptInstanceID", now.AdoptInstanceID == old.AdoptInstanceID},
 	} {
 		errs = append(errs, forbidden(path.Child(part.name), !part.same, fixed)...)
 	}

@@ -243,7 +243,11 @@ func TestValidateChange(t *testing.T) {
 				test.now = unchanged
 			}
 			old, now := valid(test.old), valid(test.now)
-			verdict{now, ""}.over(t, old) // There is no instance yet.
+			verdict{now, ""}.over(t, old)                                // There is no instance yet.
+			if asked := old.DeepCopy(); test.want == "adoptInstanceID" { // Nor here; but there may be.
+				asked.Status.Create = &Create{}
+				verdict{now, "spec.adoptInstanceID: " + fixed}.over(t, asked)
+			}
 			old.Status.InstanceID = "i-1"
 			var got []string
 			for _, err := range now.Validate(old) {

@@ -66,7 +66,7 @@ type ECSInstanceSpecApplyConfiguration struct {
 	// Never, it is told of; or Always, another one is made.
 	RecreatePolicy *alibabacloudv1alpha1.RecreatePolicy `json:"recreatePolicy,omitempty"`
 	// adoptInstanceID is an instance that is there already, which is taken over. Nothing is
-	// made then.
+	// made then. It cannot be set or changed once an instance was asked for.
 	AdoptInstanceID *string `json:"adoptInstanceID,omitempty"`
 	// credentialsSecretRef is the Secret whose accessKeyID and accessKeySecret, and
 	// securityToken if there is one, are used. If not set, those that the operator itself has
