@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
@@ -56,9 +57,15 @@ type Cloud struct {
 	chain     *chain
 	limiter   *limiter
 
+	clock clock.Clock
+
 	mu       sync.Mutex
-	accounts map[string]string // account numbers by access key ID
+	accounts map[string]string    // account numbers by access key ID
+	proofs   map[proven]time.Time // when somebody was last known to be allowed to ask for instances
 }
+
+// proven is who may ask, by access key ID, and where.
+type proven struct{ key, region string }
 
 // mostAccounts bounds what is remembered of accounts. Access keys of a RAM role have
 // another ID every hour.
@@ -86,7 +93,9 @@ func New(config Config) (*Cloud, error) {
 		userAgent: config.UserAgent,
 		chain:     newChain(config.Clock),
 		limiter:   newLimiter(config.Clock),
+		clock:     config.Clock,
 		accounts:  map[string]string{},
+		proofs:    map[proven]time.Time{},
 	}, nil
 }
 
@@ -163,6 +172,23 @@ func (c *Cloud) remember(key *AccessKey, account string) {
 		clear(c.accounts)
 	}
 	c.accounts[key.ID] = account
+}
+
+// mayAsk returns whether it was proven a moment ago that an access key may ask for instances.
+func (c *Cloud) mayAsk(key, region string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.proofs[proven{key, region}]
+	return ok && c.clock.Since(at) < proofLasts
+}
+
+func (c *Cloud) mayAskSince(key, region string, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.proofs) >= mostAccounts {
+		clear(c.proofs)
+	}
+	c.proofs[proven{key, region}] = at
 }
 
 var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
