@@ -31,13 +31,10 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	query := request.GetQueryParams()
 	secrets := []string{key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"]}
 	if plain, err := base64.StdEncoding.DecodeString(query["UserData"]); err == nil {
-		secrets = append(secrets, string(plain))
+		secrets = append(append(secrets, string(plain)), words(string(plain))...)
 	}
 	replacer := redactor(secrets)
 	e.Message = clean(replacer.Replace(e.Message))
-	if repeatsScript(e.Message, query["UserData"]) {
-		e.Message = "the message of ECS is not shown, since it repeats user data"
-	}
 	for _, sign := range repeats {
 		if strings.Contains(e.Message, sign) {
 			e.Message = "the message of ECS is not shown, since it repeats what was signed"
@@ -50,19 +47,13 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 }
 
-// repeatsScript returns whether a text has any longer word of user data in it, of which a
-// server may repeat a part.
-func repeatsScript(text, encoded string) bool {
-	plain, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(plain) == 0 {
-		return false
-	}
-	for _, word := range strings.FieldsFunc(string(plain), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len(word) >= shortest && strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+// words are those of user data that look as if nobody should read them: a server may repeat a
+// part of a script.
+func words(script string) []string {
+	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(word string) bool {
+		plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
+		return len(word) < shortest || plain && len(word) < 2*shortest
+	})
 }
 
 // redactor replaces secrets, in every form in which a server may repeat them.

@@ -86,7 +86,8 @@ func (c *Controller) failed(ctx context.Context, o *observed, what step, err err
 	p := problemOf(err, o.from)
 	if what == stepSetType && !p.passing && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
 		// It has been stopped for this, and would be for every other try.
-		o.mine.refused, o.mine.refusal = o.ecs.Generation, p.message
+		o.refused = true
+		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "Instance %s stays as it was: %v", o.id, err)
 		return nil
 	}
 	c.hold(o, what, p)
@@ -106,7 +107,7 @@ func (c *Controller) hold(o *observed, what step, p *problem) {
 // comes later, after a crash too, knows which calls there may have been.
 func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
 	wanted := request(o.ecs, o.script)
-	parameters, err := digest(wanted, o.script)
+	parameters, err := digest(o.ecs, wanted, o.script)
 	if err != nil {
 		return err
 	}
@@ -195,6 +196,10 @@ func (c *Controller) bury(ctx context.Context, o *observed) error {
 	found, err := o.cloud.Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
 	if err != nil {
 		return c.failed(ctx, o, stepBury, err)
+	}
+	if len(found) > 0 && o.creating() { // Something has come of it after all.
+		o.mine.clean = ""
+		return nil
 	}
 	if p := leftovers(o, found); p != nil {
 		c.hold(o, stepBury, p)

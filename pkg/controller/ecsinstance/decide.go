@@ -86,6 +86,7 @@ var life = []policy{
 	{"no instance", absent},
 	{"instance not seen since", unseen},
 	{"instance gone", gone},
+	{"instance seen for the first time", discovered},
 	{"instance is somebody else's", foreign},
 	{"ECS is at work on it", transitional},
 	{"tags differ", untagged},
@@ -103,6 +104,7 @@ var death = []policy{
 	{"it is not known what came of an attempt", unsettled},
 	{"instance not seen since", unseen},
 	{"instance gone", buried},
+	{"instance seen for the first time", discovered},
 	{"instance is somebody else's", disowned},
 	{"instance is to be kept", retained},
 	{"ECS is at work on it", transitional},
@@ -155,8 +157,8 @@ func blind(o *observed) (plan, bool) {
 
 // elsewhere: what is not found in another account is not gone.
 func elsewhere(o *observed) (plan, bool) {
-	is := o.ecs.Status.AccountID
-	if is == "" || is == o.account || (o.creating() && o.rejected() && !o.deleting()) {
+	is := o.home()
+	if is == "" || is == o.account {
 		return plan{}, false
 	}
 	whereabouts := "the instance is"
@@ -285,6 +287,15 @@ func (o *observed) unborn() bool {
 	return !s.Adopted && (s.State == "" || s.State == string(aliyun.StatePending))
 }
 
+// discovered: that there is an instance is put down before anything is done with it. One that
+// was never seen can go by itself, and be made again.
+func discovered(o *observed) (plan, bool) {
+	if o.ecs.Status.State != "" || o.sight.instance.State == "" || o.adopts() {
+		return plan{}, false
+	}
+	return plan{silent: true}, true
+}
+
 func foreign(o *observed) (plan, bool) {
 	if o.owned() {
 		return plan{}, false
@@ -357,8 +368,8 @@ func (o *observed) lasting() string {
 	switch {
 	case s.InstanceType == i.Type:
 		return ""
-	case o.mine.refused == o.ecs.Generation:
-		return differs + ": " + o.mine.refusal
+	case o.refuses() && s.PowerState == v1alpha1.PowerRunning:
+		return differs + ", which ECS has refused (see the events): set another one; or powerState: Stopped, for it to be tried again"
 	case i.ChargeType == string(v1alpha1.PrePaid):
 		return differs + ", which of a PrePaid instance is changed in the console"
 	case s.InstanceTypeChangePolicy == v1alpha1.TypeChangeNever:
@@ -418,6 +429,9 @@ func unmade(o *observed) (plan, bool) {
 	s := &o.ecs.Status
 	if s.InstanceID != "" || (o.creating() && !o.rejected()) {
 		return plan{}, false
+	}
+	if o.creating() && o.problem == nil { // Another operator may have called since.
+		return plan{step: stepBury, silent: true}, true
 	}
 	return plan{step: stepRelease, silent: true}, true
 }

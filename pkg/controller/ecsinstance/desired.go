@@ -83,16 +83,17 @@ func token(ecs *v1alpha1.ECSInstance, attempt int64) string {
 	return fmt.Sprintf("%s-%d", ecs.UID, attempt)
 }
 
-// digest is the same for two requests if, and only if, ECS takes them for the same. Of the
-// user data it only has which version of which Secret they come from: they may be secret.
-func digest(r aliyun.CreateRequest, script *corev1.Secret) (string, error) {
+// digest is the same for two requests of an object only if ECS takes them for the same. Of the
+// user data it only has which key of which version of which Secret they are: they may be
+// secret.
+func digest(ecs *v1alpha1.ECSInstance, r aliyun.CreateRequest, script *corev1.Secret) (string, error) {
 	r.ClientToken, r.UserData = "", nil
 	text, err := json.Marshal(r) // The keys of maps are sorted.
 	if err != nil {
 		return "", fmt.Errorf("write down a CreateInstance: %w", err)
 	}
 	if script != nil {
-		text = fmt.Append(text, script.UID, script.ResourceVersion)
+		text = fmt.Append(text, script.UID, script.ResourceVersion, ecs.Spec.UserDataSecretRef.Key)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil

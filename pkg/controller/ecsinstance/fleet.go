@@ -8,6 +8,7 @@ package ecsinstance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -130,6 +131,12 @@ func (f *fleet) leave(id string, user cache.ObjectName) bool {
 	return len(f.members) > 0
 }
 
+// end stops looking, and returns when that has ended.
+func (f *fleet) end() {
+	f.stop()
+	<-f.ended
+}
+
 // rouse has run see that something is due sooner.
 func (f *fleet) rouse() {
 	select {
@@ -172,9 +179,21 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	if len(f.members) == 0 {
 		return nil, pollEvery
 	}
+	now := f.clock.Now()
 	ids := make([]string, 0, len(f.members))
-	for id := range f.members {
+	rejected := now.Add(pollEvery)
+	for id, m := range f.members {
+		if m.seen != nil && aliyun.ClassOf(m.seen.err) == aliyun.Rejected && m.due.After(now) {
+			// It would have every call rejected that it is in.
+			if m.due.Before(rejected) {
+				rejected = m.due
+			}
+			continue
+		}
 		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return nil, rejected.Sub(now)
 	}
 	slices.SortFunc(ids, func(a, b string) int {
 		if c := f.members[a].due.Compare(f.members[b].due); c != 0 {
@@ -182,8 +201,7 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 		}
 		return strings.Compare(a, b)
 	})
-	now := f.clock.Now()
-	if wait := f.members[ids[0]].due.Sub(now); wait > 0 {
+	if wait := min(f.members[ids[0]].due.Sub(now), rejected.Sub(now)); wait > 0 {
 		return nil, wait
 	}
 	full := len(ids) >= maxBatch && !f.members[ids[maxBatch-1]].due.After(now)
@@ -378,23 +396,23 @@ func (f *fleets) soon(key fleetKey, id string, within time.Duration) {
 // leave ends looking at an instance for user, and ends its fleet if it was the last.
 func (f *fleets) leave(key fleetKey, id string, user cache.ObjectName) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	fl := f.byKey[key]
 	if fl == nil || fl.leave(id, user) {
+		f.mu.Unlock()
 		return
 	}
 	delete(f.byKey, key)
-	fl.stop()
-	<-fl.ended
+	f.mu.Unlock()
+	fl.end()
 }
 
 // end stops all fleets, and returns when they have.
 func (f *fleets) end() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key, fl := range f.byKey {
-		delete(f.byKey, key)
-		fl.stop()
-		<-fl.ended
+	all := slices.Collect(maps.Values(f.byKey))
+	clear(f.byKey)
+	f.mu.Unlock()
+	for _, fl := range all {
+		fl.end()
 	}
 }

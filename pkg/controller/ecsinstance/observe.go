@@ -46,6 +46,8 @@ type observed struct {
 	held    *problem
 	heldFor time.Duration
 
+	// refused is whether ECS has just refused the type.
+	refused bool
 	// finalized is whether the finalizers were changed: the object is not as it was.
 	finalized bool
 }
@@ -70,6 +72,19 @@ func (o *observed) region() string {
 	return o.ecs.Spec.RegionID
 }
 
+// home is the account that the instance is, or may be, in; "" if there is none.
+func (o *observed) home() string {
+	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) {
+		return ""
+	}
+	return o.ecs.Status.AccountID
+}
+
+// refuses returns whether ECS has refused the type of the spec.
+func (o *observed) refuses() bool {
+	return o.refused || o.ecs.Status.RefusedInstanceType == o.ecs.Spec.InstanceType
+}
+
 // fresh returns whether the instance was seen since something was last asked of it.
 func (o *observed) fresh() bool { return o.sight != nil && o.sight.at.After(o.mine.acted) }
 
@@ -81,6 +96,7 @@ func (o *observed) owned() bool { return o.sight.instance.Tags[v1alpha1.TagUID] 
 // take a call, once for each access key.
 func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, error) {
 	o := &observed{ecs: ecs, mine: c.sessions.of(ecs), now: c.clock.Now()}
+	o.mine.heed(ecs.Status.Create)
 	o.id = cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID)
 	if err := c.secrets.use(o.key(), o.secrets()...); err != nil {
 		return nil, err
@@ -92,7 +108,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*o
 		o.held, o.heldFor = o.mine.holding(ecs, o.fleet, o.now)
 	}
 	watched := ""
-	if o.problem == nil && o.account != "" && (ecs.Status.AccountID == "" || ecs.Status.AccountID == o.account) {
+	if home := o.home(); o.problem == nil && o.account != "" && (home == "" || home == o.account) {
 		watched = o.id
 	}
 	if o.mine.watched != "" && (o.mine.watched != watched || o.mine.fleet != o.fleet) {

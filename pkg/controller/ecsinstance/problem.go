@@ -19,6 +19,7 @@ import (
 type problem struct {
 	reason  string
 	message string
+	code    string // of ECS, which the message has in it; "" if it is not from there
 	wait    time.Duration
 	// stalled is whether nothing will come of waiting.
 	stalled bool
@@ -77,6 +78,12 @@ func problemOf(err error, from string) *problem {
 	if !ok {
 		return &problem{reason: reasonUnreachable, message: err.Error(), wait: waitForCloud, passing: true}
 	}
+	p := classified(e, from)
+	p.code = e.Code
+	return p
+}
+
+func classified(e *aliyun.Error, from string) *problem {
 	said := e.Error()
 	switch e.Class {
 	case aliyun.Throttled:

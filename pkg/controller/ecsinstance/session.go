@@ -62,11 +62,6 @@ type session struct {
 	generation int64
 	heldWith   fleetKey
 
-	// refused is the generation of the spec whose instanceType ECS will not have, and refusal
-	// why.
-	refused int64
-	refusal string
-
 	// key is the access key that was used last.
 	key aliyun.AccessKey
 }
@@ -157,11 +152,15 @@ func (s *session) keep(o *observed, wanted step) {
 	}
 }
 
-// note remembers since when what a sync sees has been so.
-func (s *session) note(o *observed) {
-	if asked := callOf(o.ecs.Status.Create); asked != s.asked {
+// heed forgets what is known of calls to create if there was another one since.
+func (s *session) heed(create *v1alpha1.Create) {
+	if asked := callOf(create); asked != s.asked {
 		s.asked, s.clean, s.empty = asked, "", time.Time{}
 	}
+}
+
+// note remembers since when what a sync sees has been so.
+func (s *session) note(o *observed) {
 	since(&s.blind, o.problem != nil && o.problem.passing, o.now)
 	if o.sight != nil && !o.sight.at.IsZero() {
 		if o.sight.instance == nil && s.missing.IsZero() {

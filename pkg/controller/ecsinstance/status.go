@@ -70,6 +70,12 @@ func statusAfter(o *observed, next plan) v1alpha1.ECSInstanceStatus {
 	case status.InstanceID != "" && o.fresh() && o.sight.instance != nil:
 		show(o, &status)
 	}
+	switch {
+	case o.refused:
+		status.RefusedInstanceType = o.ecs.Spec.InstanceType
+	case status.RefusedInstanceType != o.ecs.Spec.InstanceType || status.InstanceType == o.ecs.Spec.InstanceType:
+		status.RefusedInstanceType = ""
+	}
 	if next.step != stepRenew {
 		status.TagKeys = tagKeys(o, &status)
 	}
@@ -139,13 +145,17 @@ func conditions(ecs *v1alpha1.ECSInstance, next plan, now time.Time, status *v1a
 	stalled := false
 	switch p := next.problem; {
 	case p != nil:
-		// What ECS says is another text each time.
-		c.Keep(glassback.ConditionReady, false, p.reason, p.message)
-		c.Keep(glassback.ConditionProgressing, p.passing, p.reason, p.message)
+		// What ECS says is another text each time, but for its code.
+		set := c.Keep
+		if was := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady); was != nil && !strings.Contains(was.Message, p.code) {
+			set = c.Set
+		}
+		set(glassback.ConditionReady, false, p.reason, p.message)
+		set(glassback.ConditionProgressing, p.passing, p.reason, p.message)
 		if p.passing {
 			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
 		} else {
-			c.Keep(glassback.ConditionDegraded, true, p.reason, p.message)
+			set(glassback.ConditionDegraded, true, p.reason, p.message)
 		}
 		if stalled = p.stalled; stalled {
 			c.Keep(v1alpha1.ConditionStalled, true, p.reason, "It goes on when that is mended")

@@ -259,7 +259,7 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 		"ECS throttles everything": {
 			begin:  func(w *world) { w.refuse(ecssim.Throttled429()) },
 			reason: reasonThrottled, says: []string{"lets no more calls through"},
-			calls: 67, mend: mendCloud, patience: 3 * time.Minute,
+			calls: 67, writes: 1, mend: mendCloud, patience: 3 * time.Minute, // Once, there is a code to tell of.
 		},
 		"ECS does not answer": {
 			begin:  func(w *world) { w.refuse(ecssim.BadGateway()) },

@@ -398,6 +398,10 @@ type ECSInstanceStatus struct {
 	// instanceType is how large the instance is.
 	// +optional
 	InstanceType string `json:"instanceType,omitempty"`
+	// refusedInstanceType is the instanceType that ECS has refused to change it to. The instance
+	// is not stopped for another try before spec.instanceType changes.
+	// +optional
+	RefusedInstanceType string `json:"refusedInstanceType,omitempty"`
 	// zoneID is the zone that it is in.
 	// +optional
 	ZoneID string `json:"zoneID,omitempty"`

@@ -38,6 +38,9 @@ type ECSInstanceStatusApplyConfiguration struct {
 	State *string `json:"state,omitempty"`
 	// instanceType is how large the instance is.
 	InstanceType *string `json:"instanceType,omitempty"`
+	// refusedInstanceType is the instanceType that ECS has refused to change it to. The instance
+	// is not stopped for another try before spec.instanceType changes.
+	RefusedInstanceType *string `json:"refusedInstanceType,omitempty"`
 	// zoneID is the zone that it is in.
 	ZoneID *string `json:"zoneID,omitempty"`
 	// ip is where it is reached: publicly, if it can be.
@@ -125,6 +128,14 @@ func (b *ECSInstanceStatusApplyConfiguration) WithState(value string) *ECSInstan
 // If called multiple times, the InstanceType field is set to the value of the last call.
 func (b *ECSInstanceStatusApplyConfiguration) WithInstanceType(value string) *ECSInstanceStatusApplyConfiguration {
 	b.InstanceType = &value
+	return b
+}
+
+// WithRefusedInstanceType sets the RefusedInstanceType field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RefusedInstanceType field is set to the value of the last call.
+func (b *ECSInstanceStatusApplyConfiguration) WithRefusedInstanceType(value string) *ECSInstanceStatusApplyConfiguration {
+	b.RefusedInstanceType = &value
 	return b
 }
 

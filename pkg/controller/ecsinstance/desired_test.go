@@ -1,0 +1,296 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+)
+
+// fullECS is an object of which all is set that can be.
+func fullECS() *v1alpha1.ECSInstance {
+	ecs := &v1alpha1.ECSInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "full", UID: "0a1b2c3d-0000-4000-8000-000000000001"},
+		Spec: v1alpha1.ECSInstanceSpec{
+			RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "a.vhd", InstanceName: "full-vm",
+			InstanceChargeType: v1alpha1.PrePaid, Period: ptr.To(int32(3)), PeriodUnit: v1alpha1.Week,
+			ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", SecurityGroupIDs: []string{"sg-b", "sg-a"}, KeyPairName: "mine",
+			InternetMaxBandwidthOut: ptr.To(int32(5)),
+			Disks: &v1alpha1.Disks{
+				System: &v1alpha1.SystemDisk{Category: "cloud_essd", PerformanceLevel: "PL1", SizeGiB: ptr.To(int32(40))},
+				Data: []v1alpha1.DataDisk{
+					{Category: "cloud_essd", PerformanceLevel: "PL0", SizeGiB: ptr.To(int32(100)), Encrypted: true},
+					{SnapshotID: "s-a", KeepOnRelease: true},
+				},
+			},
+			UserDataSecretRef:    &v1alpha1.SecretKeyReference{Name: "script"},
+			Tags:                 map[string]string{"team": "a", "stage": "test"},
+			CredentialsSecretRef: &v1alpha1.SecretReference{Name: "aliyun"},
+		},
+	}
+	ecs.Default()
+	return ecs
+}
+
+func scriptSecret() *corev1.Secret {
+	s := userData("script")
+	s.UID, s.ResourceVersion = "5ec4e7", "12"
+	return s
+}
+
+func TestRequest(t *testing.T) {
+	minimal := &v1alpha1.ECSInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "least", UID: "0a1b2c3d-0000-4000-8000-000000000002"},
+		Spec:       v1alpha1.ECSInstanceSpec{RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "a.vhd"},
+	}
+	minimal.Default()
+	for sentence, test := range map[string]struct {
+		ecs    *v1alpha1.ECSInstance
+		script *corev1.Secret
+		want   aliyun.CreateRequest
+	}{
+		"nothing but what is needed": {minimal, nil, aliyun.CreateRequest{
+			Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
+			Tags: map[string]string{"glassback.dev/uid": "0a1b2c3d-0000-4000-8000-000000000002", "glassback.dev/object": "default/least"},
+		}},
+		"all that can be set": {fullECS(), scriptSecret(), aliyun.CreateRequest{
+			Name: "full-vm", Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PrePaid", Period: 3, PeriodUnit: "Week",
+			ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", SecurityGroupID: "sg-b", KeyPairName: "mine", InternetMaxBandwidthOut: 5,
+			SystemDisk: &aliyun.Disk{Category: "cloud_essd", PerformanceLevel: "PL1", SizeGiB: 40},
+			DataDisks: []aliyun.Disk{
+				{Category: "cloud_essd", PerformanceLevel: "PL0", SizeGiB: 100, Encrypted: true},
+				{SnapshotID: "s-a", KeepOnRelease: true},
+			},
+			UserData: []byte(script),
+			Tags: map[string]string{
+				"team": "a", "stage": "test", "glassback.dev/uid": "0a1b2c3d-0000-4000-8000-000000000001", "glassback.dev/object": "default/full",
+			},
+		}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			before := test.ecs.DeepCopy()
+			if got := request(test.ecs, test.script); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("it is\n%+v, want\n%+v", got, test.want)
+			}
+			if !reflect.DeepEqual(test.ecs, before) {
+				t.Error("the object has changed")
+			}
+		})
+	}
+}
+
+// TestRequestHasAllFields: a field that is new is either asked for, or named here.
+func TestRequestHasAllFields(t *testing.T) {
+	v := reflect.ValueOf(request(fullECS(), scriptSecret()))
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "ClientToken" {
+			t.Errorf("%s is not asked for", name)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	of := func(ecs *v1alpha1.ECSInstance, script *corev1.Secret) string {
+		t.Helper()
+		d, err := digest(ecs, request(ecs, script), script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	same := of(fullECS(), scriptSecret())
+	for range 50 {
+		if d := of(fullECS(), scriptSecret()); d != same {
+			t.Fatalf("of the same it is %s and %s", same, d)
+		}
+	}
+	if len(same) != 32 {
+		t.Errorf("it is %q", same)
+	}
+	seen := map[string]string{same: "nothing"}
+	for sentence, change := range map[string]func(*v1alpha1.ECSInstance, *corev1.Secret){
+		"the type":           func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.InstanceType = "ecs.g6.xlarge" },
+		"the image":          func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.ImageID = "b.vhd" },
+		"the name":           func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.InstanceName = "other" },
+		"the period":         func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.Period = ptr.To(int32(2)) },
+		"the unit":           func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.PeriodUnit = v1alpha1.Month },
+		"the zone":           func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.ZoneID = "" },
+		"the vSwitch":        func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.VSwitchID = "vsw-b" },
+		"the first group":    func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { slices.Reverse(e.Spec.SecurityGroupIDs) },
+		"the key pair":       func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.KeyPairName = "" },
+		"the bandwidth":      func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.InternetMaxBandwidthOut = nil },
+		"the system disk":    func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.Disks.System = nil },
+		"a data disk":        func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.Disks.Data[1].KeepOnRelease = false },
+		"the order of disks": func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { slices.Reverse(e.Spec.Disks.Data) },
+		"the value of a tag": func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.Spec.Tags["team"] = "b" },
+		"the key of a tag": func(e *v1alpha1.ECSInstance, _ *corev1.Secret) {
+			e.Spec.Tags = map[string]string{"team": "a", "stages": "test"}
+		},
+		"the Secret's version": func(_ *v1alpha1.ECSInstance, s *corev1.Secret) { s.ResourceVersion = "13" },
+		"the Secret":           func(_ *v1alpha1.ECSInstance, s *corev1.Secret) { s.UID = "5ec4e8" },
+		"the object":           func(e *v1alpha1.ECSInstance, _ *corev1.Secret) { e.UID = "0a1b2c3d-0000-4000-8000-000000000009" },
+		"the key of the Secret": func(e *v1alpha1.ECSInstance, s *corev1.Secret) {
+			e.Spec.UserDataSecretRef.Key, s.Data["b"] = "b", []byte("echo b")
+		},
+	} {
+		ecs, s := fullECS(), scriptSecret()
+		change(ecs, s)
+		d := of(ecs, s)
+		if other, ok := seen[d]; ok {
+			t.Errorf("with a change of %s it is the same as with one of %s", sentence, other)
+		}
+		seen[d] = sentence
+	}
+	ecs := fullECS()
+	ecs.Spec.SecurityGroupIDs[1] = "sg-c" // comes after
+	ecs.Spec.PowerState, ecs.Spec.RecreatePolicy, ecs.Spec.DeletionPolicy = v1alpha1.PowerStopped, v1alpha1.RecreateAlways, v1alpha1.DeletionRetain
+	ecs.ResourceVersion, ecs.Generation, ecs.Labels = "99", 9, map[string]string{"a": "b"}
+	if of(ecs, scriptSecret()) != same {
+		t.Error("it changes with what ECS is not asked for")
+	}
+	token := request(fullECS(), scriptSecret())
+	token.ClientToken = "another"
+	if d, err := digest(fullECS(), token, scriptSecret()); err != nil || d != same {
+		t.Errorf("it changes with the token: %v", err)
+	}
+}
+
+// TestDigestHasNoUserData: nobody can tell from it whether a guess at the script is right.
+func TestDigestHasNoUserData(t *testing.T) {
+	one, two := scriptSecret(), scriptSecret()
+	two.Data["userData"] = []byte("#!/bin/sh\necho another\n")
+	a, err1 := digest(fullECS(), request(fullECS(), one), one)
+	b, err2 := digest(fullECS(), request(fullECS(), two), two)
+	if err1 != nil || err2 != nil || a != b {
+		t.Errorf("of two scripts in the same version of the same Secret it is %s and %s", a, b)
+	}
+	if strings.Contains(a, base64.StdEncoding.EncodeToString([]byte(script))) {
+		t.Error("the script is in it")
+	}
+}
+
+func TestToken(t *testing.T) {
+	ecs := fullECS()
+	if got := token(ecs, 12); got != "0a1b2c3d-0000-4000-8000-000000000001-12" {
+		t.Errorf("it is %q", got)
+	}
+	if got := token(ecs, 1<<62); len(got) > 64 {
+		t.Errorf("ECS does not take %d characters: %q", len(got), got)
+	}
+}
+
+func TestOwnership(t *testing.T) {
+	ecs := fullECS()
+	ecs.Name = strings.Repeat("n", 253)
+	owned := ownership(ecs)
+	if len(owned) != 2 || owned[v1alpha1.TagUID] != string(ecs.UID) || len(owned[v1alpha1.TagObject]) != maxTagValue {
+		t.Errorf("it is %v", owned)
+	}
+	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "somebody else", "team": "a"}
+	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "somebody else" {
+		t.Errorf("they are %v, of %v", all, ecs.Spec.Tags)
+	}
+}
+
+func TestTagChanges(t *testing.T) {
+	type tagMap = map[string]string
+	for sentence, test := range map[string]struct {
+		spec, is tagMap
+		had      []string
+		set      tagMap
+		drop     []string
+	}{
+		"none":                                      {},
+		"all are there":                             {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
+		"one is missing":                            {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
+		"one has another value":                     {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
+		"one without a value is missing":            {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
+		"one is of the spec no more":                {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, with another value":                {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, and is gone":                       {had: []string{"a"}},
+		"one is somebody else's":                    {is: tagMap{"a": "1"}},
+		"the operator's own are there":              {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
+		"two are missing, and two are not the spec": {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"}, set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			ecs := &v1alpha1.ECSInstance{Spec: v1alpha1.ECSInstanceSpec{Tags: test.spec}, Status: v1alpha1.ECSInstanceStatus{TagKeys: test.had}}
+			set, drop := tagChanges(ecs, &aliyun.Instance{Tags: test.is})
+			if !maps.Equal(set, test.set) || !slices.Equal(drop, test.drop) {
+				t.Errorf("%v are set and %q taken off, want %v and %q", set, drop, test.set, test.drop)
+			}
+		})
+	}
+}
+
+func TestChange(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		spec v1alpha1.ECSInstanceSpec
+		is   aliyun.Instance
+		want string
+	}{
+		"nothing is said":               {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
+		"the same":                      {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, ""},
+		"another name":                  {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"a"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []"},
+		"another group":                 {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a"}}, " [a b]"},
+		"another name and fewer groups": {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			before := slices.Clone(test.spec.SecurityGroupIDs)
+			c, differs := change(&v1alpha1.ECSInstance{Spec: test.spec}, &test.is)
+			got := ""
+			if differs {
+				got = fmt.Sprint(ptr.Deref(c.Name, ""), " ", c.SecurityGroupIDs)
+			}
+			if got != test.want {
+				t.Errorf("it is %q, want %q", got, test.want)
+			}
+			if !slices.Equal(test.spec.SecurityGroupIDs, before) {
+				t.Error("the spec has changed")
+			}
+		})
+	}
+}
+
+func TestDrift(t *testing.T) {
+	instance := aliyun.Instance{ImageID: "a.vhd", ChargeType: "PrePaid", ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", KeyPairName: "mine", Type: "ecs.other", Name: "other"}
+	for sentence, test := range map[string]struct {
+		change func(*v1alpha1.ECSInstance)
+		region string
+		want   []string
+	}{
+		"none": {region: "cn-beijing"},
+		"what the spec does not say": {func(e *v1alpha1.ECSInstance) {
+			e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName, e.Spec.ImageID = "", "", "", ""
+		}, "cn-beijing", nil},
+		"the region":                    {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou" and not "cn-beijing"`}},
+		"the image":                     {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd" and not "b.vhd"`}},
+		"how it is paid for":            {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid }, "cn-beijing", []string{`instanceChargeType is "PrePaid" and not "PostPaid"`}},
+		"how one that was adopted is":   {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true }, "cn-beijing", nil},
+		"the zone, the vSwitch and key": {func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" }, "cn-beijing", []string{`zoneID is "cn-beijing-h" and not "z"`, `vSwitchID is "vsw-a" and not "v"`, `keyPairName is "mine" and not "k"`}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			ecs := fullECS()
+			if test.change != nil {
+				test.change(ecs)
+			}
+			if got := drift(ecs, &instance, test.region); !slices.Equal(got, test.want) {
+				t.Errorf("it is %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,556 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// syncs is how many syncs there were.
+func (w *world) syncs() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.log.String(), `"Synced" controller=`)
+}
+
+// TestThousandInstances: a thousand that do not change cost ten calls a minute, and nothing else.
+func TestThousandInstances(t *testing.T) {
+	const many = 1000
+	inWorld(t, func(w *world) {
+		for n := range many {
+			w.apply(fmt.Sprintf("vm-%d", n))
+		}
+		began := time.Now()
+		ready := 0
+		for ; ready < many && time.Since(began) < time.Hour; time.Sleep(30 * time.Second) {
+			ready = 0
+			for n := range many {
+				if w.isReady(fmt.Sprintf("vm-%d", n)) {
+					ready++
+				}
+			}
+		}
+		if ready < many {
+			t.Fatalf("only %d are Ready after an hour", ready)
+		}
+		settling := len(w.cloud.Calls())
+		t.Logf("%d instances were made within %s, with %d calls: %d creates, %d starts, %d describes", many, time.Since(began), settling,
+			w.cloud.Count("CreateInstance"), w.cloud.Count("StartInstance"), w.cloud.Count("DescribeInstances"))
+		if made := len(w.cloud.Instances()); made != many || w.cloud.Count("StartInstance") != many {
+			t.Errorf("%d were made, and started %d times", made, w.cloud.Count("StartInstance"))
+		}
+		// One lookup before each create, and the looks, which many share.
+		if n := w.cloud.Count("DescribeInstances"); n > 2*many {
+			t.Errorf("it took %d describes to make them", n)
+		}
+		time.Sleep(10 * time.Minute)
+		syncs := w.syncs()
+		calls, writes := w.hour()
+		syncs = w.syncs() - syncs
+		t.Logf("settled, they took %.2f calls a minute, %d writes and %d syncs in an hour", float64(calls)/60, writes, syncs)
+		if perMinute := float64(calls) / 60; perMinute > 10.5 || perMinute < 9 || writes > 0 || syncs > 0 {
+			t.Errorf("settled, they took %.2f calls a minute, %d writes and %d syncs in an hour", perMinute, writes, syncs)
+		}
+		w.mute()
+		for _, c := range w.cloud.Calls() {
+			if ids := strings.Count(c.Params.Get("InstanceIds"), `"i-`); ids != maxBatch {
+				t.Errorf("a call was about %d instances", ids)
+				break
+			}
+		}
+	})
+}
+
+// TestReadyOutlivesAShortSilence: an ECS that does not answer is told of only after some time.
+func TestReadyOutlivesAShortSilence(t *testing.T) {
+	for sentence, fault := range map[string]*ecssim.Reply{
+		"a proxy answers":  ecssim.BadGateway(),
+		"ECS has failed":   ecssim.InternalError(),
+		"ECS throttles":    ecssim.Throttled400(),
+		"nothing is in it": ecssim.EmptyOK(),
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.apply("vm")
+				w.ready("vm")
+				time.Sleep(3 * time.Minute)
+				writes := w.writes()
+				w.refuse(fault)
+				w.within(2*time.Minute, "a look that fails", func() bool {
+					calls := w.cloud.Calls()
+					return calls[len(calls)-1].Status != 200 || fault.Body == ""
+				})
+				for failed := time.Now(); time.Since(failed) < unreachableAfter-time.Minute; time.Sleep(time.Second) {
+					if !w.isReady("vm") {
+						t.Fatalf("after %s, it is not Ready any more", time.Since(failed))
+					}
+				}
+				w.cloud.SetFault(nil)
+				time.Sleep(5 * time.Minute)
+				if w.soon("vm"); w.writes() != writes {
+					t.Errorf("it took %d writes", w.writes()-writes)
+				}
+				w.refuse(fault)
+				w.within(6*time.Minute, "it to be told of", func() bool { return !w.isReady("vm") })
+				w.spins(4*67, 2)
+				w.cloud.SetFault(nil)
+				w.within(3*time.Minute, "it to be Ready again", func() bool { return w.isReady("vm") })
+			})
+		})
+	}
+}
+
+// lens is a Cloud of which only Describe is there.
+type lens struct {
+	Cloud
+	mu        sync.Mutex
+	instances map[string]aliyun.Instance
+	err       error
+	malformed string // an ID that is refused
+	asked     [][]string
+	at        []time.Time
+}
+
+func (l *lens) Describe(_ context.Context, ids []string) ([]aliyun.Instance, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.at = append(l.asked, slices.Clone(ids)), append(l.at, time.Now())
+	if l.err != nil {
+		return nil, l.err
+	}
+	if slices.Contains(ids, l.malformed) {
+		return nil, &aliyun.Error{Action: "DescribeInstances", Class: aliyun.Rejected, Code: "InvalidParameter"}
+	}
+	var found []aliyun.Instance
+	for _, id := range ids {
+		if i, ok := l.instances[id]; ok {
+			i.Tags = maps.Clone(i.Tags)
+			found = append(found, i)
+		}
+	}
+	return found, nil
+}
+
+func (l *lens) set(id string, state aliyun.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.instances[id] = aliyun.Instance{ID: id, State: state}
+}
+
+func (l *lens) remove(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.instances, id)
+}
+
+// reject has an ID be refused.
+func (l *lens) reject(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.malformed = id
+}
+
+func (l *lens) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// forget returns what was asked for since the last time.
+func (l *lens) forget() (asked [][]string, at []time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, at = l.asked, l.at
+	l.asked, l.at = nil, nil
+	return asked, at
+}
+
+// observatory is fleets with one lens, and what they have told.
+type observatory struct {
+	*fleets
+	lens *lens
+	mu   sync.Mutex
+	told []string
+}
+
+func newObservatory(t *testing.T) *observatory {
+	o := &observatory{lens: &lens{instances: map[string]aliyun.Instance{}}}
+	o.fleets = &fleets{
+		open: func(*aliyun.AccessKey, string) Cloud { return o.lens }, clock: clock.RealClock{}, byKey: map[fleetKey]*fleet{},
+		add: func(user cache.ObjectName, cause trace.Cause) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.told = append(o.told, fmt.Sprint(user.Name, " ", cause.Verb, cause.Fields))
+		},
+	}
+	o.begin(t.Context())
+	return o
+}
+
+func (o *observatory) hears() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	told := o.told
+	o.told = nil
+	return told
+}
+
+var beijing = fleetKey{region: "cn-beijing"}
+
+// inObservatory runs a test with a fleet of some instances that are Running.
+func inObservatory(t *testing.T, n int, test func(*testing.T, *observatory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newObservatory(t)
+		defer o.end()
+		for i := range n {
+			id := fmt.Sprintf("i-%04d", i)
+			o.lens.set(id, aliyun.StateRunning)
+			if s := o.look(beijing, id, key("vm-"+id)); s != nil {
+				t.Errorf("something was seen before anybody looked: %+v", s)
+			}
+		}
+		test(t, o)
+	})
+}
+
+func TestFleetTellsOfWhatHasChanged(t *testing.T) {
+	const id = "i-0000"
+	for sentence, test := range map[string]struct {
+		change func(*observatory)
+		want   []string
+	}{
+		"nothing":                {change: func(*observatory) {}},
+		"another state":          {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
+		"it is gone":             {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
+		"no answer, which lasts": {func(o *observatory) { o.lens.fail(errors.New("lost")) }, []string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"}},
+		"a sync waits for it":    {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
+		"of one that nobody looks at": {func(o *observatory) {
+			o.leave(beijing, "i-0001", key("vm-i-0001"))
+			o.lens.set("i-0001", aliyun.StateStopped)
+		}, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inObservatory(t, 2, func(t *testing.T, o *observatory) {
+				time.Sleep(time.Second)
+				if told := o.hears(); !slices.Equal(told, []string{"vm-i-0000 Added[]", "vm-i-0001 Added[]"}) {
+					t.Errorf("at first it tells %q", told)
+				}
+				test.change(o)
+				time.Sleep(5 * time.Minute)
+				told := o.hears()
+				slices.Sort(told)
+				if !slices.Equal(told, test.want) {
+					t.Errorf("it tells %q, want %q", told, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestManyInTransitionShareCalls: a call for one that is due soon takes the others along.
+func TestManyInTransitionShareCalls(t *testing.T) {
+	inObservatory(t, 250, func(t *testing.T, o *observatory) {
+		time.Sleep(5 * time.Second)
+		// The first may go out before all are there.
+		if asked, _ := o.lens.forget(); len(asked) < 3 || len(asked) > 5 {
+			t.Errorf("it took %d calls to see 250 for the first time", len(asked))
+		}
+		// For two minutes, 80 of them are asked about every four seconds.
+		for range 30 {
+			for n := range 80 {
+				o.soon(beijing, fmt.Sprintf("i-%04d", n), lookOften)
+			}
+			time.Sleep(lookOften)
+		}
+		asked, at := o.lens.forget()
+		t.Logf("80 of 250 that were asked about every %s took %d calls in two minutes", lookOften, len(asked))
+		if len(asked) > 70 {
+			t.Errorf("it took %d calls", len(asked))
+		}
+		for n, when := range at[1:] {
+			if gap := when.Sub(at[n]); gap < pollGap && len(asked[n+1]) < maxBatch {
+				t.Errorf("two calls were %s apart, and the second was about %d", gap, len(asked[n+1]))
+			}
+		}
+	})
+}
+
+// TestFleetEndsWithItsLastInstance: it does not look at nothing, and leaves no goroutine.
+func TestFleetEndsWithItsLastInstance(t *testing.T) {
+	inObservatory(t, 2, func(t *testing.T, o *observatory) {
+		time.Sleep(time.Second)
+		o.leave(beijing, "i-0000", key("vm-i-0000"))
+		if len(o.byKey) != 1 {
+			t.Error("the fleet has ended before its time")
+		}
+		o.leave(beijing, "i-0001", key("vm-i-0001"))
+		o.leave(beijing, "i-0001", key("vm-i-0001"))
+		if len(o.byKey) != 0 {
+			t.Error("the fleet has not ended")
+		}
+		o.lens.forget()
+		time.Sleep(time.Hour)
+		if asked, _ := o.lens.forget(); len(asked) > 0 {
+			t.Errorf("nobody looks, and it was asked for %q", asked)
+		}
+		o.look(beijing, "i-0000", key("again"))
+		time.Sleep(time.Second)
+		if s := o.look(beijing, "i-0000", key("again")); s == nil || s.instance == nil {
+			t.Errorf("one that begins again has seen %+v", s)
+		}
+	})
+}
+
+// TestFleetOfObjectsEnds: so do those of a controller, once the last object is gone.
+func TestFleetOfObjectsEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for _, name := range []string{"a", "b"} {
+			w.apply(name)
+			w.ready(name)
+		}
+		w.instances.remove(key("a"))
+		w.gone("a")
+		if c, _ := w.hour(); c < 50 {
+			t.Errorf("the one that is left was looked at %d times in an hour", c)
+		}
+		w.instances.remove(key("b"))
+		w.gone("b")
+		time.Sleep(time.Minute)
+		w.spins(0, 0)
+	})
+}
+
+// TestThrottledDescribesPause: the fleet leaves ECS alone for as long as it is told to.
+func TestThrottledDescribesPause(t *testing.T) {
+	inObservatory(t, 250, func(t *testing.T, o *observatory) {
+		time.Sleep(10 * time.Second)
+		o.lens.forget()
+		o.lens.fail(&aliyun.Error{Action: "DescribeInstances", Class: aliyun.Throttled, Code: "Throttling", RetryAfter: 10 * time.Minute})
+		time.Sleep(2 * time.Minute)
+		if asked, _ := o.lens.forget(); len(asked) < 3 || len(asked) > 5 {
+			t.Errorf("at first, it was asked %d times for 250", len(asked))
+		}
+		time.Sleep(6 * time.Minute)
+		if asked, _ := o.lens.forget(); len(asked) > 0 {
+			t.Errorf("while it pauses, it was asked %d times", len(asked))
+		}
+		o.lens.fail(nil)
+		time.Sleep(5 * time.Minute)
+		if s := o.look(beijing, "i-0000", key("vm-i-0000")); s.err != nil {
+			t.Errorf("after the pause it still says %v", s.err)
+		}
+	})
+}
+
+// TestThrottledInWorld: and so does a controller.
+func TestThrottledInWorld(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("vm")
+		w.ready("vm")
+		w.refuse(ecssim.Throttled400(), "DescribeInstances")
+		w.says("vm", reasonThrottled)
+		w.spins(67, 0)
+		w.cloud.SetFault(nil)
+		w.within(3*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
+	})
+}
+
+func TestFleetNext(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	is := func(in ...time.Duration) map[string]*member {
+		members := map[string]*member{}
+		for n, d := range in {
+			members[fmt.Sprintf("i-%03d", n)] = &member{due: now.Add(d)}
+		}
+		return members
+	}
+	many := func(n int, d time.Duration) []time.Duration { return slices.Repeat([]time.Duration{d}, n) }
+	for sentence, test := range map[string]struct {
+		members map[string]*member
+		last    time.Duration // how long ago
+		ids     int
+		first   string
+		wait    time.Duration
+	}{
+		"nobody is there":                                    {last: time.Hour, wait: pollEvery},
+		"nothing is due":                                     {members: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
+		"one is due, and the other comes along":              {members: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
+		"one is due, and 99 of the others come along":        {members: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150"},
+		"one is due just after a call":                       {members: is(0), last: pollGap / 4, wait: pollGap * 3 / 4},
+		"a hundred are due just after a call":                {members: is(many(100, 0)...), last: pollGap / 4, ids: 100, first: "i-000"},
+		"a hundred are, and one comes soon, just after":      {members: is(append(many(99, 0), time.Millisecond)...), last: 0, wait: pollGap},
+		"more than a hundred are due, the longest due first": {members: is(append(many(120, -time.Second), many(3, -time.Minute)...)...), ids: 100, first: "i-120"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			f := &fleet{members: test.members, clock: fixed(now)}
+			ids, wait := f.next(now.Add(-test.last))
+			if len(ids) != test.ids || wait != test.wait || (len(ids) > 0 && ids[0] != test.first) {
+				t.Errorf("%d, the first %q, or in %s", len(ids), slices.Concat(ids, []string{""})[0], wait)
+			}
+		})
+	}
+}
+
+// fixed is a clock that stands.
+func fixed(now time.Time) clock.WithTicker { return standing{clock.RealClock{}, now} }
+
+type standing struct {
+	clock.RealClock
+	now time.Time
+}
+
+func (s standing) Now() time.Time { return s.now }
+
+func TestSightDiffers(t *testing.T) {
+	lost := errors.New("lost")
+	throttled, refused := &aliyun.Error{Class: aliyun.Throttled}, &aliyun.Error{Class: aliyun.BadCredentials}
+	running, stopped := &aliyun.Instance{State: aliyun.StateRunning}, &aliyun.Instance{State: aliyun.StateStopped, Name: "a"}
+	for sentence, test := range map[string]struct {
+		was    *sight
+		is     sight
+		verb   string
+		fields []string
+	}{
+		"the first look":                          {nil, sight{}, "Added", nil},
+		"the same again":                          {&sight{instance: running}, sight{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil},
+		"nothing again":                           {&sight{}, sight{}, "", nil},
+		"it shows":                                {&sight{}, sight{instance: running}, "Added", nil},
+		"it is gone":                              {&sight{instance: running}, sight{}, "Deleted", nil},
+		"two fields":                              {&sight{instance: running}, sight{instance: stopped}, "Updated", []string{"Name", "State"}},
+		"a look that fails":                       {&sight{instance: running}, sight{instance: running, err: lost}, "", nil},
+		"looks that have failed for some time":    {&sight{instance: running, err: lost}, sight{instance: running, err: lost, lasting: true}, "Updated", []string{"error"}},
+		"and go on like that":                     {&sight{err: lost, lasting: true}, sight{err: errors.New("lost again"), lasting: true}, "", nil},
+		"and fail in another way":                 {&sight{err: lost, lasting: true}, sight{err: throttled, lasting: true}, "Updated", []string{"error"}},
+		"a look that succeeds after those":        {&sight{instance: running, err: lost, lasting: true}, sight{instance: running}, "Updated", []string{"error"}},
+		"a look that succeeds after one failed":   {&sight{instance: running, err: lost}, sight{instance: running}, "", nil},
+		"a look that fails for a reason to mend":  {&sight{instance: running}, sight{instance: running, err: refused}, "Updated", []string{"error"}},
+		"one that shows more after one that lost": {&sight{instance: running, err: lost}, sight{instance: stopped}, "Updated", []string{"Name", "State"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if verb, fields := test.was.differs(&test.is); verb != test.verb || !slices.Equal(fields, test.fields) {
+				t.Errorf("it is %q %q, want %q %q", verb, fields, test.verb, test.fields)
+			}
+		})
+	}
+}
+
+// TestSightOfALookThatFailed: what was seen before stays, with the time of that.
+func TestSightOfALookThatFailed(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	lost := errors.New("lost")
+	running := &aliyun.Instance{State: aliyun.StateRunning}
+	var none *sight
+	first := none.failed(lost, now)
+	if want := (sight{err: lost, failing: now}); *first != want {
+		t.Errorf("it is %+v, want %+v", *first, want)
+	}
+	seen := sight{at: now, instance: running}
+	once := seen.failed(lost, now.Add(time.Minute))
+	if want := (sight{at: now, instance: running, err: lost, failing: now.Add(time.Minute)}); *once != want {
+		t.Errorf("it is %+v, want %+v", *once, want)
+	}
+	twice := once.failed(lost, now.Add(2*time.Minute))
+	if *twice != *once {
+		t.Errorf("after another one it is %+v, want %+v", *twice, *once)
+	}
+	lasting := twice.failed(lost, now.Add(time.Minute+unreachableAfter))
+	if want := (sight{at: now, instance: running, err: lost, failing: now.Add(time.Minute), lasting: true}); *lasting != want {
+		t.Errorf("after some time it is %+v, want %+v", *lasting, want)
+	}
+	if seen.err != nil {
+		t.Error("what was seen before has changed")
+	}
+}
+
+// TestOneThatECSRejectsAmongMany: the others are seen all the same.
+func TestOneThatECSRejectsAmongMany(t *testing.T) {
+	inObservatory(t, 0, func(t *testing.T, o *observatory) {
+		o.lens.reject("i-0042")
+		for n := range 150 {
+			id := fmt.Sprintf("i-%04d", n)
+			o.lens.set(id, aliyun.StateRunning)
+			o.look(beijing, id, key("vm-"+id))
+		}
+		time.Sleep(10 * time.Second)
+		for n := range 150 {
+			id := fmt.Sprintf("i-%04d", n)
+			s := o.look(beijing, id, key("vm-"+id))
+			if s == nil || (s.err != nil) != (n == 42) || (s.instance == nil) != (n == 42) {
+				t.Errorf("of %s is seen %+v", id, s)
+			}
+		}
+		asked, _ := o.lens.forget()
+		if len(asked) > 4+2*7 {
+			t.Errorf("it took %d calls", len(asked))
+		}
+		time.Sleep(30 * time.Minute)
+		if asked, _ := o.lens.forget(); len(asked) > 2*34+15*4 {
+			t.Errorf("it took %d calls in half an hour", len(asked))
+		}
+	})
+}
+
+// TestTwoThatNameTheSameInstance: both are told, and it is looked at until both have left.
+func TestTwoThatNameTheSameInstance(t *testing.T) {
+	inObservatory(t, 1, func(t *testing.T, o *observatory) {
+		o.look(beijing, "i-0000", key("other"))
+		time.Sleep(time.Second)
+		o.hears()
+		for _, want := range [][]string{{"other Updated[State]", "vm-i-0000 Updated[State]"}, {"vm-i-0000 Updated[State]"}, nil} {
+			o.lens.set("i-0000", map[int]aliyun.State{2: aliyun.StateStopped, 1: aliyun.StateRunning}[len(want)])
+			time.Sleep(2 * time.Minute)
+			told := o.hears()
+			slices.Sort(told)
+			if !slices.Equal(told, want) {
+				t.Errorf("it tells %q, want %q", told, want)
+			}
+			o.leave(beijing, "i-0000", key([]string{"vm-i-0000", "vm-i-0000", "other"}[len(want)]))
+		}
+		if len(o.byKey) != 0 {
+			t.Error("the fleet has not ended")
+		}
+	})
+}
+
+// TestFleetsAreOfOneAccountInOneRegion: they share no calls with others.
+func TestFleetsAreOfOneAccountInOneRegion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.secret("other", otherID, otherSecret)
+		w.apply("a")
+		w.apply("b", func(e *v1alpha1.ECSInstance) { e.Spec.RegionID = "cn-hangzhou" })
+		w.apply("c", func(e *v1alpha1.ECSInstance) { e.Spec.CredentialsSecretRef.Name = "other" })
+		for _, name := range []string{"a", "b", "c"} {
+			w.ready(name)
+		}
+		w.cloud.Forget()
+		time.Sleep(10 * time.Minute)
+		seen := map[string]int{}
+		for _, c := range w.cloud.Calls() {
+			seen[c.AccountID+" "+c.RegionID+" "+c.InstanceID]++
+		}
+		if len(seen) != 3 || len(w.cloud.Calls()) > 40 {
+			t.Errorf("it was asked for %v", seen)
+		}
+	})
+}

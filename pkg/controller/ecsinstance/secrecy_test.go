@@ -1,0 +1,341 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+)
+
+const testToken = "CAIS+tokenOfTheOperator/NobodySees=="
+
+// hush is what nobody is to read anywhere.
+var hush = []string{testID, testSecret, otherID, otherSecret, testToken, "hunter2IsThePassword", script}
+
+// forms are how a text shows: as it is, or encoded as it is on the way, once or twice.
+func forms(text string) []string {
+	in64 := func(e *base64.Encoding) string { return e.EncodeToString([]byte(text)) }
+	all := []string{text, strings.TrimSpace(text), hex.EncodeToString([]byte(text))}
+	for _, form := range []string{text, in64(base64.StdEncoding), in64(base64.URLEncoding), in64(base64.RawStdEncoding)} {
+		once := url.QueryEscape(form)
+		all = append(all, form, once, url.PathEscape(form), url.QueryEscape(once), url.QueryEscape(url.PathEscape(form)))
+		quoted, _ := json.Marshal(form)
+		all = append(all, string(quoted[1:len(quoted)-1]))
+	}
+	// Three bytes are four characters: a secret within a longer text is aligned in one of
+	// three ways.
+	for shift := range 3 {
+		rest := text[min(shift, len(text)):]
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(rest[:len(rest)-len(rest)%3])))
+	}
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
+
+// needles are all forms of what nobody is to read, and the signs of a request that holds it.
+var needles = func() []string {
+	all := []string{"Signature=", "Signature%3D", "AccessKeyId=", "SecurityToken=", "UserData="}
+	for _, secret := range hush {
+		for _, form := range forms(secret) {
+			if len(form) >= 8 {
+				all = append(all, form)
+			}
+		}
+	}
+	return all
+}()
+
+// leaks returns what of a text nobody is to read.
+func leaks(text string) []string {
+	var found []string
+	for _, needle := range needles {
+		if strings.Contains(text, needle) {
+			found = append(found, needle)
+		}
+	}
+	return found
+}
+
+// gossip is every text that got out of the operator.
+func (w *world) gossip() map[string]string {
+	texts := map[string]string{}
+	w.mu.Lock()
+	texts["the log"] = w.log.String()
+	texts["the events"] = strings.Join(w.events, "\n")
+	w.mu.Unlock()
+	w.instances.mu.Lock()
+	defer w.instances.mu.Unlock()
+	var all bytes.Buffer
+	for _, e := range w.instances.history {
+		ecs := e.Object.(*v1alpha1.ECSInstance)
+		if err := json.NewEncoder(&all).Encode(ecs); err != nil {
+			w.t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "%+v\n", ecs.Status)
+	}
+	texts["the objects"] = all.String()
+	return texts
+}
+
+// errorTexts calls all that there is to be called with everything going wrong, and returns
+// what the errors say, however they are printed.
+func (w *world) errorTexts(times int) string {
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all strings.Builder
+	name := "renamed"
+	uid := w.get("scripted-0").UID // ECS repeats the script if it is that object's.
+	for n := range times {
+		key := &aliyun.AccessKey{ID: testID, Secret: []string{testSecret, otherSecret}[n%2], SecurityToken: testToken}
+		if n/2%2 == 1 {
+			key.ID, key.SecurityToken = otherID, "expired"+testToken
+		}
+		region := cloud.Open(key, []string{"cn-beijing", "cn-atlantis"}[n/4%2])
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		_, account := region.Account(ctx)
+		token := fmt.Sprint(uid, "-", n)
+		_, created := region.Create(ctx, aliyun.CreateRequest{Type: "ecs.g6.large", ImageID: "a.vhd", UserData: []byte(script), ClientToken: token})
+		_, described := region.Describe(ctx, []string{"i-0"})
+		_, found := region.Find(ctx, map[string]string{"a": "b"})
+		for _, err := range []error{
+			account, created, described, found, region.Start(ctx, "i-0"), region.Stop(ctx, "i-0"), region.Delete(ctx, "i-0", true), region.SetType(ctx, "i-0", "ecs.g6.large"),
+			region.Modify(ctx, "i-0", aliyun.Change{Name: &name}), region.Tag(ctx, "i-0", map[string]string{"a": "b"}), region.Untag(ctx, "i-0", []string{"a"}),
+		} {
+			if err == nil {
+				continue
+			}
+			e, ok := errors.AsType[*aliyun.Error](err)
+			if !ok {
+				w.t.Errorf("%v is no *aliyun.Error", err)
+				continue
+			}
+			fmt.Fprintf(&all, "%v\n%+v\n%#v\n%+v\n%v\n%s\n", err, err, *e, problemOf(err, "Secret aliyun"), errors.Unwrap(err), klog.Format(err))
+		}
+		cancel()
+		time.Sleep(time.Minute) // for the limits of calls
+	}
+	return all.String()
+}
+
+// newSecretiveMayhem is a mayhem in which ECS repeats what it was sent, and one account has a
+// security token.
+func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
+	m := newMayhem(t, seed)
+	m.cloud = ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
+		{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret, SecurityToken: testToken},
+		{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},
+	}})
+	m.trouble = 0.3
+	m.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
+		m.mu.Lock()
+		trouble, dice := m.trouble, m.random.Float64()
+		m.mu.Unlock()
+		id, repeated := otherID, ""
+		if call.AccountID == testAccount {
+			id, repeated = testID, onTheWay(testToken)
+		}
+		repeated += onTheWay(id)
+		if slices.ContainsFunc(call.Params["ClientToken"], m.scripted) {
+			repeated += onTheWay(base64.StdEncoding.EncodeToString([]byte(script))) + script
+		}
+		if dice >= trouble/3 {
+			return m.fault(call)
+		}
+		return []ecssim.Fault{
+			{Before: ecssim.Error(400, "InvalidParameter.UserData", "The specified value "+repeated+" is not valid.")},
+			{Before: ecssim.Error(400, "SignatureDoesNotMatch", "server string to sign is:POST&%2F&"+repeated)},
+			{Before: ecssim.Error(403, id, "Forbidden: "+repeated)},
+			{Before: &ecssim.Reply{Status: 500, ContentType: "text/html", Body: "<pre>" + repeated + "</pre>"}},
+			{After: ecssim.Error(400, "OperationDenied", repeated)},
+		}[int(dice*1e6)%5]
+	})
+	return m
+}
+
+// onTheWay is a parameter as a server may repeat it: as it was, in a URL, or in what was signed.
+func onTheWay(value string) string {
+	return " " + value + " " + url.QueryEscape(value) + "&x=" + url.QueryEscape(url.QueryEscape(value)) + " "
+}
+
+// scripted returns whether it is the token of an object with a script.
+func (m *mayhem) scripted(token string) bool {
+	for _, k := range m.instances.keys() {
+		if ecs, ok := m.instances.get(k); ok && strings.HasPrefix(token, string(ecs.UID)) {
+			return ecs.Spec.UserDataSecretRef != nil
+		}
+	}
+	return false
+}
+
+// secretive changes the Secret of credentials, at once to an access key with its token.
+func (m *mayhem) secretive(id, secret string) {
+	m.secrets.update(key("aliyun"), func(s *corev1.Secret) {
+		s.Data = map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
+		if id == testID {
+			s.Data[v1alpha1.KeySecurityToken] = []byte(testToken)
+		}
+	})
+}
+
+// meddle is someone, who leaves the Secrets alone.
+func (m *mayhem) meddle() {
+	if len(m.names) == 0 || m.chance(1, 3) {
+		m.create()
+		return
+	}
+	name := m.names[m.pick(len(m.names))]
+	switch m.pick(6) {
+	case 0:
+		m.delete(name)
+	case 1:
+		m.console(name)
+	default:
+		m.edit(name, m.editor())
+	}
+}
+
+// doom is fate, in which nobody but the test touches the Secrets.
+func (m *mayhem) doom(life *operator) *operator {
+	switch m.pick(6) {
+	case 0:
+		life.die(1 + m.pick(12))
+		time.Sleep(time.Duration(m.pick(90)) * time.Second)
+		life.die(0)
+		life.end()
+		return m.start()
+	case 1:
+		other := m.start()
+		m.meddle()
+		time.Sleep(time.Duration(m.pick(20)) * time.Second)
+		life.end()
+		return other
+	}
+	return life
+}
+
+// TestNothingSecretGetsOut: with everything going wrong that can, and an ECS that repeats what it
+// was sent, no secret is to be found in what the operator logs, tells, or writes.
+func TestNothingSecretGetsOut(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newSecretiveMayhem(t, seed+1)
+				defer m.finish()
+				m.secretive(testID, testSecret)
+				m.secrets.create(userData("script"))
+				life := m.start()
+				for n := range 4 {
+					m.apply(fmt.Sprintf("scripted-%d", n), func(e *v1alpha1.ECSInstance) {
+						e.Spec.UserDataSecretRef = &v1alpha1.SecretKeyReference{Name: "script", Key: "userData"}
+					})
+				}
+				for range 20 {
+					m.meddle()
+					m.secretive([]string{testID, otherID}[m.pick(2)], []string{testSecret, otherSecret}[m.pick(2)])
+					m.pause()
+					m.secretive(testID, testSecret)
+					m.pause()
+					life = m.doom(life)
+				}
+				texts := m.gossip()
+				texts["the errors"] = m.errorTexts(32)
+				for where, text := range texts {
+					if len(text) < 1000 {
+						t.Errorf("of %s there are only %d bytes", where, len(text))
+					}
+					if found := leaks(text); len(found) > 0 {
+						t.Errorf("%s has %q", where, found)
+						at := strings.Index(text, found[0])
+						t.Logf("%.600s", text[max(0, at-300):])
+					}
+				}
+				if log := texts["the log"]; !strings.Contains(log, "ECS has not done it") || !strings.Contains(log, "Could not look at instances") {
+					t.Error("nothing went wrong")
+				}
+			})
+		})
+	}
+}
+
+// TestSecretsAreFound proves that the test before this one can fail.
+func TestSecretsAreFound(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString([]byte(script))
+	for sentence, text := range map[string]string{
+		"the ID of an access key":                 "key " + testID + " is wrong",
+		"a secret":                                testSecret,
+		"the secret of somebody else":             "x" + otherSecret + "x",
+		"a security token":                        "token=" + testToken,
+		"a security token in a URL":               "token=" + url.QueryEscape(testToken),
+		"a security token in what is signed":      url.QueryEscape("token=" + url.QueryEscape(testToken)),
+		"user data":                               "echo hunter2IsThePassword",
+		"user data in a line of a log":            fmt.Sprintf("%q", script),
+		"user data in JSON":                       `{"userData":"#!/bin/sh\necho hunter2IsThePassword\n"}`,
+		"user data in base64":                     encoded,
+		"user data in base64 in a URL":            url.QueryEscape(encoded),
+		"user data in base64 in what is signed":   url.QueryEscape(url.QueryEscape(encoded)),
+		"user data in the base64 of a longer one": base64.StdEncoding.EncodeToString([]byte("a longer text with " + script + " in it")),
+		"user data in hexadecimal":                fmt.Sprintf("%x", script),
+		"a signature":                             "POST /?Signature=abc",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if len(leaks("INFO something\n"+text+"\nINFO something else")) == 0 {
+				t.Errorf("nobody finds it in %q", text)
+			}
+		})
+	}
+	if found := leaks("CreateInstance: OperationDenied.NoStock: no stock (request 9D8E)"); len(found) > 0 {
+		t.Errorf("%q is found where nothing is", found)
+	}
+}
+
+// TestWhatIsLoggedIsSearched proves that what leaks anywhere is in what is searched.
+func TestWhatIsLoggedIsSearched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w)))
+		logger.V(10).Info("Signed", "err", errors.New("POST http://ecs/?Signature=x"), "script", script)
+		recorder{w}.Eventf(nil, corev1.EventTypeWarning, "Leaked", "with %s", testSecret)
+		w.apply("vm")
+		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = testToken })
+		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = "" })
+		for where, text := range w.gossip() {
+			if len(leaks(text)) == 0 {
+				t.Errorf("nobody finds what is in %s", where)
+			}
+		}
+	})
+}
+
+// TestAccessKeysDoNotShow: a fleet's key has one in it, and is printed by somebody some day.
+func TestAccessKeysDoNotShow(t *testing.T) {
+	k := fleetKey{key: aliyun.AccessKey{ID: testID, Secret: testSecret, SecurityToken: testToken}, region: "cn-beijing"}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		if found := leaks(fmt.Sprintf(format, k) + fmt.Sprintf(format, &k)); len(found) > 0 {
+			t.Errorf("with %s, %q shows", format, found)
+		}
+	}
+}
