@@ -34,7 +34,7 @@ SKIPPED := "$(CURDIR)/bin/skipped.txt"
 # What failed tests keep: events, objects, logs.
 ARTIFACTS := "$(CURDIR)/bin/artifacts"
 # What the tests on a real API server run.
-BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback"
+BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
 
 # The name of the image that "make image" makes.
 IMG ?= glassback/glassback:dev
@@ -64,7 +64,7 @@ help: ## Show this
 	@echo
 
 .PHONY: demo
-demo: build devcluster node bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
+demo: build devcluster ecssim node bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
 	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once) $(if $(NODE),--node $(NODE))
 
 .PHONY: bin/demo
@@ -80,6 +80,10 @@ build: ## Build bin/glassback, the operator
 .PHONY: devcluster
 devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests (minutes at first, then seconds)
 	@hack/devcluster/build.sh bin/devcluster
+
+.PHONY: ecssim
+ecssim: ## Build bin/ecssim, an ECS of Alibaba Cloud whose instances are numbers, to try ECSInstances without an account
+	@go build -o bin/ecssim ./hack/ecssim
 
 .PHONY: node
 node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing
@@ -132,7 +136,7 @@ bin/tools/kubectl: devcluster
 .PHONY: test
 test: ## Verify, then run every test; the last line says what was skipped
 	@mkdir -p bin && rm -f $(SKIPPED)
-	@hack/steps.sh test verify unit build devcluster node integration
+	@hack/steps.sh test verify unit build devcluster ecssim node integration
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
 .PHONY: verify
@@ -182,7 +186,7 @@ unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but 
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
-integration: build devcluster node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
+integration: build devcluster ecssim node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 40m ./...
 

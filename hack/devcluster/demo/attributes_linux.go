@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// operatorAttributes has the kernel stop the operator when the thread that started it ends: when its keeper is killed.
-func operatorAttributes() *syscall.SysProcAttr {
+// keptAttributes has the kernel stop what is kept when the thread that started it ends: when its keeper is killed.
+func keptAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

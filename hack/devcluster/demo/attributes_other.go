@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// operatorAttributes are none: only Linux can tie a process to the one that started it.
-func operatorAttributes() *syscall.SysProcAttr { return nil }
+// keptAttributes are none: only Linux can tie a process to the one that started it.
+func keptAttributes() *syscall.SysProcAttr { return nil }

@@ -56,6 +56,11 @@ func shop() *example {
 		map[string]any{"replicas": int64(3), "availableReplicas": int64(2), "url": "http://shop.test"}))
 }
 
+func instance() *example {
+	return exampleOf(objectOf("alibabacloud.zhouzhengxi.com/v1alpha1", "ECSInstance", "web", "False", "Starting", 2,
+		map[string]any{"instanceID": "i-2ze0", "state": "Starting"}))
+}
+
 func jobs(name string, completed ...bool) []batchv1.Job {
 	var all []batchv1.Job
 	for i, done := range completed {
@@ -114,6 +119,7 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
 	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
 	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
+	ecs := objectOf("alibabacloud.zhouzhengxi.com/v1alpha1", "ECSInstance", "a", "", "", 0, nil)
 	redis := objectOf("bytewang123-redis.wzj.kubebuilder.io/v1", "RedisCluster", "a", "", "", 0, nil)
 	for name, test := range map[string]struct {
 		real        bool
@@ -121,11 +127,11 @@ func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
 		controllers string
 		lines       int
 	}{
-		"a real node": {true, 2, 4, "*", 0},
-		"a simulated node, which Redis cannot be on": {false, 1, 3, "*,-rediscluster", 1},
+		"a real node": {true, 3, 5, "*", 0},
+		"a simulated node, which Redis cannot be on": {false, 2, 4, "*,-rediscluster", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, object("a", "", "", 0)}, test.real)
+			f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, ecs, object("a", "", "", 0)}, test.real)
 			if len(f.examples) != test.want {
 				t.Errorf("%d are followed, want %d", len(f.examples), test.want)
 			}
@@ -185,7 +191,7 @@ func TestLinesAppearOncePerChange(t *testing.T) {
 func TestTheTableHasEveryKind(t *testing.T) {
 	e := exampleOf(object(seed, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
-	f := &follower{examples: []*example{greeting(), shop(), exampleOf(object("new", "", "", 0)), e}}
+	f := &follower{examples: []*example{greeting(), shop(), exampleOf(object("new", "", "", 0)), e, instance()}}
 	second := time.Unix(1005, 0).Format(time.TimeOnly)
 	want := `APIEXAMPLEA       READY  REASON             STATUS   GREETING
 hello             True   Greeted            Running  Greetings to Jimmy Song
@@ -196,6 +202,9 @@ shop              False  RolloutInProgress  2/3   http://shop.test
 MYCRONJOB         READY  REASON             DONE  LAST JOB          SCHEDULE
 new               -      -                  0/0   -                 -
 mycronjob-sample  True   Scheduled          1/2   ` + second + ` running  every 5s
+
+ECSINSTANCE       READY  REASON             ID      STATE     IP
+web               False  Starting           i-2ze0  Starting  -
 `
 	if got := strings.Join(table(f), "\n"); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s", got)
@@ -254,15 +263,16 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	}
 }
 
-// TestTheOperatorEndsWithItsLifeline has this test as the keeper, and a shell as the operator.
-func TestTheOperatorEndsWithItsLifeline(t *testing.T) {
+// TestAChildEndsWithItsLifeline has this test as the keeper, and a shell as the child.
+func TestAChildEndsWithItsLifeline(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(keeperEnv, "yes")
-	op, err := startOperator(filepath.Join(dir, "log"), "/bin/sh", "-c", `trap 'echo drained; exit 0' TERM; echo started; while :; do sleep 0.1; done`)
+	const script = `trap 'echo drained; exit 0' TERM; echo started $WHAT; while :; do sleep 0.1; done`
+	op, err := start("the operator", filepath.Join(dir, "log"), append(os.Environ(), "WHAT=this"), []string{"/bin/sh", "-c", script})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started"); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(op.lastLines(5), "started this"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it has not started: %s", op.lastLines(5))
 		}
@@ -281,10 +291,18 @@ func TestTheOperatorEndsWithItsLifeline(t *testing.T) {
 const keeperEnv = "GLASSBACK_DEMO_TEST_KEEPER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(keeperEnv) != "" && len(os.Args) > 1 && os.Args[1] == operateCommand {
-		os.Exit(operate(os.Args[2:]))
+	if os.Getenv(keeperEnv) != "" && len(os.Args) > 1 && os.Args[1] == keepCommand {
+		os.Exit(keep(os.Args[2:]))
 	}
 	os.Exit(m.Run())
+}
+
+func TestTheOperatorHasTheAccountOfTheSimulatorAndNoOther(t *testing.T) {
+	env := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=mine", "ALIBABA_CLOUD_SECURITY_TOKEN=mine"}
+	want := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=test", "ALIBABA_CLOUD_ACCESS_KEY_SECRET=test"}
+	if got := withAccount(env); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestReadObjects(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -86,6 +87,15 @@ var kinds = []kind{
 		},
 		hint:     hint{"kubectl exec rediscluster-sample-0 -- redis-cli -c set k v", "whichever node k belongs to"},
 		onlyReal: true,
+	},
+	{
+		GroupKind: schema.GroupKind{Group: ecsv1alpha1.GroupName, Kind: "ECSInstance"},
+		columns: []column{
+			{heading: "ID", cell: inStatus("instanceID")},
+			{heading: "STATE", cell: inStatus("state")},
+			{heading: "IP", cell: inStatus("ip")},
+		},
+		hint: hint{`kubectl patch ecs ecsinstance-sample --type merge -p '{"spec":{"powerState":"Stopped"}}'`, "is stopped, and stays so"},
 	},
 }
 

@@ -1,9 +1,11 @@
-// Command demo shows Glassback at work: it starts a devcluster, installs what an administrator would, runs the operator under its own
-// ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo runs.
+// Command demo shows Glassback at work: it starts a devcluster and an ECS that is simulated, installs what an administrator would, runs the
+// operator under its own ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo
+// runs.
 //
 //	main        the steps, in their order
 //	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
-//	├─ operator the operator as a child that does not outlive the demo
+//	├─ operator how the operator is run, and the ECS simulator
+//	├─ child    a process that does not outlive the demo
 //	├─ kinds    the table of Glassback's kinds: what is shown of each, and how the user may try it
 //	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs; page: of an Application's
 //	└─ screen   shows it: a table redrawn in place on a terminal, a line for every change elsewhere
@@ -16,7 +18,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,30 +38,25 @@ const (
 	exitInterrupted = 130 // Ctrl-C before every example was Ready
 )
 
-// The operator's ServiceAccount, as in artifacts/rbac, and how long its token lasts.
-const (
-	operatorNamespace = "glassback-system"
-	operatorAccount   = "glassback"
-	tokenLife         = 24 * time.Hour
-)
-
 type options struct {
 	once      bool
 	node      string
 	timeout   time.Duration
 	glassback string
+	ecssim    string
 	artifacts string
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == operateCommand {
-		os.Exit(operate(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == keepCommand {
+		os.Exit(keep(os.Args[2:]))
 	}
 	var o options
 	flag.BoolVar(&o.once, "once", false, "end when every example is Ready")
 	flag.StringVar(&o.node, "node", nodeAny, `kind of node: "real", "simulated", or "any": real where that can run`)
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long that may take")
 	flag.StringVar(&o.glassback, "glassback", "bin/glassback", "the operator's binary")
+	flag.StringVar(&o.ecssim, "ecssim", "bin/ecssim", "the ECS simulator's binary")
 	flag.StringVar(&o.artifacts, "artifacts", "artifacts", "directory of the manifests")
 	flag.Parse()
 	if flag.NArg() > 0 || o.timeout <= 0 || !slices.Contains([]string{nodeAny, cluster.NodeReal, cluster.NodeSimulated}, o.node) {
@@ -129,7 +125,7 @@ func leftover(err error) error {
 }
 
 // run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do not
-// become Ready, or if the operator or the cluster ends. Whatever it returns, all that it started has ended.
+// become Ready, or if the operator, the simulator or the cluster ends. Whatever it returns, all that it started has ended.
 func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	dir, err := os.MkdirTemp("", "glassback-demo-")
 	if err != nil {
@@ -157,19 +153,13 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	if err := install(ctx, admin, o.artifacts); err != nil {
 		return false, err
 	}
-	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
-	if err := admin.writeKubeconfig(ctx, operatorNamespace, operatorAccount, tokenLife, kubeconfig); err != nil {
-		return false, err
-	}
-	s.say("Starting %s as ServiceAccount %s/%s", o.glassback, operatorNamespace, operatorAccount)
-	webhookURL, err := freeURL()
+	simulator, ecs, err := startSimulator(ctx, c, o, dir)
 	if err != nil {
 		return false, err
 	}
-	// In the cluster's network, from which it reaches what is in containers, and the API server reaches it.
-	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", webhookURL, "-v=2",
-		"--controllers", controllersOn(node == cluster.NodeReal))
-	op, err := startOperator(filepath.Join(dir, "operator.log"), command.Args...)
+	defer simulator.stop()
+	s.say("Starting %s as ServiceAccount %s/%s, with a simulated ECS", o.glassback, operatorNamespace, operatorAccount)
+	op, err := startOperator(ctx, admin, c, o, dir, ecs)
 	if err != nil {
 		return false, err
 	}
@@ -178,16 +168,18 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
 	if err == nil {
 		s.say("Applied %d objects of artifacts/examples", len(examples))
-		if node == cluster.NodeReal {
+		if c.Real() {
 			err = admin.sendVisitor(ctx)
 		}
 	}
 	if err == nil {
-		sayWhere(s, c, op, node)
-		ready, err = watch(ctx, s, o, c, op, newFollower(admin, examples, node == cluster.NodeReal))
+		sayWhere(s, c, op, ecs)
+		ready, err = watch(ctx, s, o, newFollower(admin, examples, c.Real()), op.wait, simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.say("The last lines of the operator's log:\n%s", op.lastLines(15))
+		for _, child := range []*child{simulator, op} {
+			s.say("The last lines of the log of %s:\n%s", child.name, child.lastLines(15))
+		}
 	}
 	return ready, err
 }
@@ -211,38 +203,33 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 	return nil
 }
 
-// freeURL returns a URL for the webhooks, at a port that nobody listens at.
-func freeURL() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return "https://" + listener.Addr().String(), nil
-}
-
-func sayWhere(s *screen, c *cluster.Cluster, op *operator, node string) {
-	for _, line := range leftAlone(node == cluster.NodeReal) {
+func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs string) {
+	for _, line := range leftAlone(c.Real()) {
 		s.say("%s", line)
 	}
 	s.say("")
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
-	if node == cluster.NodeReal {
+	if c.Real() {
 		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), seedAddress)
+		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), ecs)
+	} else {
+		s.say("  the simulated cloud   %s", ecs)
 	}
 	s.say("  the operator's log    %s", op.logFile)
 	s.say("")
 }
 
-// watch follows the examples until ctx ends, or with --once until all are Ready. It returns whether they were.
-func watch(ctx context.Context, s *screen, o options, c *cluster.Cluster, op *operator, f *follower) (ready bool, err error) {
+// watch follows the examples until ctx ends, or with --once until all are Ready, or until one of what must not end does. It returns whether
+// they were Ready.
+func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(context.Context) error) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel(nil)
-	waiting.Go(func() { cancel(op.wait(ctx)) })
-	waiting.Go(func() { cancel(c.Wait(ctx)) })
+	for _, end := range ends {
+		waiting.Go(func() { cancel(end(ctx)) })
+	}
 
 	began := time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)

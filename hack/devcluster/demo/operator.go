@@ -2,124 +2,67 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"os"
-	"os/exec"
-	"os/signal"
-	"runtime"
+	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/glassback/glassback/hack/devcluster/lifeline"
+	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// operateCommand makes this program the operator's keeper: demo operate GLASSBACK ARGUMENTS…
-const operateCommand = "operate"
+// The operator's ServiceAccount, as in artifacts/rbac, and how long its token lasts.
+const (
+	operatorNamespace = "glassback-system"
+	operatorAccount   = "glassback"
+	tokenLife         = 24 * time.Hour
+)
 
-// drainTimeout is how long the operator may take to end. It drains for 20 s at most.
-const drainTimeout = 25 * time.Second
+// simulatorSpeed is how many times as fast as in ECS instances start and stop in the simulated one.
+const simulatorSpeed = "5"
 
-// operate runs the operator until this process's parent closes its lifeline, or is gone in whatever way. It returns its own exit code.
-//
-// It is a process of its own because the operator does not know of lifelines: a demo that is killed cannot end the operator, but this can.
-func operate(args []string) int {
-	parent := lifeline.Inherited()
-	if len(args) == 0 || parent == nil {
-		fmt.Fprintln(os.Stderr, "demo: operate is for the demo itself")
-		return exitUsage
+// startSimulator starts the ECS simulator in the cluster's network, where the operator is, and returns it with its address.
+func startSimulator(ctx context.Context, c *cluster.Cluster, o options, dir string) (*child, string, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, "", err
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	runtime.LockOSThread() // for operatorAttributes
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = operatorAttributes()
-	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		return exitFailed
-	}
-	end := func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
-	}
-	go func() {
-		if lifeline.ParentGone(parent) {
-			end()
-		}
-	}()
-	go func() {
-		<-signals
-		end()
-	}()
-	if err := cmd.Wait(); err != nil {
-		fmt.Fprintf(os.Stderr, "demo: %s has ended: %v\n", args[0], err)
-		return exitFailed
-	}
-	return exitOK
+	command := c.Command(ctx, o.ecssim, "--bind-address", address, "--speed", simulatorSpeed)
+	simulator, err := start("the ECS simulator", filepath.Join(dir, "ecssim.log"), os.Environ(), command.Args)
+	return simulator, "http://" + address, err
 }
 
-// operator is the operator, with its keeper between.
-type operator struct {
-	logFile string
-	alive   *os.File // the write end of the keeper's lifeline
-	ended   chan struct{}
-}
-
-// startOperator starts the operator by the given command, and writes what it says to a file. It ends with stop, or with this process.
-func startOperator(logFile string, command ...string) (*operator, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+// startOperator starts the operator, whose ECS is at an address.
+func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o options, dir, ecs string) (*child, error) {
+	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
+	if err := admin.writeKubeconfig(ctx, operatorNamespace, operatorAccount, tokenLife, kubeconfig); err != nil {
+		return nil, err
 	}
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("create the operator's log: %w", err)
-	}
-	defer log.Close()
-	cmd := exec.Command(self, append([]string{operateCommand}, command...)...)
-	cmd.Env = os.Environ()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of a terminal's Ctrl-C
-	read, alive, err := lifeline.Attach(cmd)
+	webhooks, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	defer read.Close()
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start the operator: %w", err), alive.Close())
-	}
-	o := &operator{logFile: logFile, alive: alive, ended: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // Why it ended is in the log.
-		close(o.ended)
-	}()
-	return o, nil
+	// In the cluster's network, from which it reaches what is in containers, and the API server reaches it.
+	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", "https://"+webhooks, "-v=2",
+		"--ecs-endpoint", ecs, "--controllers", controllersOn(c.Real()))
+	return start("the operator", filepath.Join(dir, "operator.log"), withAccount(os.Environ()), command.Args)
 }
 
-// stop ends the operator, and returns when it has ended.
-func (o *operator) stop() {
-	_ = o.alive.Close() // A second time does nothing.
-	<-o.ended
+// withAccount gives an environment the access key that the ECS simulator knows, instead of whatever account it is that the user has.
+func withAccount(env []string) []string {
+	const prefix = "ALIBABA_CLOUD_"
+	others := slices.DeleteFunc(slices.Clone(env), func(variable string) bool { return strings.HasPrefix(variable, prefix) })
+	return append(others, prefix+"ACCESS_KEY_ID=test", prefix+"ACCESS_KEY_SECRET=test")
 }
 
-// wait waits until the operator has ended by itself, and returns an error that says so, or until ctx ends.
-func (o *operator) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-o.ended:
-	}
-	return errors.New("the operator has ended by itself")
-}
-
-// lastLines returns the end of the operator's log.
-func (o *operator) lastLines(n int) string {
-	data, err := os.ReadFile(o.logFile)
+// freeAddress returns an address of the loopback that nobody listens at.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err.Error()
+		return "", fmt.Errorf("find a free port: %w", err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
+	defer listener.Close()
+	return listener.Addr().String(), nil
 }

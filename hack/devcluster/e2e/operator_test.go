@@ -61,9 +61,10 @@ func newWorld(c *cluster.Cluster) *world {
 	return &world{c, kubernetes.NewForConfigOrDie(binary), versioned.NewForConfigOrDie(json), json}
 }
 
-// operator is a running bin/glassback.
+// operator is a running bin/glassback, or another program that runs beside it.
 type operator struct {
 	t       testing.TB
+	name    string
 	cmd     *exec.Cmd
 	log     *logBuffer
 	exited  chan struct{}
@@ -109,15 +110,21 @@ func (l *logBuffer) String() string {
 
 func binary(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv("GLASSBACK_BIN"); path != "" {
+	return built(t, "GLASSBACK_BIN", "bin/glassback", "make build")
+}
+
+// built returns the path of a program that the Makefile builds, unless env names another.
+func built(t testing.TB, env, file, how string) string {
+	t.Helper()
+	if path := os.Getenv(env); path != "" {
 		return path
 	}
-	path, err := filepath.Abs("../../../bin/glassback")
+	path, err := filepath.Abs("../../../" + file)
 	if err == nil {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		t.Fatalf("find bin/glassback, run make build first: %v", err)
+		t.Fatalf("find %s, run %s first: %v", file, how, err)
 	}
 	return path
 }
@@ -132,11 +139,17 @@ func launch(t testing.TB, args ...string) *operator {
 // follow starts what is the operator with the given arguments: see launch.
 func follow(t testing.TB, cmd *exec.Cmd, args []string) *operator {
 	t.Helper()
+	return begin(t, "glassback", cmd, args)
+}
+
+// begin is follow for any program.
+func begin(t testing.TB, name string, cmd *exec.Cmd, args []string) *operator {
+	t.Helper()
 	artifacts := t.ArtifactDir() // made now: not in a cleanup
-	o := &operator{t: t, cmd: cmd, log: &logBuffer{}, exited: make(chan struct{})}
+	o := &operator{t: t, name: name, cmd: cmd, log: &logBuffer{}, exited: make(chan struct{})}
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	if err := o.cmd.Start(); err != nil {
-		t.Fatalf("start glassback: %v", err)
+		t.Fatalf("start %s: %v", name, err)
 	}
 	go func() {
 		o.waitErr = o.cmd.Wait()
@@ -145,12 +158,12 @@ func follow(t testing.TB, cmd *exec.Cmd, args []string) *operator {
 	t.Cleanup(func() {
 		o.kill()
 		if t.Failed() {
-			file := filepath.Join(artifacts, fmt.Sprintf("glassback-%d.log", o.cmd.Process.Pid))
+			file := filepath.Join(artifacts, fmt.Sprintf("%s-%d.log", name, o.cmd.Process.Pid))
 			if err := os.WriteFile(file, []byte(o.log.String()), 0o644); err != nil {
 				t.Error(err)
 			}
-			t.Logf("log of glassback %s is in %s (go test -artifacts keeps it); it ends:\n%s",
-				strings.Join(args, " "), file, tail(o.log.String(), 10))
+			t.Logf("log of %s %s is in %s (go test -artifacts keeps it); it ends:\n%s",
+				name, strings.Join(args, " "), file, tail(o.log.String(), 10))
 		}
 	})
 	return o
@@ -173,7 +186,7 @@ func (o *operator) waitFor(line string) {
 		return nil
 	})
 	if !strings.Contains(o.log.String(), line) {
-		o.t.Fatalf("glassback ended (%v) before it logged %q:\n%s", o.waitErr, line, tail(o.log.String(), 30))
+		o.t.Fatalf("%s ended (%v) before it logged %q:\n%s", o.name, o.waitErr, line, tail(o.log.String(), 30))
 	}
 }
 
@@ -200,10 +213,10 @@ func (o *operator) killAt(line string, patience time.Duration) {
 	select {
 	case <-o.exited:
 	case <-time.After(patience):
-		o.t.Fatalf("glassback has not logged %q within %s:\n%s", line, patience, tail(o.log.String(), 30))
+		o.t.Fatalf("%s has not logged %q within %s:\n%s", o.name, line, patience, tail(o.log.String(), 30))
 	}
 	if !strings.Contains(o.log.String(), line) {
-		o.t.Fatalf("glassback ended (%v) before it logged %q:\n%s", o.waitErr, line, tail(o.log.String(), 30))
+		o.t.Fatalf("%s ended (%v) before it logged %q:\n%s", o.name, o.waitErr, line, tail(o.log.String(), 30))
 	}
 }
 
@@ -211,7 +224,7 @@ func (o *operator) killAt(line string, patience time.Duration) {
 func (o *operator) stop() int {
 	o.t.Helper()
 	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		o.t.Fatalf("stop glassback: %v", err)
+		o.t.Fatalf("stop %s: %v", o.name, err)
 	}
 	return o.wait(30 * time.Second)
 }
@@ -221,7 +234,7 @@ func (o *operator) wait(patience time.Duration) int {
 	select {
 	case <-o.exited:
 	case <-time.After(patience):
-		o.t.Fatalf("glassback still runs after %s:\n%s", patience, tail(o.log.String(), 30))
+		o.t.Fatalf("%s still runs after %s:\n%s", o.name, patience, tail(o.log.String(), 30))
 	}
 	return o.cmd.ProcessState.ExitCode()
 }

@@ -44,10 +44,12 @@ const (
 	// write, and the latter has written, which it does every few seconds at most.
 	soon = 10 * time.Second
 
-	// withoutRedis leaves the webhooks of RedisClusters, and not their controller.
-	withoutRedis = "--controllers=*,-rediscluster"
+	// withoutOutside leaves the webhooks of RedisClusters and ECSInstances, and not their
+	// controllers, which would have to do with what is not in the cluster.
+	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
+	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts\n"
 )
 
 // TestWebhooks runs the operator out of a cluster, where the API server calls it by a
@@ -116,11 +118,12 @@ func (w *world) hook(t *testing.T, args ...string) *hooked {
 }
 
 // launchHooked is like hook for a URL, and does not wait until the webhooks are called.
-// Unless args say otherwise, nothing comes of the RedisClusters that are asked about.
+// Unless args say otherwise, nothing comes of the RedisClusters and ECSInstances that are
+// asked about.
 func (w *world) launchHooked(t *testing.T, u *url.URL, args ...string) *hooked {
 	t.Helper()
 	name := webhook.NameByURL(u)
-	args = append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2", "--webhook-url", u.String(), withoutRedis}, args...)
+	args = append([]string{"--kubeconfig", w.Kubeconfig(), "-v=2", "--webhook-url", u.String(), withoutOutside}, args...)
 	h := &hooked{launch(t, args...), u, name}
 	t.Cleanup(func() {
 		h.kill() // or it would bring them back
@@ -369,6 +372,8 @@ func testWarnings(t *testing.T, w *world, ns string) {
 		// It says so itself, and nothing but that is said.
 		"rediscluster.yaml":         withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n",
 		"rediscluster-storage.yaml": "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-storage created\n",
+		"ecsinstance.yaml":          withoutSwitch + "ecsinstance.alibabacloud.zhouzhengxi.com/ecsinstance-sample created\n",
+		"ecsinstance-stopped.yaml":  "ecsinstance.alibabacloud.zhouzhengxi.com/ecsinstance-stopped created\n",
 	} {
 		if got, err := w.kubectl(t, "apply", "--namespace", ns, "-f", examples+file); err != nil || got != want {
 			t.Errorf("of %s kubectl says\n%swant\n%s(%v)", file, got, want, err)
@@ -383,6 +388,7 @@ func testProtection(t *testing.T, w *world, ns string) {
 		"application.yaml":  "applications.app.aiops.org application-sample",
 		"apiexamplea.yaml":  "apiexampleas.groupa.k8s.zhuang.com apiexamplea-sample",
 		"rediscluster.yaml": "redisclusters.bytewang123-redis.wzj.kubebuilder.io rediscluster-sample",
+		"ecsinstance.yaml":  "ecsinstances.alibabacloud.zhouzhengxi.com ecsinstance-sample",
 	} {
 		t.Run(file, func(t *testing.T) {
 			kubectl := func(args ...string) (string, error) {
@@ -401,7 +407,11 @@ func testProtection(t *testing.T, w *world, ns string) {
 				t.Errorf("kubectl delete says\n%swant\n%s", out, want)
 			}
 			plural, group, _ := strings.Cut(resource, ".") // kubectl delete --all deletes one by one.
-			out, err := kubectl("delete", "--raw", "/apis/"+group+"/v1/namespaces/"+ns+"/"+plural)
+			version := "v1"
+			if plural == "ecsinstances" {
+				version = "v1alpha1"
+			}
+			out, err := kubectl("delete", "--raw", "/apis/"+group+"/"+version+"/namespaces/"+ns+"/"+plural)
 			if err == nil || !strings.Contains(out, name) || !strings.Contains(out, "remove the annotation "+protection+" first") {
 				t.Errorf("the deletion of all says\n%s", out)
 			}
@@ -443,7 +453,7 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 				"apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may",
 		},
 		"the account may not read RedisClusters": {
-			w.granted(t, without...), []string{"--webhook-url", freeURL(t).String(), withoutRedis},
+			w.granted(t, without...), []string{"--webhook-url", freeURL(t).String(), withoutOutside},
 			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
 		},
 	} {
@@ -481,9 +491,11 @@ func testRegistrations(t *testing.T, w *world) {
 		"default.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
 		"protect.apiexampleas.groupa.k8s.zhuang.com",
 		"protect.applications.app.aiops.org",
+		"protect.ecsinstances.alibabacloud.zhouzhengxi.com",
 		"protect.mycronjobs.batch.wzj.kubebuilder.io",
 		"protect.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
 		"validate.applications.app.aiops.org",
+		"validate.ecsinstances.alibabacloud.zhouzhengxi.com",
 		"validate.mycronjobs.batch.wzj.kubebuilder.io",
 		"validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io",
 	}; !slices.Equal(got, all) {

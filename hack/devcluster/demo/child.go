@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/glassback/glassback/hack/devcluster/lifeline"
+)
+
+// keepCommand makes this program the keeper of another one: demo keep COMMAND ARGUMENTS…
+const keepCommand = "keep"
+
+// drainTimeout is how long what is kept may take to end. The operator drains for 20 s at most.
+const drainTimeout = 25 * time.Second
+
+// keep runs a command until this process's parent closes its lifeline, or is gone in whatever way. It returns its own exit code.
+//
+// It is a process of its own because the command does not know of lifelines: a demo that is killed cannot end its children, but this can.
+func keep(args []string) int {
+	parent := lifeline.Inherited()
+	if len(args) == 0 || parent == nil {
+		fmt.Fprintln(os.Stderr, "demo: keep is for the demo itself")
+		return exitUsage
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	runtime.LockOSThread() // for keptAttributes
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = keptAttributes()
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		return exitFailed
+	}
+	end := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		time.AfterFunc(drainTimeout, func() { _ = cmd.Process.Kill() })
+	}
+	go func() {
+		if lifeline.ParentGone(parent) {
+			end()
+		}
+	}()
+	go func() {
+		<-signals
+		end()
+	}()
+	if err := cmd.Wait(); err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %s has ended: %v\n", args[0], err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// child is a process of the demo's, with its keeper between.
+type child struct {
+	name    string // in words
+	logFile string
+	alive   *os.File // the write end of the keeper's lifeline
+	ended   chan struct{}
+}
+
+// start starts a command with an environment, and writes what it says to a file. It ends with stop, or with this process.
+func start(name, logFile string, env, command []string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create the log of %s: %w", name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(self, append([]string{keepCommand}, command...)...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of a terminal's Ctrl-C
+	read, alive, err := lifeline.Attach(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), alive.Close())
+	}
+	c := &child{name: name, logFile: logFile, alive: alive, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // Why it ended is in the log.
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// stop ends the process, and returns when it has ended.
+func (c *child) stop() {
+	_ = c.alive.Close() // A second time does nothing.
+	<-c.ended
+}
+
+// wait waits until the process has ended by itself, and returns an error that says so, or until ctx ends.
+func (c *child) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ended:
+	}
+	return errors.New(c.name + " has ended by itself")
+}
+
+// lastLines returns the end of the process's log.
+func (c *child) lastLines(n int) string {
+	data, err := os.ReadFile(c.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
+}
