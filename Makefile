@@ -182,7 +182,7 @@ redis: ## Install the redis-server that tests run, where there is none (root on 
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
-	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) ./...); done
+	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m ./...); done
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
