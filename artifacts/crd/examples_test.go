@@ -223,7 +223,7 @@ func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
 			ObservedGeneration: 2, Conditions: conditions(ecsv1alpha1.ConditionStalled),
 			Create: &ecsv1alpha1.Create{
 				Attempt: 2, Token: "3c9a4c0e-5f0e-4f6f-8a58-1d2b7a0f9d11-2", RegionID: "cn-beijing", Parameters: "07c37df", RequestedTime: now},
-			AccountID: "1234567890123456", InstanceID: "i-2zeh8k2m5q1d4w7p9x3c", Adopted: true, State: "Running", InstanceType: "ecs.g6.large",
+			AccountID: "1234567890123456", InstanceID: "i-2zeh8k2m5q1d4w7p9x3c", Adopted: true, State: "Running", InstanceType: "ecs.g6.large", RefusedInstanceType: "ecs.g7.large",
 			ZoneID: "cn-beijing-h", IP: "39.96.0.1", PrivateIPs: []string{"172.16.0.1"}, PublicIPs: []string{"39.96.0.1"}, CreationTime: &now,
 			TagKeys: []string{"team"},
 		}, ecsInstance(nil)},
