@@ -204,10 +204,10 @@ func TestNothingIsPrinted(t *testing.T) {
 	}
 }
 
-// TestPrinter is for TestNothingIsPrinted.
+// TestPrinter is the process of TestNothingIsPrinted, and does nothing in any other.
 func TestPrinter(t *testing.T) {
 	if os.Getenv("ALIYUN_TEST_PRINTER") == "" {
-		t.Skip("it runs in a process of its own")
+		return
 	}
 	for _, w := range []wire{echoes(400, "SignatureDoesNotMatch"), echoes(500, "InternalError"), fails(io.EOF), says(200, `{"RequestId":"R-1","InstanceId":"i-1"}`)} {
 		_, _ = open(t, w).Create(t.Context(), CreateRequest{UserData: []byte(userData)})
