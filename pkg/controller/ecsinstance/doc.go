@@ -37,6 +37,6 @@ SPDX-License-Identifier: Apache-2.0
 //   - Nothing is done to an instance whose tag does not say that it is this object's.
 //   - What was seen before a change is not gone by after it.
 //
-// Three things are remembered only until the operator stops, since they spare calls and time
-// and decide nothing by themselves: sessions, what fleets have seen, and watched Secrets.
+// Three things are remembered only until the operator stops, since they spare calls and time,
+// and no promise stands on them: sessions, what fleets have seen, and watched Secrets.
 package ecsinstance
