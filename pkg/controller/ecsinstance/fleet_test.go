@@ -207,13 +207,19 @@ func newObservatory(t *testing.T) *observatory {
 	return o
 }
 
+// hears returns what was told since it was last called, sorted.
 func (o *observatory) hears() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	told := o.told
 	o.told = nil
+	slices.Sort(told)
 	return told
 }
+
+// settles waits until all have been looked at: the first call may go out before all are
+// there, and the second does pollGap later.
+func (o *observatory) settles() { time.Sleep(2 * pollGap) }
 
 var beijing = fleetKey{region: "cn-beijing"}
 
@@ -252,14 +258,13 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inObservatory(t, 2, func(t *testing.T, o *observatory) {
-				time.Sleep(time.Second)
+				o.settles()
 				if told := o.hears(); !slices.Equal(told, []string{"vm-i-0000 Added[]", "vm-i-0001 Added[]"}) {
 					t.Errorf("at first it tells %q", told)
 				}
 				test.change(o)
 				time.Sleep(5 * time.Minute)
 				told := o.hears()
-				slices.Sort(told)
 				if !slices.Equal(told, test.want) {
 					t.Errorf("it tells %q, want %q", told, test.want)
 				}
@@ -299,7 +304,7 @@ func TestManyInTransitionShareCalls(t *testing.T) {
 // TestFleetEndsWithItsLastInstance: it does not look at nothing, and leaves no goroutine.
 func TestFleetEndsWithItsLastInstance(t *testing.T) {
 	inObservatory(t, 2, func(t *testing.T, o *observatory) {
-		time.Sleep(time.Second)
+		o.settles()
 		o.leave(beijing, "i-0000", key("vm-i-0000"))
 		if len(o.byKey) != 1 {
 			t.Error("the fleet has ended before its time")
@@ -315,7 +320,7 @@ func TestFleetEndsWithItsLastInstance(t *testing.T) {
 			t.Errorf("nobody looks, and it was asked for %q", asked)
 		}
 		o.look(beijing, "i-0000", key("again"))
-		time.Sleep(time.Second)
+		o.settles()
 		if s := o.look(beijing, "i-0000", key("again")); s == nil || s.instance == nil {
 			t.Errorf("one that begins again has seen %+v", s)
 		}
@@ -515,13 +520,12 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 func TestTwoThatNameTheSameInstance(t *testing.T) {
 	inObservatory(t, 1, func(t *testing.T, o *observatory) {
 		o.look(beijing, "i-0000", key("other"))
-		time.Sleep(time.Second)
+		o.settles()
 		o.hears()
 		for _, want := range [][]string{{"other Updated[State]", "vm-i-0000 Updated[State]"}, {"vm-i-0000 Updated[State]"}, nil} {
 			o.lens.set("i-0000", map[int]aliyun.State{2: aliyun.StateStopped, 1: aliyun.StateRunning}[len(want)])
 			time.Sleep(2 * time.Minute)
 			told := o.hears()
-			slices.Sort(told)
 			if !slices.Equal(told, want) {
 				t.Errorf("it tells %q, want %q", told, want)
 			}
