@@ -156,7 +156,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if next.look > 0 {
 		c.fleets.soon(o.fleet, o.id, next.look)
 	}
-	return next.wait, reportErr
+	return loop.Soonest(next.wait, o.untilTagsSettle()), reportErr
 }
 
 // fetch returns a copy of the ECSInstance with its defaults, or nil if there is nothing to do

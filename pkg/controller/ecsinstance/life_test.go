@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 // inWorld runs a test in a world, in which an operator lives.
@@ -67,6 +68,29 @@ func TestSettledInstanceCostsNothingButLooks(t *testing.T) {
 		}
 		if n := len(w.cloud.Calls()); n < 55 || n > 66 {
 			t.Errorf("ECS was asked %d times in an hour", n)
+		}
+	})
+}
+
+// TestTagsThatLeaveTheSpec: they are taken off, and once more if a call to set them comes
+// late. After that, they are somebody else's.
+func TestTagsThatLeaveTheSpec(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = map[string]string{"team": "a"} })
+		id := w.ready("vm").Status.InstanceID
+		team := func() string { return w.alive("")[0].Tags["team"] }
+		set := func() { w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags["team"] = "late" }) }
+
+		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = nil })
+		w.within(time.Minute, "the tag to be taken off", func() bool { return team() == "" })
+		time.Sleep(settleAfter / 2)
+		set()
+		w.within(2*pollEvery, "the tag to be taken off again", func() bool { return team() == "" })
+		w.within(settleAfter+4*pollEvery, "it to be forgotten", func() bool { return len(w.get("vm").Status.TagKeys) == 0 })
+		set()
+		time.Sleep(time.Hour)
+		if team() == "" {
+			t.Error("a tag of somebody else was taken off")
 		}
 	})
 }

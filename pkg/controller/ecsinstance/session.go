@@ -41,6 +41,9 @@ type session struct {
 	missing time.Time
 	// blind is when ECS was first not to be reached; zero while it is.
 	blind time.Time
+	// bare is when the instance was first seen without any tag that has left the spec; zero
+	// while it has one, or none has left.
+	bare time.Time
 
 	// clean is the token of which every call, since it was first used, was answered with a
 	// no: nothing was made with it.
@@ -170,6 +173,7 @@ func (s *session) note(o *observed) {
 	} else {
 		s.missing = time.Time{}
 	}
+	since(&s.bare, o.bare(), o.now)
 }
 
 // since sets first to now if something is so, and was not, and to zero if it is not.

@@ -115,22 +115,46 @@ func addresses(ips []string) []string {
 	})
 }
 
-// tagKeys are the keys of tags that the instance has, or is about to have, from the spec as it
-// is or was.
+// tagKeys are the keys of tags that the instance has, or may come to have, from the spec as it
+// is or was. One that has left the spec is kept until the instance was seen without it for
+// settleAfter: a call to set it may still be on its way, from an operator that led before.
 func tagKeys(o *observed, status *v1alpha1.ECSInstanceStatus) []string {
 	keys := slices.Collect(maps.Keys(o.ecs.Spec.Tags))
-	for _, key := range status.TagKeys {
-		_, wanted := o.ecs.Spec.Tags[key]
-		there := !o.fresh() || o.sight.instance == nil
-		if !there {
-			_, there = o.sight.instance.Tags[key]
-		}
-		if !wanted && there {
-			keys = append(keys, key)
-		}
+	if !o.settledTags() {
+		keys = append(keys, leftTags(o.ecs, status.TagKeys)...)
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// leftTags are those of some keys of tags that are not in the spec any more.
+func leftTags(ecs *v1alpha1.ECSInstance, keys []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		_, wanted := ecs.Spec.Tags[key]
+		return wanted
+	})
+}
+
+// bare returns whether tags have left the spec, and the instance is seen without them.
+func (o *observed) bare() bool {
+	left := leftTags(o.ecs, o.ecs.Status.TagKeys)
+	return len(left) > 0 && o.fresh() && o.sight.instance != nil && !slices.ContainsFunc(left, func(key string) bool {
+		_, has := o.sight.instance.Tags[key]
+		return has
+	})
+}
+
+// settledTags returns whether what has left the spec can be forgotten.
+func (o *observed) settledTags() bool {
+	return !o.mine.bare.IsZero() && o.fresh() && o.sight.at.Sub(o.mine.bare) >= settleAfter
+}
+
+// untilTagsSettle is how long it takes until they have, 0 if there is nothing to wait for.
+func (o *observed) untilTagsSettle() time.Duration {
+	if o.mine.bare.IsZero() || o.settledTags() {
+		return 0
+	}
+	return max(o.mine.bare.Add(settleAfter).Sub(o.now), 0) + pollEvery
 }
 
 // wasReady returns whether the object is Ready by its status.
