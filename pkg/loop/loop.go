@@ -53,13 +53,14 @@ type Config struct {
 // Loop runs a controller's Sync for the keys of its queue.
 type Loop struct {
 	Config
-	causes causes
-	panics atomic.Int64
+	causes  causes
+	panics  atomic.Int64
+	metrics Metrics
 }
 
 // New returns a Loop. It starts nothing: keys may be added before Run.
 func New(config Config) *Loop {
-	return &Loop{Config: config, causes: causes{byKey: map[cache.ObjectName]*pending{}}}
+	return &Loop{Config: config, causes: causes{byKey: map[cache.ObjectName]*pending{}}, metrics: metricsOf(config.Name)}
 }
 
 // Add puts key into the queue, because of cause. The cause is recorded before
@@ -86,6 +87,8 @@ func (l *Loop) Panics() int64 { return l.panics.Load() }
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
+	l.metrics.Workers(workers)
+	defer l.metrics.Workers(-workers)
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
@@ -120,13 +123,16 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 		why.causes = []trace.Cause{{Time: time.Now(), Verb: verb}}
 	}
 	start := time.Now()
+	l.metrics.Started(why.causes)
 	l.Trace.Report(trace.Event{
 		Time: start, Stage: trace.Sync, Source: l.Name, Namespace: key.Namespace, Name: key.Name, Causes: why.causes,
 	})
 	logger := klog.FromContext(drain).WithValues("object", key)
 	syncCtx := context.WithValue(klog.NewContext(drain, logger), contextKey{}, why.causes)
 	after, err := l.syncOnce(syncCtx, key)
-	l.finish(logger, key, why, time.Since(start), after, err)
+	took := time.Since(start)
+	l.metrics.Finished(resultOf(after, err), took)
+	l.finish(logger, key, why, took, after, err)
 	return true
 }
 
@@ -135,6 +141,7 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 	defer func() {
 		if r := recover(); r != nil {
 			l.panics.Add(1)
+			l.metrics.Panicked()
 			err = fmt.Errorf("panic in sync: %v", r)
 			klog.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
 		}

@@ -33,7 +33,8 @@ SPDX-License-Identifier: Apache-2.0
 //	             handler         handler         handler     OnAdd, OnUpdate, OnDelete
 //
 // informer.go holds the type, New, Run, and what is asked of an informer from
-// outside. A handler of a controller does no more than put the object's key into
+// outside; health.go, between the API server and the Reflector, notes how its
+// requests go. A handler of a controller does no more than put the object's key into
 // a workqueue; from there on it is package loop's.
 //
 // # Goroutines
@@ -118,5 +119,6 @@ SPDX-License-Identifier: Apache-2.0
 //     back the memory of a burst; the notifications of one relist go together, once
 //     the slowest handler has seen the last of them.
 //   - An error of applying a delta is logged. client-go ignores it.
-//   - Every stage reports to package trace, and Stats shows what is under way.
+//   - Every stage reports to package trace, Stats shows what is under way, and
+//     Health whether there is a WATCH.
 package pipeline

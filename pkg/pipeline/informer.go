@@ -71,11 +71,12 @@ type Config struct {
 // client-go's own; the package comment says how it works.
 //
 // Locks, in the order in which they are taken: mu, the queue's own, handlers.mu,
-// a backlog's own. Handlers are called with none of them.
+// a backlog's own; source's comes alone. Handlers are called with none of them.
 type Informer struct {
 	cfg       Config
 	name      string
 	clock     clock.Clock
+	source    *source
 	indexer   cache.Indexer
 	handlers  dispatcher
 	mutations cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
@@ -115,6 +116,7 @@ func New(cfg Config) *Informer {
 		i.name = fmt.Sprintf("%T", cfg.Object)
 	}
 	i.handlers.clock = i.clock
+	i.source = newSource(cfg.ListerWatcher, i.clock)
 	indexers := cache.Indexers{} // ours: AddIndexers adds to it
 	maps.Copy(indexers, cfg.Indexers)
 	i.indexer = newIndexer(cfg.Queue, indexers, cache.WithStoreMetrics(cfg.Identifier, cfg.MetricsProvider))

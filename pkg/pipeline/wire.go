@@ -29,15 +29,14 @@ var DefaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, J
 
 const backoffReset = 2 * time.Minute
 
-// newReflector puts the Reflector between the API server and the queue. It
-// reads with cfg.ListerWatcher, handed over as it is: the reflector looks for
-// optional methods on it, such as IsWatchListSemanticsUnSupported, which a
-// decorator would hide. So what is traced is the other end, where it writes.
+// newReflector puts the Reflector between the API server and the queue. It reads
+// from source, which notes how the requests go; what is traced is the other end,
+// where it writes.
 //
 // The caller holds i.mu.
 func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Reflector {
 	line := &wire{queue: queue, queued: &i.queued, tracer: i.tracer}
-	reflector := cache.NewReflectorWithOptions(i.cfg.ListerWatcher, i.cfg.Object, line, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(i.source, i.cfg.Object, line, cache.ReflectorOptions{
 		Logger:          &logger,
 		Name:            i.name,
 		TypeDescription: i.cfg.Description,
@@ -61,8 +60,12 @@ func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Re
 func (i *Informer) reflect(ctx context.Context) {
 	delay := i.backoff().DelayWithReset(i.clock, backoffReset)
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		if err := i.reflector.ListAndWatchWithContext(ctx); err != nil {
+		switch err := i.reflector.ListAndWatchWithContext(ctx); {
+		case err != nil:
+			i.source.ended(err)
 			i.watchErrorHandler(ctx, i.reflector, err)
+		case ctx.Err() == nil:
+			i.source.ended(errBroken)
 		}
 		return false, nil
 	})

@@ -130,7 +130,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 	var id, cluster, nodes, info *redis.Cmd
 	var keys *redis.IntCmd
 	loading := false
-	err := n.pipeline(ctx, func(p redis.Pipeliner) {
+	err := n.pipeline(ctx, "VIEW", func(p redis.Pipeliner) {
 		id = p.Do(ctx, "CLUSTER", "MYID")
 		cluster = p.Do(ctx, "CLUSTER", "INFO")
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
@@ -165,7 +165,7 @@ func text(cmd *redis.Cmd) string {
 // clusters become one too, passwords or not:
 // https://redis.io/docs/latest/commands/cluster-meet/
 func (n *Node) Meet(ctx context.Context, ip string, port, busPort int) error {
-	return n.do(ctx, "CLUSTER", "MEET", ip, port, busPort)
+	return n.cluster(ctx, "MEET", ip, port, busPort)
 }
 
 // Forget has the node drop the one with the ID from its table, and not learn of it
@@ -173,7 +173,7 @@ func (n *Node) Meet(ctx context.Context, ip string, port, busPort int) error {
 // forgotten. It is an error to forget the node itself, or its master:
 // https://redis.io/docs/latest/commands/cluster-forget/
 func (n *Node) Forget(ctx context.Context, id string) error {
-	err := n.do(ctx, "CLUSTER", "FORGET", id)
+	err := n.cluster(ctx, "FORGET", id)
 	if err != nil && strings.Contains(err.Error(), "ERR Unknown node") {
 		return nil
 	}
@@ -187,27 +187,27 @@ func (n *Node) AddSlots(ctx context.Context, slots Slots) error {
 	if len(slots) == 0 {
 		return nil
 	}
-	args := []any{"CLUSTER", "ADDSLOTSRANGE"}
+	var args []any
 	for _, r := range slots {
 		args = append(args, r.First, r.Last)
 	}
-	return n.do(ctx, args...)
+	return n.cluster(ctx, "ADDSLOTSRANGE", args...)
 }
 
 // Replicate makes the node a replica of the master with the ID, which it must know.
 // A master with slots or keys refuses:
 // https://redis.io/docs/latest/commands/cluster-replicate/
 func (n *Node) Replicate(ctx context.Context, masterID string) error {
-	return n.do(ctx, "CLUSTER", "REPLICATE", masterID)
+	return n.cluster(ctx, "REPLICATE", masterID)
 }
 
 // Failover has the node, a replica, take its master's place. It returns before that
 // has come about; a failover that does not succeed is given up without a word.
 func (n *Node) Failover(ctx context.Context, how Failover) error {
 	if how == Graceful {
-		return n.do(ctx, "CLUSTER", "FAILOVER")
+		return n.cluster(ctx, "FAILOVER")
 	}
-	return n.do(ctx, "CLUSTER", "FAILOVER", string(how))
+	return n.cluster(ctx, "FAILOVER", string(how))
 }
 
 // SetSlots puts slots into the state, with the ID of the node that the state is
@@ -217,7 +217,7 @@ func (n *Node) SetSlots(ctx context.Context, slots Slots, how SlotState, id stri
 	if len(slots) == 0 {
 		return nil
 	}
-	return n.pipeline(ctx, func(p redis.Pipeliner) {
+	return n.pipeline(ctx, "CLUSTER SETSLOT", func(p redis.Pipeliner) {
 		for slot := range slots.All() {
 			if how == SlotStable {
 				p.Do(ctx, "CLUSTER", "SETSLOT", slot, string(how))
@@ -236,7 +236,7 @@ func (n *Node) Keys(ctx context.Context, slots Slots, most int) (map[int][]strin
 		return keys, nil
 	}
 	var answers []*redis.StringSliceCmd
-	err := n.pipeline(ctx, func(p redis.Pipeliner) {
+	err := n.pipeline(ctx, "CLUSTER GETKEYSINSLOT", func(p redis.Pipeliner) {
 		for slot := range slots.All() {
 			answers = append(answers, p.ClusterGetKeysInSlot(ctx, slot, most))
 		}
@@ -271,25 +271,25 @@ func (n *Node) Migrate(ctx context.Context, ip string, port int, password string
 	for _, key := range keys {
 		args = append(args, key)
 	}
-	return n.request(ctx, func(client *redis.Client) error {
+	return n.request(ctx, "MIGRATE", func(client *redis.Client) error {
 		// "NOKEY" is no error, but another text than "OK".
 		cmd := client.WithTimeout(3*timeout+ioTimeout).Do(ctx, args...)
 		return failed(cmd, cmd.Err())
 	})
 }
 
-// do sends one command.
-func (n *Node) do(ctx context.Context, args ...any) error {
-	return n.request(ctx, func(client *redis.Client) error {
-		cmd := client.Do(ctx, args...)
+// cluster sends one command of CLUSTER.
+func (n *Node) cluster(ctx context.Context, command string, args ...any) error {
+	return n.request(ctx, "CLUSTER "+command, func(client *redis.Client) error {
+		cmd := client.Do(ctx, append([]any{"CLUSTER", command}, args...)...)
 		return failed(cmd, cmd.Err())
 	})
 }
 
 // pipeline sends the commands that add adds, and returns the first error that errorOf
-// finds in one of them.
-func (n *Node) pipeline(ctx context.Context, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
-	return n.request(ctx, func(client *redis.Client) error {
+// finds in one of them. To an Observer they are one, by the name of command.
+func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipeliner), errorOf func(redis.Cmder) error) error {
+	return n.request(ctx, command, func(client *redis.Client) error {
 		p := client.Pipeline()
 		add(p)
 		cmds, err := p.Exec(ctx)
@@ -308,11 +308,8 @@ func (n *Node) pipeline(ctx context.Context, add func(redis.Pipeliner), errorOf 
 	})
 }
 
-// request has do use the connection, once those before it are done, and hangs up when
-// ctx ends. go-redis could heed a deadline itself while it waits for an answer (with
-// ContextTimeoutEnabled), but no cancellation, and its error would be another one than
-// that of ctx. It takes closing the client; the next request has another one.
-func (n *Node) request(ctx context.Context, do func(*redis.Client) error) error {
+// request has do use the connection, once those before it are done.
+func (n *Node) request(ctx context.Context, command string, do func(*redis.Client) error) error {
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
@@ -326,8 +323,19 @@ func (n *Node) request(ctx context.Context, do func(*redis.Client) error) error 
 	if err != nil {
 		return err
 	}
+	start := time.Now()
+	err = n.exchange(ctx, client, do)
+	observe(ctx, command, err, time.Since(start))
+	return err
+}
+
+// exchange is do, and hangs up when ctx ends. go-redis could heed a deadline itself while
+// it waits for an answer (with ContextTimeoutEnabled), but no cancellation, and its error
+// would be another one than that of ctx. It takes closing the client; the next request has
+// another one.
+func (n *Node) exchange(ctx context.Context, client *redis.Client, do func(*redis.Client) error) error {
 	inTime := context.AfterFunc(ctx, func() { n.hangUp(client) })
-	err = do(client)
+	err := do(client)
 	if inTime() && (err == nil || ctx.Err() == nil) {
 		return err
 	}
@@ -395,8 +403,13 @@ func refused(answer string) error {
 	// A node where a command was renamed quotes the arguments: a password of AUTH, or
 	// of MIGRATE.
 	answer, _, _ = strings.Cut(answer, ", with args beginning with")
-	return errors.New(answer)
+	return refusal(answer)
 }
+
+// refusal is an answer of the node that is an error.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 // dial connects, and returns a dead connection if it cannot. A dialer that returns an
 // error makes go-redis dial in the background every second, answer every request with

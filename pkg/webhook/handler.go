@@ -51,12 +51,12 @@ func newHandler(kinds []kind, client versioned.Interface) *Handler {
 	h := &Handler{}
 	for _, k := range kinds {
 		r := k.reviewer(k.GroupVersionKind, client)
-		h.mux.Handle("POST "+Path("mutate", k.GroupVersionKind), h.reviews(k, func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		h.handle("mutate", k, func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			return mutation(r.mutate(ctx, request))
-		}))
-		h.mux.Handle("POST "+Path("validate", k.GroupVersionKind), h.reviews(k, func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		})
+		h.handle("validate", k, func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			return validation(r.validate(request))
-		}))
+		})
 	}
 	return h
 }
@@ -69,26 +69,36 @@ func (h *Handler) Panics() int64 { return h.panics.Load() }
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// reviews returns the handler of one path.
-func (h *Handler) reviews(k kind, review reviewFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request, status, err := read(w, r)
-		if err != nil {
-			klog.FromContext(r.Context()).V(2).Info("Refused what is no admission request", "path", r.URL.Path, "status", status, "err", err)
-			http.Error(w, err.Error(), status)
-			return
-		}
-		start := time.Now()
-		logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
-			"object", klog.KRef(request.Namespace, request.Name))
-		ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), patience)
-		defer cancel()
-		response := h.answer(ctx, k, request, review)
-		response.UID = request.UID
-		logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
-			"warnings", len(response.Warnings), "dryRun", request.DryRun != nil && *request.DryRun, "duration", time.Since(start))
-		write(ctx, w, response)
+// handle has review answer one path.
+func (h *Handler) handle(verb string, k kind, review reviewFunc) {
+	path := Path(verb, k.GroupVersionKind)
+	metrics := metricsOf(path)
+	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		start, status := time.Now(), http.StatusInternalServerError // unless it is known better
+		metrics.Started()
+		defer func() { metrics.Finished(status, time.Since(start)) }()
+		status = h.serve(w, r, k, review)
 	})
+}
+
+// serve answers one request, and returns the HTTP status.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review reviewFunc) int {
+	request, status, err := read(w, r)
+	if err != nil {
+		klog.FromContext(r.Context()).V(2).Info("Refused what is no admission request", "path", r.URL.Path, "status", status, "err", err)
+		http.Error(w, err.Error(), status)
+		return status
+	}
+	start := time.Now()
+	logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
+		"object", klog.KRef(request.Namespace, request.Name))
+	ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), patience)
+	defer cancel()
+	response := h.answer(ctx, k, request, review)
+	response.UID = request.UID
+	logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
+		"warnings", len(response.Warnings), "dryRun", request.DryRun != nil && *request.DryRun, "duration", time.Since(start))
+	return write(ctx, w, response)
 }
 
 // answer calls review, and makes an answer of a panic.
@@ -137,19 +147,21 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest
 	return review.Request, http.StatusOK, nil
 }
 
-func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.AdmissionResponse) {
+// write returns the HTTP status of the answer.
+func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.AdmissionResponse) int {
 	review := &admissionv1.AdmissionReview{Response: response}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	body, err := json.Marshal(review)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not write an answer")
 		http.Error(w, "the answer cannot be written, see the log of glassback", http.StatusInternalServerError)
-		return
+		return http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
 		klog.FromContext(ctx).V(2).Info("Nobody waited for the answer", "err", err)
 	}
+	return http.StatusOK
 }
 
 func mutation(operations []operation, err error) *admissionv1.AdmissionResponse {

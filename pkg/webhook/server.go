@@ -50,7 +50,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(connectionLog{klog.FromContext(ctx)}, "", 0),
+		ErrorLog:          ConnectionLog(klog.FromContext(ctx)),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	defer server.Close() // what is left, or what a listener that broke has accepted
@@ -68,13 +68,16 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 	err := server.ServeTLS(listener, "", "")
 	close(broken) // Whoever lingers need not any more.
 	if stop() {
-		return fmt.Errorf("serve webhooks at %s: %w", listener.Addr(), err)
+		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	}
 	if err := <-stopped; err != nil {
 		return fmt.Errorf("answer the last requests for webhooks: %w", err)
 	}
 	return nil
 }
+
+// ConnectionLog returns an ErrorLog for an http.Server, which tells of what matters.
+func ConnectionLog(logger klog.Logger) *log.Logger { return log.New(connectionLog{logger}, "", 0) }
 
 // connectionLog logs what http.Server has to say of connections.
 type connectionLog struct{ logger klog.Logger }

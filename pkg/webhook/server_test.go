@@ -366,7 +366,7 @@ func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
 		}
 		broken := errors.New("too many open files")
 		s.broken <- broken
-		if err := <-s.ended; !errors.Is(err, broken) || err.Error() != "serve webhooks at pipes: too many open files" {
+		if err := <-s.ended; !errors.Is(err, broken) || err.Error() != "serve at pipes: too many open files" {
 			t.Errorf("error %v", err)
 		}
 		// The connection that is open, of which the client knows, has ended as well.

@@ -84,8 +84,12 @@ func (r *Region) exchange(ctx context.Context, key *AccessKey, request requests.
 	defer cancel()
 	x := &exchange{caller: ctx, ctx: limited, timeout: timeout, base: r.cloud.transport}
 	request.SetReadTimeout(timeout + slack)
+	start := time.Now()
 	done := r.do(x, key, request, response)
 	fail := r.verdict(x, done)
+	if x.host != "" {
+		r.observe(request.GetActionName(), fail, time.Since(start))
+	}
 	if fail != nil {
 		fail.redact(key, request)
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/klog/v2"
 )
@@ -66,8 +67,23 @@ func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return f.pair, nil
 }
 
-// reload reads the files. On an error it changes nothing.
+var observer atomic.Pointer[func(error)]
+
+// SetReadObserver has observe told of every read of a certificate in files, from now on:
+// nil if it went well. It may be called by many goroutines at once.
+func SetReadObserver(observe func(error)) { observer.Store(&observe) }
+
+// reload is read, observed.
 func (f *Files) reload() error {
+	err := f.read()
+	if observe := observer.Load(); observe != nil {
+		(*observe)(err)
+	}
+	return err
+}
+
+// read reads the files. On an error it changes nothing.
+func (f *Files) read() error {
 	certPEM, certErr := os.ReadFile(filepath.Join(f.dir, CertFile))
 	keyPEM, keyErr := os.ReadFile(filepath.Join(f.dir, KeyFile))
 	if err := errors.Join(certErr, keyErr); err != nil {

@@ -1,0 +1,130 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// tally writes down what it is told.
+type tally struct {
+	mu    sync.Mutex
+	names []string
+	told  []string
+}
+
+func (c *tally) ForController(name string) Metrics {
+	c.names = append(c.names, name)
+	return c
+}
+
+func (c *tally) tell(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, fmt.Sprintf(format, args...))
+}
+
+func (c *tally) Workers(n int) { c.tell("%+d workers", n) }
+func (c *tally) Started(causes []trace.Cause) {
+	c.tell("started: %s", pending{causes: causes})
+}
+func (c *tally) Finished(result Result, took time.Duration) {
+	c.tell("finished: %d in %s", result, took)
+}
+func (c *tally) Panicked() { c.tell("panicked") }
+
+func TestWhatIsCounted(t *testing.T) {
+	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
+	for sentence, test := range map[string]struct {
+		outcome
+		want []string
+	}{
+		"a success":               {outcome{}, []string{"finished: 0 in 1s"}},
+		"an error":                {outcome{err: errors.New("no")}, []string{"finished: 1 in 1s"}},
+		"an error that waits":     {outcome{err: errors.New("no"), after: time.Hour}, []string{"finished: 1 in 1s"}},
+		"a conflict is no error":  {outcome{err: errors.Join(conflict, nil)}, []string{"finished: 2 in 1s"}},
+		"a conflict and an error": {outcome{err: errors.Join(conflict, errors.New("no"))}, []string{"finished: 1 in 1s"}},
+		"a time to run again":     {outcome{after: time.Hour}, []string{"finished: 3 in 1s"}},
+		"a panic":                 {outcome{panic: "oh"}, []string{"panicked", "finished: 1 in 1s"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				counting := &tally{}
+				SetMetricsProvider(counting)
+				defer provider.Store(nil)
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+					time.Sleep(time.Second)
+					defer cancel()
+					if test.panic != nil {
+						panic(test.panic)
+					}
+					return test.after, test.err
+				})
+				l.Add(key, trace.Cause{Verb: "Added", Kind: "Job", Name: "j"})
+				l.Run(ctx, context.WithoutCancel(ctx), 2)
+				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
+				if !slices.Equal(counting.told, want) {
+					t.Errorf("counted %q, want %q", counting.told, want)
+				}
+				if !slices.Equal(counting.names, []string{"test"}) {
+					t.Errorf("metrics are made for %q", counting.names)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsCountedForNobody(t *testing.T) {
+	l := newLoop(nil)
+	defer l.Queue.ShutDown()
+	causes := []trace.Cause{{Verb: "Added"}}
+	if got := testing.AllocsPerRun(1000, func() {
+		l.metrics.Workers(1)
+		l.metrics.Started(causes)
+		l.metrics.Panicked()
+		l.metrics.Finished(Error, time.Second)
+	}); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
+	}
+}
+
+// BenchmarkLoop is one event, from Add to the end of its sync, with nobody who counts. The
+// one of package metrics is the same, counted.
+func BenchmarkLoop(b *testing.B) {
+	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
+	synced := make(chan struct{})
+	l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+		synced <- struct{}{}
+		return 0, nil
+	})
+	l.Trace = nil
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx, ctx, 1) })
+	cause := trace.Cause{Time: time.Now(), Kind: "Job", Verb: "Added"}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Add(key, cause)
+		<-synced
+	}
+	b.StopTimer()
+	cancel()
+	running.Wait()
+}

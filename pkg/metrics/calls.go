@@ -1,0 +1,81 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// mostRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
+// what they like.
+const mostRegions = 64
+
+// newCloud returns what counts the calls of Alibaba Cloud. They are few: the labels are
+// looked up for each.
+func newCloud(in promauto.Factory) aliyun.Observer {
+	total := in.NewCounterVec(prometheus.CounterOpts{
+		Name: "glassback_cloud_requests_total",
+		Help: "Requests to Alibaba Cloud by action and region (other: beyond the first 64). " +
+			"The result is success, or the class of the error as in conditions and logs, such as Throttled.",
+	}, []string{"action", "region", "result"})
+	took := in.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "glassback_cloud_request_duration_seconds",
+		Help:    "How long requests to Alibaba Cloud took, without the wait for the operator's own rate limits.",
+		Buckets: []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60},
+	}, []string{"action"})
+	seen := &regions{names: map[string]bool{}}
+	return func(action, region string, class aliyun.Class, duration time.Duration) {
+		result := string(class)
+		if class == "" {
+			result = "success"
+		}
+		total.WithLabelValues(action, seen.label(region), result).Inc()
+		took.WithLabelValues(action).Observe(duration.Seconds())
+	}
+}
+
+// regions are those that have a label of their own.
+type regions struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (r *regions) label(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.names[name] {
+		if len(r.names) == mostRegions {
+			return "other"
+		}
+		r.names[name] = true
+	}
+	return name
+}
+
+// newRedis returns what counts the requests to redis-servers.
+func newRedis(in promauto.Factory) redisnode.Observer {
+	total := in.NewCounterVec(prometheus.CounterOpts{
+		Name: "glassback_redis_requests_total",
+		Help: "Requests to Redis nodes by command; VIEW is the round trip of five that looks at a node. The result is success, " +
+			"refused (the node answered with an error), password, unreachable, or canceled (nobody waits any more).",
+	}, []string{"command", "result"})
+	took := in.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "glassback_redis_request_duration_seconds",
+		Help:    "How long requests to Redis nodes took, connecting included.",
+		Buckets: []float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+	}, []string{"command"})
+	return func(command string, result redisnode.Result, duration time.Duration) {
+		total.WithLabelValues(command, string(result)).Inc()
+		took.WithLabelValues(command).Observe(duration.Seconds())
+	}
+}

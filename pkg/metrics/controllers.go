@@ -1,0 +1,135 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+var resultNames = [loop.Results]string{
+	loop.Success: "success", loop.Error: "error", loop.Requeue: "requeue", loop.RequeueAfter: "requeue_after",
+}
+
+// controllers makes the metrics of controllers.
+type controllers struct {
+	total, errors, panics, causes *prometheus.CounterVec
+	took                          *prometheus.HistogramVec
+	active, workers               *prometheus.GaugeVec
+}
+
+func newControllers(in promauto.Factory) *controllers {
+	byName := []string{"controller"}
+	return &controllers{
+		total: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "controller_runtime_reconcile_total",
+			Help: "Syncs, by what came of them: error runs again after a backoff; requeue_after asked to run again at a time; " +
+				"requeue met a conflict (somebody else wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
+		}, []string{"controller", "result"}),
+		errors: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "controller_runtime_reconcile_errors_total",
+			Help: "Syncs that failed, without those that only met a conflict." + kubebuilder,
+		}, byName),
+		panics: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "controller_runtime_reconcile_panics_total",
+			Help: "Syncs that panicked. They count as failed, too." + kubebuilder,
+		}, byName),
+		took: in.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "controller_runtime_reconcile_time_seconds",
+			Help: "How long syncs took." + kubebuilder,
+			Buckets: []float64{
+				0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1,
+				1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+			},
+		}, byName),
+		active: in.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "controller_runtime_active_workers",
+			Help: "Workers that are busy with a sync." + kubebuilder,
+		}, byName),
+		workers: in.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "controller_runtime_max_concurrent_reconciles",
+			Help: "Workers, of all namespaces together; 0 while another replica leads." + kubebuilder,
+		}, byName),
+		causes: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "glassback_reconcile_causes_total",
+			Help: "Why syncs ran: what happened to an object of which kind (Added, Updated, Deleted, Sync), or, without a kind, " +
+				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). Of a sync with many causes, the first eight.",
+		}, []string{"controller", "kind", "verb"}),
+	}
+}
+
+// ForController returns the metrics of the controller of that name. All that it can count
+// is there at once, as 0.
+func (c *controllers) ForController(name string) loop.Metrics {
+	m := &controller{
+		errors:  c.errors.WithLabelValues(name),
+		panics:  c.panics.WithLabelValues(name),
+		took:    c.took.WithLabelValues(name),
+		active:  c.active.WithLabelValues(name),
+		workers: c.workers.WithLabelValues(name),
+		causes:  c.causes.MustCurryWith(prometheus.Labels{"controller": name}),
+		byCause: map[cause]prometheus.Counter{},
+	}
+	for result, text := range resultNames {
+		m.results[result] = c.total.WithLabelValues(name, text)
+	}
+	return m
+}
+
+// controller holds the metrics of one controller, with its labels resolved: counting
+// allocates nothing.
+type controller struct {
+	results         [loop.Results]prometheus.Counter
+	errors, panics  prometheus.Counter
+	took            prometheus.Observer
+	active, workers prometheus.Gauge
+
+	causes  *prometheus.CounterVec
+	mu      sync.RWMutex
+	byCause map[cause]prometheus.Counter
+}
+
+// cause is what causes are counted by.
+type cause struct{ kind, verb string }
+
+func (c *controller) Workers(n int) { c.workers.Add(float64(n)) }
+
+func (c *controller) Started(causes []trace.Cause) {
+	c.active.Inc()
+	for i := range causes {
+		c.causedBy(cause{causes[i].Kind, causes[i].Verb}).Inc()
+	}
+}
+
+func (c *controller) causedBy(why cause) prometheus.Counter {
+	c.mu.RLock()
+	counter := c.byCause[why]
+	c.mu.RUnlock()
+	if counter == nil {
+		counter = c.causes.WithLabelValues(why.kind, why.verb)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.byCause[why] = counter
+	}
+	return counter
+}
+
+func (c *controller) Finished(result loop.Result, took time.Duration) {
+	c.active.Dec()
+	c.results[result].Inc()
+	c.took.Observe(took.Seconds())
+	if result == loop.Error {
+		c.errors.Inc()
+	}
+}
+
+func (c *controller) Panicked() { c.panics.Inc() }

@@ -1,0 +1,165 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+func newLoop(name string, sync loop.SyncFunc) *loop.Loop {
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name},
+	)
+	return loop.New(loop.Config{Name: name, Queue: queue, Sync: sync})
+}
+
+// once returns a Sync that does, for the keys of these names, what is said here when it is
+// first called, and succeeds from then on.
+func once(outcomes map[string]func() (time.Duration, error)) loop.SyncFunc {
+	var done sync.Map
+	return func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
+		if _, again := done.LoadOrStore(key, true); again || outcomes[key.Name] == nil {
+			return 0, nil
+		}
+		return outcomes[key.Name]()
+	}
+}
+
+var outcomes = map[string]func() (time.Duration, error){
+	"fine":      nil,
+	"later":     func() (time.Duration, error) { return time.Hour, nil },
+	"failed":    func() (time.Duration, error) { return 0, errors.New("no") },
+	"failed-by": func() (time.Duration, error) { return time.Hour, errors.New("no, and again in an hour") },
+	"panicked":  func() (time.Duration, error) { panic("oh") },
+	"conflict": func() (time.Duration, error) {
+		return 0, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "j", errors.New("the version is another"))
+	},
+}
+
+// feedControllers runs two Loops of that name, as two namespaces have, with a key for each
+// of outcomes.
+func feedControllers(t *testing.T, name string) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		var running sync.WaitGroup
+		for range 2 {
+			l := newLoop(name, once(outcomes))
+			for name := range outcomes {
+				l.Add(cache.NewObjectName("default", name), trace.Cause{Kind: "Job", Verb: "Added"})
+			}
+			running.Go(func() { l.Run(ctx, ctx, 3) })
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestControllers(t *testing.T) {
+	name := unique("controllers")
+	feedControllers(t, name)
+	s := scrape(t)
+	for result, want := range map[string]float64{
+		"success":       2 * 5, // all of them, but what comes in an hour
+		"error":         2 * 3,
+		"requeue":       2,
+		"requeue_after": 2,
+	} {
+		s.expect(t, want, "controller_runtime_reconcile_total", "controller="+name, "result="+result)
+	}
+	s.expect(t, 2*3, "controller_runtime_reconcile_errors_total", "controller="+name)
+	s.expect(t, 2, "controller_runtime_reconcile_panics_total", "controller="+name)
+	s.expect(t, 2*10, "controller_runtime_reconcile_time_seconds", "controller="+name)
+	s.expect(t, 0, "controller_runtime_active_workers", "controller="+name)
+	s.expect(t, 0, "controller_runtime_max_concurrent_reconciles", "controller="+name)
+	s.expect(t, 2*6, "glassback_reconcile_causes_total", "controller="+name, "kind=Job", "verb=Added")
+	s.expect(t, 2*4, "glassback_reconcile_causes_total", "controller="+name, "kind=", "verb=Retry")
+	s.expect(t, 2*10, "workqueue_adds_total", "name="+name)
+	s.expect(t, 0, "workqueue_depth", "name="+name)
+	s.expect(t, 2*10, "workqueue_work_duration_seconds", "name="+name)
+	s.expect(t, 2*6, "workqueue_retries_total", "name="+name) // To workqueues, what comes in an hour is a retry too.
+}
+
+func TestWorkers(t *testing.T) {
+	name := unique("workers")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		proceed := make(chan struct{})
+		l := newLoop(name, func(context.Context, cache.ObjectName) (time.Duration, error) {
+			<-proceed
+			return 0, nil
+		})
+		s := scrape(t)
+		s.expect(t, 0, "controller_runtime_max_concurrent_reconciles", "controller="+name)
+		s.expect(t, 0, "controller_runtime_reconcile_total", "controller="+name, "result=error")
+		for _, object := range []string{"a", "b"} {
+			l.Add(cache.NewObjectName("default", object), trace.Cause{Kind: "Job", Verb: "Added"})
+		}
+		var running sync.WaitGroup
+		running.Go(func() { l.Run(ctx, ctx, 5) })
+		synctest.Wait()
+		s = scrape(t)
+		s.expect(t, 2, "controller_runtime_active_workers", "controller="+name)
+		s.expect(t, 5, "controller_runtime_max_concurrent_reconciles", "controller="+name)
+		close(proceed)
+		cancel()
+		running.Wait()
+		s = scrape(t)
+		s.expect(t, 0, "controller_runtime_active_workers", "controller="+name)
+		s.expect(t, 0, "controller_runtime_max_concurrent_reconciles", "controller="+name)
+	})
+}
+
+// Whoever is counted must not feel it.
+func TestCountingDoesNotAllocate(t *testing.T) {
+	m := newControllers(promauto.With(prometheus.NewRegistry())).ForController("allocations")
+	causes := []trace.Cause{{Kind: "Job", Name: "a", Verb: "Added"}, {Kind: "Pod", Name: "b", Verb: "Updated"}, {Verb: trace.VerbRetry}}
+	if got := testing.AllocsPerRun(1000, func() {
+		m.Started(causes)
+		m.Finished(loop.Error, time.Second)
+	}); got != 0 {
+		t.Errorf("%v allocations for one sync, want 0", got)
+	}
+}
+
+// BenchmarkLoop is one event, from Add to the end of its sync. The one of package loop is
+// the same, with nobody who counts.
+func BenchmarkLoop(b *testing.B) {
+	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
+	synced := make(chan struct{})
+	l := newLoop(unique("bench"), func(context.Context, cache.ObjectName) (time.Duration, error) {
+		synced <- struct{}{}
+		return 0, nil
+	})
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx, ctx, 1) })
+	key, cause := cache.NewObjectName("default", "sample"), trace.Cause{Time: time.Now(), Kind: "Job", Verb: "Added"}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Add(key, cause)
+		<-synced
+	}
+	b.StopTimer()
+	cancel()
+	running.Wait()
+}

@@ -1,0 +1,22 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package metrics is what Prometheus reads of this operator. The packages that are measured
+// know nothing of Prometheus: each has one small interface, or func, that Register
+// implements. Without Register nothing is counted.
+//
+//	workqueue_*, rest_client_*, leader_election_*   client-go, by component-base's adapters
+//	process_*, go_*                                 component-base's registry
+//	controller_runtime_reconcile_*, …_workers       package loop
+//	controller_runtime_webhook_*                    package webhook
+//	certwatcher_*                                   package certificate
+//	glassback_informer_*                            package pipeline, when it is asked
+//	glassback_cloud_*, glassback_redis_*            packages aliyun and redisnode
+//
+// Where operators that are made with kubebuilder have a metric too, it has the name that it
+// has there: dashboards and alerts know those.
+//
+// Handler shows all of it, and Protect lets only those see it whom the API server lets.
+package metrics

@@ -1,0 +1,141 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/glassback/glassback/pkg/pipeline"
+)
+
+// AddInformer has an informer shown until it has stopped. Informers of the same resource and
+// namespace ("": all namespaces) are shown as one: several controllers have children of a
+// kind, and every Secret that is watched has an informer of its own.
+func AddInformer(resource, namespace string, informer *pipeline.Informer) {
+	watched.add(labels{resource, namespace}, informer)
+}
+
+// watched are the informers of this process.
+var watched informers
+
+// informers looks at its members when it is scraped: until then, they cost nothing.
+type informers struct {
+	mu      sync.Mutex
+	members []member
+	// failures are those of informers that have stopped: a counter does not go back.
+	failures map[labels]int64
+}
+
+type member struct {
+	labels
+	*pipeline.Informer
+}
+
+type labels struct{ resource, namespace string }
+
+// seen is what informers of the same labels are together: as well as the least of them is,
+// and as much as all of them have.
+type seen struct {
+	objects, queued, backlog int
+	synced, watching         bool
+}
+
+var (
+	informerLabels     = []string{"resource", "namespace"}
+	informerObjects    = informerDesc("objects", "Objects in the cache.")
+	informerSynced     = informerDesc("synced", "Whether the cache holds all of the first list (1), or not yet (0).")
+	informerQueue      = informerDesc("queue_length", "Objects that came off the wire and are not in the cache yet.")
+	informerBacklog    = informerDesc("backlog", "Notifications that event handlers have not had yet, of all handlers together.")
+	informerWatching   = informerDesc("watching", "Whether a WATCH is open (1). For a moment every few minutes none is (0): one ends, and the next begins.")
+	informerWatchError = informerDesc("watch_errors_total", "LISTs and WATCHes that failed.")
+)
+
+func informerDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("glassback_informer_"+name, help, informerLabels, nil)
+}
+
+func (i *informers) add(of labels, informer *pipeline.Informer) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.drop() // Here too, as there may be nobody who scrapes.
+	i.members = append(i.members, member{of, informer})
+}
+
+// drop takes out the informers that have stopped. The caller holds i.mu.
+func (i *informers) drop() {
+	i.members = slices.DeleteFunc(i.members, func(m member) bool {
+		if !m.IsStopped() {
+			return false
+		}
+		if i.failures == nil {
+			i.failures = map[labels]int64{}
+		}
+		i.failures[m.labels] += m.Health().Failures
+		return true
+	})
+}
+
+// look returns how the informers are, and the failures of all that there have been.
+func (i *informers) look() (map[labels]*seen, map[labels]int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.drop()
+	all, failures := map[labels]*seen{}, map[labels]int64{}
+	maps.Copy(failures, i.failures)
+	for _, m := range i.members {
+		s := all[m.labels]
+		if s == nil {
+			s = &seen{synced: true, watching: true}
+			all[m.labels] = s
+		}
+		stats, health := m.Stats(), m.Health()
+		s.objects += len(m.GetStore().ListKeys())
+		s.queued += stats.Queued
+		for _, handler := range stats.Handlers {
+			s.backlog += handler.Pending
+		}
+		s.synced = s.synced && health.Synced
+		s.watching = s.watching && health.Watching
+		failures[m.labels] += health.Failures
+	}
+	return all, failures
+}
+
+// Describe is for a prometheus.Registerer.
+func (i *informers) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{informerObjects, informerSynced, informerQueue, informerBacklog, informerWatching, informerWatchError} {
+		to <- desc
+	}
+}
+
+// Collect is for a prometheus.Gatherer.
+func (i *informers) Collect(to chan<- prometheus.Metric) {
+	all, failures := i.look()
+	for of, s := range all {
+		gauge := func(desc *prometheus.Desc, value int) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), of.resource, of.namespace)
+		}
+		gauge(informerObjects, s.objects)
+		gauge(informerQueue, s.queued)
+		gauge(informerBacklog, s.backlog)
+		gauge(informerSynced, one(s.synced))
+		gauge(informerWatching, one(s.watching))
+	}
+	for of, n := range failures {
+		to <- prometheus.MustNewConstMetric(informerWatchError, prometheus.CounterValue, float64(n), of.resource, of.namespace)
+	}
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

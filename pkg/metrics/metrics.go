@@ -1,0 +1,75 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
+	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_*
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"               // workqueue_*
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
+)
+
+// mostScrapes is how many scrapes are answered at a time. One takes some milliseconds.
+const mostScrapes = 8
+
+// kubebuilder ends the help of what is named as there.
+const kubebuilder = " The name is the one that dashboards of kubebuilder's operators use."
+
+// Register has all of the process counted, and shown by Handler. It is called before
+// anything is made: what was made before goes uncounted. Calls after the first have no effect.
+//
+// version and commit are those of the build.
+func Register(version, commit string) {
+	registered.Do(func() { register(legacyregistry.Registerer(), version, commit) })
+}
+
+var registered sync.Once
+
+func register(registerer prometheus.Registerer, version, commit string) {
+	in := promauto.With(registerer)
+	in.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "glassback_build_info",
+		Help: "Always 1: the labels say what runs.",
+	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
+	registerer.MustRegister(&watched)
+
+	loop.SetMetricsProvider(newControllers(in))
+	webhook.SetMetricsProvider(newWebhooks(in))
+	certificate.SetReadObserver(newCertificates(in))
+	aliyun.SetObserver(newCloud(in))
+	redisnode.SetObserver(newRedis(in))
+}
+
+// Handler answers every request with all metrics: see Protect.
+func Handler() http.Handler {
+	return promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError, // One that is broken does not hide the others.
+		ErrorLog:            errorLog{},
+		MaxRequestsInFlight: mostScrapes,
+	})
+}
+
+type errorLog struct{}
+
+// Println logs what went wrong with a scrape.
+func (errorLog) Println(args ...any) {
+	klog.Background().Error(nil, "Could not show all metrics", "err", fmt.Sprint(args...))
+}

@@ -1,0 +1,165 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// How long a verdict holds: Prometheus comes every 15 to 60 seconds, and who has just
+	// been given the right does not want to wait.
+	allowedFor = time.Minute
+	deniedFor  = 10 * time.Second
+	// mostVerdicts bounds what is remembered. Each takes some hundred bytes.
+	mostVerdicts = 1000
+	// reviewTimeout is for each of the two reviews.
+	reviewTimeout = 5 * time.Second
+)
+
+// Protect lets through to handler only those with a bearer token whose user the API server
+// lets use the path: kube creates a TokenReview, and then a SubjectAccessReview for the
+// nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
+// HTTP status 401 (no token, or none that is good), 403 (no right), or 500 (the API server
+// did not say). Verdicts are remembered for a moment, by a hash of the token; the token itself is
+// shown to nobody else.
+func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
+	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts)}
+}
+
+// guard is what Protect returns.
+type guard struct {
+	handler  http.Handler
+	kube     kubernetes.Interface
+	verdicts *cache.LRUExpireCache // verdict by asked.key
+	asking   singleflight.Group    // the same, for those who come at once
+}
+
+// asked is what the API server is asked.
+type asked struct{ token, path, verb string }
+
+// key stands for what is asked where it is remembered.
+func (a asked) key() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", a.token, a.path, a.verb))
+	return string(sum[:])
+}
+
+// verdict is an HTTP status, and the line that comes with all but StatusOK.
+type verdict struct {
+	status int
+	line   string
+}
+
+// ServeHTTP answers one request.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+		refuse(w, verdict{http.StatusUnauthorized, fmt.Sprintf("there is no bearer token: use that of a ServiceAccount that may get %q", r.URL.Path)})
+		return
+	}
+	said := g.judge(r.Context(), asked{token, r.URL.Path, strings.ToLower(r.Method)})
+	if said.status != http.StatusOK {
+		refuse(w, said)
+		return
+	}
+	g.handler.ServeHTTP(w, r)
+}
+
+func refuse(w http.ResponseWriter, said verdict) {
+	if said.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	http.Error(w, said.line, said.status)
+}
+
+// judge returns the verdict that is remembered, or asks for one: once for all that want to
+// know the same, and so also if the first of them goes away.
+func (g *guard) judge(ctx context.Context, a asked) verdict {
+	key := a.key()
+	said, _, _ := g.asking.Do(key, func() (any, error) {
+		if said, ok := g.verdicts.Get(key); ok {
+			return said, nil
+		}
+		// From -v=8 on, client-go logs what goes over the wire: the token.
+		silent := klog.NewContext(context.WithoutCancel(ctx), klog.Logger{})
+		said, err := g.review(silent, a)
+		if err != nil {
+			// An error may quote what was asked.
+			text := strings.ReplaceAll(err.Error(), a.token, "<the token>")
+			klog.FromContext(ctx).Error(nil, "Could not find out who may see the metrics", "path", a.path, "err", text)
+			return verdict{http.StatusInternalServerError, "the API server does not say whether this is allowed: see the log of glassback"}, nil
+		}
+		if said.status == http.StatusOK {
+			g.verdicts.Add(key, said, allowedFor)
+		} else {
+			g.verdicts.Add(key, said, deniedFor)
+		}
+		return said, nil
+	})
+	return said.(verdict)
+}
+
+// review asks the API server.
+func (g *guard) review(ctx context.Context, a asked) (verdict, error) {
+	user, err := g.authenticate(ctx, a.token)
+	if err != nil {
+		return verdict{}, fmt.Errorf("create TokenReview: %w", err)
+	}
+	if user == nil {
+		return verdict{http.StatusUnauthorized, "the bearer token is not accepted"}, nil
+	}
+	allowed, err := g.authorize(ctx, user, a)
+	if err != nil {
+		return verdict{}, fmt.Errorf("create SubjectAccessReview for %q: %w", user.Username, err)
+	}
+	if !allowed {
+		return verdict{http.StatusForbidden, fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", user.Username, a.verb, a.path)}, nil
+	}
+	return verdict{status: http.StatusOK}, nil
+}
+
+// authenticate returns whose token it is, nil if it is not good.
+func (g *guard) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	review, err := g.kube.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil || !review.Status.Authenticated {
+		return nil, err
+	}
+	return &review.Status.User, nil
+}
+
+func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, a asked) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	extra := map[string]authorizationv1.ExtraValue{}
+	for name, values := range user.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: a.path, Verb: a.verb},
+	}}
+	review, err := g.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed && !review.Status.Denied, nil
+}

@@ -1,0 +1,92 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/glassback/glassback/pkg/webhook"
+)
+
+// webhooks makes the metrics of webhooks.
+type webhooks struct {
+	total  *prometheus.CounterVec
+	took   *prometheus.HistogramVec
+	active *prometheus.GaugeVec
+}
+
+func newWebhooks(in promauto.Factory) *webhooks {
+	byPath := []string{"webhook"}
+	return &webhooks{
+		total: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "controller_runtime_webhook_requests_total",
+			Help: "Admission requests by path and HTTP status: 200 is every verdict, also one that refuses." + kubebuilder,
+		}, []string{"webhook", "code"}),
+		took: in.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "controller_runtime_webhook_latency_seconds",
+			Help:    "How long admission requests took." + kubebuilder,
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+		}, byPath),
+		active: in.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "controller_runtime_webhook_requests_in_flight",
+			Help: "Admission requests that are being answered." + kubebuilder,
+		}, byPath),
+	}
+}
+
+// ForWebhook returns the metrics of a path.
+func (w *webhooks) ForWebhook(path string) webhook.Metrics {
+	m := &webhookMetrics{
+		total:  w.total.MustCurryWith(prometheus.Labels{"webhook": path}),
+		took:   w.took.WithLabelValues(path),
+		active: w.active.WithLabelValues(path),
+	}
+	m.ok = m.total.WithLabelValues(strconv.Itoa(http.StatusOK))
+	m.total.WithLabelValues(strconv.Itoa(http.StatusInternalServerError)) // For a rate to begin at 0.
+	return m
+}
+
+type webhookMetrics struct {
+	ok     prometheus.Counter // what nearly all requests are counted by
+	total  *prometheus.CounterVec
+	took   prometheus.Observer
+	active prometheus.Gauge
+}
+
+func (m *webhookMetrics) Started() { m.active.Inc() }
+
+func (m *webhookMetrics) Finished(status int, took time.Duration) {
+	m.active.Dec()
+	m.took.Observe(took.Seconds())
+	if status == http.StatusOK {
+		m.ok.Inc()
+		return
+	}
+	m.total.WithLabelValues(strconv.Itoa(status)).Inc()
+}
+
+// newCertificates returns what counts the reads of certificate files.
+func newCertificates(in promauto.Factory) func(error) {
+	total := in.NewCounter(prometheus.CounterOpts{
+		Name: "certwatcher_read_certificate_total",
+		Help: "How often the certificate files were read: at the start, at every TLS handshake, and for the readiness probe." + kubebuilder,
+	})
+	failed := in.NewCounter(prometheus.CounterOpts{
+		Name: "certwatcher_read_certificate_errors_total",
+		Help: "How often the certificate files could not be read or used, and the last ones stayed in use." + kubebuilder,
+	})
+	return func(err error) {
+		total.Inc()
+		if err != nil {
+			failed.Inc()
+		}
+	}
+}

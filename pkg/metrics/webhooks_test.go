@@ -1,0 +1,87 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/webhook"
+	"github.com/glassback/glassback/pkg/webhook/certificate"
+)
+
+var webhookPath = webhook.Path("validate", schema.GroupVersionKind{Group: "groupa.k8s.zhuang.com", Version: "v1", Kind: "ApiExampleA"})
+
+const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE",` +
+	`"resource":{"group":"groupa.k8s.zhuang.com","version":"v1","resource":"apiexampleas"},"namespace":"default","name":"a",` +
+	`"object":{"apiVersion":"groupa.k8s.zhuang.com/v1","kind":"ApiExampleA","metadata":{"name":"a","namespace":"default"},"spec":%s}}}`
+
+// feedWebhooks sends a request that is allowed, one that is refused, and two that are none.
+func feedWebhooks(t *testing.T) {
+	t.Helper()
+	handler := webhook.NewHandler(fake.NewClientset())
+	for body, want := range map[string]int{
+		strings.ReplaceAll(review, "%s", `{"foo":"a","first_name":"Jimmy","last_name":"Song"}`): http.StatusOK,
+		strings.ReplaceAll(review, "%s", `{"foo":1}`):                                           http.StatusOK,
+		"":     http.StatusBadRequest,
+		"null": http.StatusBadRequest,
+	} {
+		r := httptest.NewRequest(http.MethodPost, webhookPath, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: status %d, want %d: %s", body, w.Code, want, w.Body)
+		}
+	}
+}
+
+func TestWebhooks(t *testing.T) {
+	before := scrape(t).series("controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=200").GetCounter().GetValue()
+	feedWebhooks(t)
+	s := scrape(t)
+	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=200")
+	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=400")
+	s.expect(t, 0, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=500")
+	s.expect(t, 2*(before+2), "controller_runtime_webhook_latency_seconds", "webhook="+webhookPath)
+	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
+}
+
+// feedCertificates reads certificates that are there, and some that are not.
+func feedCertificates(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := certificate.OpenFiles(dir); err == nil {
+		t.Error("there is a certificate in an empty directory")
+	}
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("glassback", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{certificate.CertFile: certPEM, certificate.KeyFile: keyPEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := certificate.OpenFiles(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	before := scrape(t)
+	feedCertificates(t)
+	s := scrape(t)
+	s.expect(t, before.series("certwatcher_read_certificate_total").GetCounter().GetValue()+2, "certwatcher_read_certificate_total")
+	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1, "certwatcher_read_certificate_errors_total")
+}

@@ -1,0 +1,195 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
+)
+
+var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role says so"))
+
+// expectHealth waits until nothing moves any more. ago is since when the informer is
+// failing, and 0 that it is not.
+func expectHealth(t *testing.T, when string, informer *Informer, synced, watching bool, ago time.Duration, err error) {
+	t.Helper()
+	synctest.Wait()
+	got := informer.Health()
+	if got.Synced != synced || got.Watching != watching {
+		t.Errorf("%s: synced %t and watching %t, want %t and %t", when, got.Synced, got.Watching, synced, watching)
+	}
+	if failing := !got.Failing.IsZero(); failing != (err != nil) || failing && time.Since(got.Failing) != ago {
+		t.Errorf("%s: failing for %v, want %s", when, time.Since(got.Failing), ago)
+	}
+	if !errors.Is(got.Err, err) {
+		t.Errorf("%s: failing because of %v, want %v", when, got.Err, err)
+	}
+}
+
+func TestHealthFollowsTheAPIServer(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		api := newFakeAPI()
+		informer := newTestInformer(api, queue, 0)
+		expectHealth(t, "before the start", informer, false, false, 0, nil)
+		api.offline(true)
+		stop := run(t, informer)
+		expectHealth(t, "a server that is not there", informer, false, false, 0, syscall.ECONNREFUSED)
+		time.Sleep(10 * time.Second)
+		expectHealth(t, "still the first failure's time", informer, false, false, 10*time.Second, syscall.ECONNREFUSED)
+		tried := informer.Health().Failures
+		if tried < 3 {
+			t.Errorf("%d failures in ten seconds", tried)
+		}
+		api.offline(false)
+		time.Sleep(time.Minute)
+		expectHealth(t, "the server is there", informer, true, true, 0, nil)
+
+		before := informer.Health().Failures
+		for range 5 {
+			time.Sleep(5 * time.Minute)
+			api.closeWatches()
+			expectHealth(t, "a watch that ended in time", informer, true, true, 0, nil)
+		}
+		if after := informer.Health().Failures; after != before {
+			t.Errorf("watches that end in time have counted as %d failures", after-before)
+		}
+
+		api.expireWatches()
+		expectHealth(t, "the server has forgotten the version", informer, true, false, 0, errBroken)
+		time.Sleep(time.Minute)
+		expectHealth(t, "listed again", informer, true, true, 0, nil)
+		if after := informer.Health().Failures; after != before+1 {
+			t.Errorf("a watch that broke has counted as %d failures", after-before)
+		}
+
+		api.offline(true)
+		time.Sleep(time.Hour)
+		expectHealth(t, "the server is gone again", informer, true, false, time.Hour, syscall.ECONNREFUSED)
+		stop()
+		expectHealth(t, "stopped", informer, true, false, time.Hour, syscall.ECONNREFUSED)
+	})
+}
+
+func TestHealthAfterStop(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		informer := newTestInformer(newFakeAPI(), queue, 0)
+		stop := run(t, informer)
+		expectHealth(t, "runs", informer, true, true, 0, nil)
+		stop()
+		expectHealth(t, "stopped", informer, true, false, 0, nil)
+		if n := informer.Health().Failures; n != 0 {
+			t.Errorf("%d failures, want none: the end of the context is no failure", n)
+		}
+	})
+}
+
+// A server that lists, and does not let watch, leaves the index growing old.
+func TestHealthOfRequestsThatFail(t *testing.T) {
+	many := slices.Repeat([]error{forbidden}, 1000)
+	for name, test := range map[string]struct {
+		streaming      bool
+		lists, watches []error
+		synced         bool
+		want           error
+	}{
+		"a server that streams the first list":                  {streaming: true, synced: true},
+		"one that does not: that is no failure":                 {synced: true},
+		"who may not watch has the list, and no more":           {watches: many, synced: true, want: forbidden},
+		"who may not watch may not stream either":               {streaming: true, watches: many, synced: true, want: forbidden},
+		"who may not list has nothing":                          {lists: many, want: forbidden},
+		"who may not list need not, where the list is streamed": {streaming: true, lists: many, synced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := newFakeAPI()
+				informer := New(Config{ListerWatcher: api.newClient(test.streaming), Object: &corev1.ConfigMap{}})
+				api.fail(test.lists, test.watches)
+				run(t, informer)
+				time.Sleep(time.Hour)
+				expectHealth(t, "after an hour", informer, test.synced, test.want == nil, time.Hour, test.want)
+				if n := informer.Health().Failures; (n == 0) != (test.want == nil) {
+					t.Errorf("%d failures", n)
+				}
+			})
+		})
+	}
+}
+
+// What the Reflector hands over and cannot be stored is found out by nobody else.
+func TestHealthOfAListThatCannotBeStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFakeAPI()
+		api.put("a/1")
+		refused := errors.New("refused")
+		informer := New(Config{
+			ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: RealFIFO,
+			Transform: func(any) (any, error) { return nil, refused },
+		})
+		run(t, informer)
+		synctest.Wait()
+		if got := informer.Health(); got.Err == nil || got.Synced || got.Watching {
+			t.Errorf("health %+v, want the failure of the transform", got)
+		}
+	})
+}
+
+// The Reflector looks for what a ListerWatcher can do besides, and sees no difference.
+func TestSourceIsAsItsListerWatcher(t *testing.T) {
+	plain := &cache.ListWatch{}
+	for name, lw := range map[string]cache.ListerWatcher{
+		"one that says nothing":        plain,
+		"one that can stream its list": cache.ToListWatcherWithWatchListSemantics(plain, nil),
+		"one that cannot":              cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
+		"one of the tests":             newFakeAPI().newClient(true),
+		"one that has heard of no ctx": struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
+		"the source of an informer":    newSource(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}), nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := watchlist.DoesClientNotSupportWatchListSemantics(lw)
+			if got := watchlist.DoesClientNotSupportWatchListSemantics(newSource(lw, nil)); got != want {
+				t.Errorf("cannot stream: %t, want %t", got, want)
+			}
+		})
+	}
+	fake := watch.NewFake()
+	if w := newSource(plain, nil).opened(fake); w.ResultChan() != fake.ResultChan() {
+		t.Error("events take another way than without a source")
+	}
+	s := newSource(newFakeAPI().newClient(true), nil)
+	if _, err := s.List(metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+	first, err := s.Watch(metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.Watch(metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Stop(); !s.health().Watching {
+		t.Error("a watch that ended before has ended its successor")
+	}
+	if second.Stop(); s.health().Watching {
+		t.Error("a watch that was stopped counts as open")
+	}
+}
+
+type cannotStream struct{}
+
+func (cannotStream) IsWatchListSemanticsUnSupported() bool { return true }

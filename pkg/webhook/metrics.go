@@ -1,0 +1,43 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Metrics counts the requests for one path. Many goroutines call it at once.
+type Metrics interface {
+	// Started: a request has come.
+	Started()
+	// Finished: it has been answered, with this HTTP status.
+	Finished(status int, took time.Duration)
+}
+
+// MetricsProvider makes the Metrics of paths, such as
+// "/validate-app-aiops-org-v1-application".
+type MetricsProvider interface {
+	ForWebhook(path string) Metrics
+}
+
+var provider atomic.Pointer[MetricsProvider]
+
+// SetMetricsProvider has the requests of the Handlers counted that are made from now on.
+// Without it, nobody counts.
+func SetMetricsProvider(p MetricsProvider) { provider.Store(&p) }
+
+func metricsOf(path string) Metrics {
+	if p := provider.Load(); p != nil {
+		return (*p).ForWebhook(path)
+	}
+	return noMetrics{}
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Started()                    {}
+func (noMetrics) Finished(int, time.Duration) {}
