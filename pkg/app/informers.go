@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,6 +27,7 @@ import (
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
@@ -45,6 +47,7 @@ import (
 	mcjinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	groupainformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/groupa/v1"
 	redisinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -58,6 +61,14 @@ type factories struct {
 	kube      map[string]kubeinformers.SharedInformerFactory // by what their informers select: see selecting
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
+	informers []named // all of them, but for those of watchSecret
+}
+
+// named is an informer and what it watches.
+type named struct {
+	*pipeline.Informer
+
+	resource string
 }
 
 func newFactories(c *clients, namespace string, recorder *trace.Recorder) *factories {
@@ -138,7 +149,7 @@ func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
 // for as long as that Secret matters.
 func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInformer {
 	lw := cache.NewFilteredListWatchFromClient(f.client.CoreV1().RESTClient(), "secrets", namespace, having(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()))
-	return f.informer(pipeline.Config{
+	return f.make(pipeline.Config{
 		Resource:      qualified("secrets", corev1.GroupName),
 		Object:        &corev1.Secret{},
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(lw, f.client),
@@ -197,6 +208,11 @@ func (f *factories) one(
 func (f *factories) secret(name string) coreinformers.SecretInformer {
 	return f.one(&corev1.Secret{}, corev1.GroupName, "secrets", name,
 		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Secrets()
+}
+
+func (f *factories) lease(name string) coordinationinformers.LeaseInformer {
+	return f.one(&coordinationv1.Lease{}, coordinationv1.GroupName, "leases", name,
+		func(c kubernetes.Interface) cache.Getter { return c.CoordinationV1().RESTClient() }).Coordination().V1().Leases()
 }
 
 func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
@@ -258,11 +274,20 @@ func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
 // due do not wait for the half a minute that client-go's own backoff grows to.
 var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
 
-func (f *factories) informer(config pipeline.Config) cache.SharedIndexInformer {
+// informer makes an informer that runs for as long as the factories do.
+func (f *factories) informer(config pipeline.Config) *pipeline.Informer {
+	made := f.make(config)
+	f.informers = append(f.informers, named{made, config.Resource})
+	return made
+}
+
+func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	config.Backoff = &watchBackoff
 	config.Trace = f.trace
-	return pipeline.New(config)
+	made := pipeline.New(config)
+	metrics.AddInformer(config.Resource, f.namespace, made)
+	return made
 }
 
 // listWatch reads a resource, as far as narrow lets it.

@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 )
@@ -34,6 +37,12 @@ type options struct {
 
 	ecsEndpoint string
 
+	lease leaseOptions
+
+	probeAddress   string // empty for none
+	metricsAddress string // empty for none
+	metricsSecure  bool
+
 	webhooks        bool
 	webhookPort     int
 	webhookURL      string
@@ -46,7 +55,8 @@ const defaultCertPath = "/tmp/k8s-webhook-server/serving-certs"
 const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
 
 Usage:
-  glassback [flags]
+  glassback [flags]         run the operator
+  glassback check [flags]   check the cluster and the installation: glassback check --help
 
 With neither --kubeconfig nor --master it uses the service account of the Pod
 that it runs in. To try it on a cluster of yours:
@@ -71,6 +81,15 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ecsEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
+	flags.BoolVar(&o.lease.elect, "leader-elect", false, "run controllers only while holding a Lease, so that several operators can stand by for each other")
+	flags.DurationVar(&o.lease.duration, "leader-elect-lease-duration", 15*time.Second, "how long a leader that does not renew its Lease is waited for")
+	flags.DurationVar(&o.lease.deadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew its Lease before it ends")
+	flags.DurationVar(&o.lease.retry, "leader-elect-retry-period", 2*time.Second, "how often the leader renews its Lease")
+	flags.StringVar(&o.lease.name, "leader-elect-resource-name", "glassback", "name of the Lease")
+	flags.StringVar(&o.lease.namespace, "leader-elect-resource-namespace", "", "namespace of the Lease (default: that of the Pod)")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "where /metrics is served, such as :8443; 0 for nowhere")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve metrics by HTTPS, and only to those who may get /metrics; false: by HTTP, to all")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port that the webhooks listen at; with --webhook-url the port of the URL, unless set")
 	flags.StringVar(&o.webhookURL, "webhook-url", "",
@@ -94,7 +113,7 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	if flags.Changed("namespace") && len(o.namespaces) == 0 {
 		return nil, errors.New("--namespace must not be empty: leave it out for all namespaces")
 	}
-	if err := o.settleWebhooks(flags); err != nil {
+	if err := errors.Join(o.settleWebhooks(flags), o.settleLease(flags), o.settleServers(flags)); err != nil {
 		return nil, err
 	}
 	return o, o.validate()
@@ -130,6 +149,52 @@ func (o *options) settleWebhooks(flags *pflag.FlagSet) error {
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		return fmt.Errorf("--webhook-port must be from 1 to 65535, not %d", o.webhookPort)
+	}
+	return nil
+}
+
+// settleLease checks the flags of leader election.
+func (o *options) settleLease(flags *pflag.FlagSet) error {
+	for _, name := range []string{"lease-duration", "renew-deadline", "retry-period", "resource-name", "resource-namespace"} {
+		if !o.lease.elect && flags.Changed("leader-elect-"+name) {
+			return fmt.Errorf("--leader-elect-%s does nothing without --leader-elect", name)
+		}
+	}
+	l := &o.lease
+	switch problems := content.IsDNS1123Subdomain(l.name); {
+	case len(problems) > 0:
+		return fmt.Errorf("--leader-elect-resource-name %q is not the name of a Lease: %s", l.name, problems[0])
+	case l.namespace != "" && len(content.IsDNS1123Label(l.namespace)) > 0:
+		return fmt.Errorf("--leader-elect-resource-namespace %q is not the name of a namespace: %s", l.namespace, content.IsDNS1123Label(l.namespace)[0])
+	case l.duration < time.Second || l.duration != l.duration.Truncate(time.Second):
+		return fmt.Errorf("--leader-elect-lease-duration must be whole seconds, not %s", l.duration)
+	case l.deadline >= l.duration:
+		return fmt.Errorf("--leader-elect-renew-deadline (%s) must be shorter than --leader-elect-lease-duration (%s): the leader ends before others follow it", l.deadline, l.duration)
+	case l.retry < 100*time.Millisecond || float64(l.deadline) <= leaderelection.JitterFactor*float64(l.retry):
+		return fmt.Errorf("--leader-elect-retry-period must be from 100ms to less than %s, 1/%v of --leader-elect-renew-deadline, not %s",
+			time.Duration(float64(l.deadline)/leaderelection.JitterFactor).Round(time.Millisecond), leaderelection.JitterFactor, l.retry)
+	}
+	return nil
+}
+
+// settleServers checks the addresses of probes and metrics: "0", as in the flags of others, is
+// none.
+func (o *options) settleServers(flags *pflag.FlagSet) error {
+	for name, address := range map[string]*string{"health-probe-bind-address": &o.probeAddress, "metrics-bind-address": &o.metricsAddress} {
+		if *address == "0" || *address == "" {
+			*address = ""
+			continue
+		}
+		_, port, err := net.SplitHostPort(*address)
+		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("--%s must be HOST:PORT, :PORT, or 0 for none, not %q", name, *address)
+		}
+	}
+	switch {
+	case o.metricsAddress == "" && flags.Changed("metrics-secure"):
+		return errors.New("--metrics-secure does nothing without --metrics-bind-address")
+	case o.metricsAddress != "" && o.metricsAddress == o.probeAddress:
+		return fmt.Errorf("--metrics-bind-address and --health-probe-bind-address must differ: both are %s", o.metricsAddress)
 	}
 	return nil
 }

@@ -34,9 +34,9 @@ func TestParseOptions(t *testing.T) {
 		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
 		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
 		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},
-		"an argument that is not a flag":    {[]string{"check"}, nil, nil, `unexpected argument "check"`},
+		"an argument that is not a flag":    {[]string{"run"}, nil, nil, `unexpected argument "run"`},
 		"a value that is not of its type":   {[]string{"--workers=many"}, nil, nil, "invalid argument"},
-		"a flag that there is none":         {[]string{"--leader"}, nil, nil, "unknown flag: --leader"},
+		"a flag that there is none":         {[]string{"--leading"}, nil, nil, "unknown flag: --leading"},
 		"a verbosity that is not a number":  {[]string{"-v=high"}, nil, nil, "invalid argument"},
 		"a namespace that is empty":         {[]string{"--namespace="}, nil, nil, "--namespace must not be empty"},
 		"a controller's name that is empty": {[]string{"--controllers="}, nil, nil, "leaves no controller to run"},
@@ -88,6 +88,35 @@ func TestTheEndpointOfECS(t *testing.T) {
 				t.Errorf("error %v, want %s%q", err, refusal, test.value)
 			case test.good && (err != nil || o.ecsEndpoint != test.value):
 				t.Errorf("%+v, error %v", o, err)
+			}
+		})
+	}
+}
+
+func TestFlagsOfAnOperatorInACluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		err  string
+	}{
+		"as the manifests have them":        {[]string{"--leader-elect", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443"}, ""},
+		"a lease that is short":             {[]string{"--leader-elect", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}, ""},
+		"a duration without election":       {[]string{"--leader-elect-lease-duration=3s"}, "--leader-elect-lease-duration does nothing without --leader-elect"},
+		"a lease of half a second":          {[]string{"--leader-elect", "--leader-elect-lease-duration=1500ms"}, "--leader-elect-lease-duration must be whole seconds, not 1.5s"},
+		"a deadline as long as the lease":   {[]string{"--leader-elect", "--leader-elect-renew-deadline=15s"}, "--leader-elect-renew-deadline (15s) must be shorter than --leader-elect-lease-duration (15s)"},
+		"a retry as long as the deadline":   {[]string{"--leader-elect", "--leader-elect-retry-period=9s"}, "--leader-elect-retry-period must be from 100ms to less than 8.333s"},
+		"a retry that is none":              {[]string{"--leader-elect", "--leader-elect-retry-period=0s"}, "--leader-elect-retry-period must be from 100ms"},
+		"a Lease that cannot be":            {[]string{"--leader-elect", "--leader-elect-resource-name=A"}, `--leader-elect-resource-name "A" is not the name of a Lease`},
+		"a namespace that cannot be":        {[]string{"--leader-elect", "--leader-elect-resource-namespace=a.b"}, `--leader-elect-resource-namespace "a.b" is not the name of a namespace`},
+		"a port alone":                      {[]string{"--metrics-bind-address=8443"}, `--metrics-bind-address must be HOST:PORT, :PORT, or 0 for none, not "8443"`},
+		"a port that is none":               {[]string{"--health-probe-bind-address=:http"}, `--health-probe-bind-address must be HOST:PORT, :PORT, or 0 for none, not ":http"`},
+		"metrics where the probes are":      {[]string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8081"}, "must differ: both are :8081"},
+		"metrics that are served nowhere":   {[]string{"--metrics-secure=false"}, "--metrics-secure does nothing without --metrics-bind-address"},
+		"no metrics, and no probes, by a 0": {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseOptions(test.args, &bytes.Buffer{})
+			if (test.err == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want one with %q", err, test.err)
 			}
 		})
 	}

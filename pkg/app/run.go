@@ -12,7 +12,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -24,14 +23,10 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
+	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/trace"
 )
-
-// drainPatience is how long syncs that are under way may take when the operator
-// stops.
-const drainPatience = 20 * time.Second
 
 // Exit codes.
 const (
@@ -43,6 +38,9 @@ const (
 // Run runs the operator until ctx ends, and returns the process's exit code. A
 // refusal is one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "check" {
+		return runCheck(ctx, args[1:], stdout, stderr)
+	}
 	o, err := parseOptions(args, stdout)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -75,6 +73,7 @@ func refuse(stderr io.Writer, err error) {
 func run(ctx context.Context, o *options) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version, "commit", commit, "controllers", o.controllers)
+	metrics.Register(version, commit)
 	config, err := restConfig(o)
 	if err != nil {
 		return err
@@ -83,13 +82,18 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	probes := newProbes()
+	servers, err := newServers(ctx, o, c, probes)
+	if err != nil {
+		return err
+	}
+	defer servers.stop()
+	probes.say(errors.New("waiting for the API server"))
 	if err := waitForServer(ctx, c.kube, config.Host); err != nil {
 		return err
 	}
-	if err := ensureCRDs(ctx, c.apiextensions, o.installCRDs); err != nil {
-		return err
-	}
-	if err := checkPermissions(ctx, c.kube, o.namespaces, needs(o.controllers)); err != nil {
+	probes.say(errors.New("checking CRDs and permissions"))
+	if err := checkStart(ctx, o, c); err != nil {
 		return err
 	}
 	recorder, stopEvents, err := newEventRecorder(c)
@@ -99,56 +103,26 @@ func run(ctx context.Context, o *options) error {
 	defer stopEvents()
 	stages, stopStages := logStages(logger)
 	defer stopStages()
-
-	parts, err := newParts(ctx, o, c, recorder, stages)
+	l, err := newLife(ctx, o, c, recorder, stages)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	drain, endDrain := drainContext(ctx)
-	defer endDrain()
-	var running sync.WaitGroup
-	for _, part := range parts {
-		running.Go(func() {
-			switch err := part(ctx, drain); {
-			case err != nil && ctx.Err() != nil:
-				logger.Error(err, "Could not stop cleanly")
-			case err != nil:
-				stop(err) // None goes on without the others.
-			}
-		})
-	}
-	<-ctx.Done()
-	logger.Info("Stopping", "drainPatience", drainPatience)
-	running.Wait()
-	return context.Cause(ctx)
+	l.require(probes)
+	servers.serveMetrics(l.webhooks)
+	probes.say(nil)
+	defer probes.say(errors.New("stopping"))
+	return l.live(ctx)
 }
 
-// newParts sets up all that runs at the same time: the controllers of each namespace, and
-// the webhooks.
-func newParts(ctx context.Context, o *options, c *clients, recorder record.EventRecorder, stages *trace.Recorder) ([]func(ctx, drain context.Context) error, error) {
-	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.ecsEndpoint, UserAgent: "glassback/" + version})
-	if err != nil {
-		return nil, err
+// checkStart makes sure that the cluster has what the operator needs, and lets it.
+func checkStart(ctx context.Context, o *options, c *clients) error {
+	if err := ensureCRDs(ctx, c.apiextensions, o.installCRDs); err != nil {
+		return err
 	}
-	var parts []func(ctx, drain context.Context) error
-	for _, ns := range o.namespaces {
-		e := environment{clients: c, informers: newFactories(c, ns, stages), cloud: cloud, recorder: recorder, trace: stages}
-		controllers, err := newControllers(e, o.controllers)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, func(ctx, drain context.Context) error {
-			runNamespace(ctx, drain, e, controllers, o.workers)
-			return nil
-		})
+	if err := checkPermissions(ctx, c.kube, o.namespaces, needs(o.controllers)); err != nil {
+		return err
 	}
-	webhooks, err := newWebhooks(ctx, o, c, stages)
-	if webhooks != nil {
-		parts = append(parts, webhooks.run)
-	}
-	return parts, err
+	return checkLease(ctx, c.kube, o)
 }
 
 // needs returns what the named controllers need to be allowed, and all of them.
@@ -158,55 +132,6 @@ func needs(controllers []string) []permission {
 		needed = append(needed, registry[name].needs...)
 	}
 	return needed
-}
-
-func newControllers(e environment, names []string) ([]controller, error) {
-	var made []controller
-	for _, name := range names {
-		c, err := registry[name].make(e)
-		if err != nil {
-			return nil, fmt.Errorf("set up controller %s: %w", name, err)
-		}
-		made = append(made, c)
-	}
-	return made, nil
-}
-
-// runNamespace runs informers and, once their caches are synced, controllers,
-// until ctx ends. It returns when all of them have ended: the controllers first,
-// since their last syncs still read the caches.
-func runNamespace(ctx, drain context.Context, e environment, controllers []controller, workers int) {
-	logger := klog.FromContext(ctx)
-	if e.informers.namespace != "" {
-		logger = logger.WithValues("namespace", e.informers.namespace)
-		ctx = klog.NewContext(ctx, logger)
-	}
-	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
-	e.informers.start(caches)
-	defer func() {
-		stopCaches()
-		e.informers.shutdown()
-	}()
-	start := time.Now()
-	if !e.informers.synced(ctx) {
-		return // ctx has ended
-	}
-	logger.Info("Caches are synced", "duration", time.Since(start))
-	var running sync.WaitGroup
-	for _, c := range controllers {
-		running.Go(func() { c.Run(ctx, drain, workers) })
-	}
-	running.Wait()
-}
-
-// drainContext returns a context that lasts drainPatience longer than ctx.
-func drainContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(drainPatience, cancel)
-		context.AfterFunc(drain, func() { timer.Stop() })
-	})
-	return drain, func() { stop(); cancel() }
 }
 
 // newEventRecorder returns a recorder whose events the API server gets, in the

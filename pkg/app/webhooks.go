@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -43,8 +42,11 @@ const (
 	webhooksFromURL     webhookMode = "url"     // CA in memory; registered by this process
 )
 
-// serviceName is the Service of artifacts/webhook.
-const serviceName = "glassback-webhook"
+// The Services of artifacts/webhook and artifacts/manager.
+const (
+	serviceName        = "glassback-webhook"
+	metricsServiceName = "glassback-metrics"
+)
 
 // namespaceFile says which namespace a Pod is in.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -153,11 +155,10 @@ func (w *webhooks) fromFiles(o *options) error {
 }
 
 func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Recorder) error {
-	text, err := os.ReadFile(namespaceFile)
-	if err != nil {
-		return fmt.Errorf("find out which namespace this Pod is in: %w", err)
+	namespace := ownNamespace()
+	if namespace == "" {
+		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", namespaceFile)
 	}
-	namespace := strings.TrimSpace(string(text))
 	if err := errors.Join(
 		checkPermissionsIn(ctx, c.kube, namespace, secretNeeds, "in namespace "+namespace+": apply artifacts/rbac"),
 		checkPermissionsIn(ctx, c.kube, metav1.NamespaceAll, injectionNeeds, "in the cluster: apply artifacts/rbac"),
@@ -179,7 +180,7 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.kube.CoreV1().Secrets(namespace)},
 		Shared:        true,
 		Registrations: registrations,
-		Names:         []string{serviceName + "." + namespace + ".svc"}, Now: c.time.Now, Trace: stages,
+		Names:         []string{serviceName + "." + namespace + ".svc", metricsServiceName + "." + namespace + ".svc"}, Now: c.time.Now, Trace: stages,
 	}, map[string]cache.SharedIndexInformer{"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
 }
 

@@ -1,0 +1,151 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+const (
+	leaseDuration = 15 * time.Second // --leader-elect-lease-duration's default
+	leading       = "Successfully acquired lease"
+)
+
+// candidate is an operator that competes with others.
+type candidate struct {
+	*operator
+
+	probes string
+}
+
+func (w *world) candidate(t *testing.T) *candidate {
+	t.Helper()
+	probes := "127.0.0.1:" + freePort(t)
+	r := &candidate{launch(t, "--kubeconfig", w.Kubeconfig(), "-v=2", "--leader-elect", "--leader-elect-resource-namespace=glassback-system",
+		"--health-probe-bind-address="+probes), probes}
+	eventually(t, time.Minute, func(ctx context.Context) error { return answersOK(ctx, "http://"+probes+"/readyz") })
+	return r
+}
+
+func answersOK(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %d: %s", url, answer.StatusCode, body)
+	}
+	return err
+}
+
+func (c *candidate) leads() bool { return strings.Contains(c.log.String(), leading) }
+
+// follows waits until one of the replicas leads, and returns which, and how long that took.
+func follows(t *testing.T, replicas []*candidate, since time.Time, patience time.Duration) (*candidate, time.Duration) {
+	t.Helper()
+	for time.Since(since) < patience {
+		if i := slices.IndexFunc(replicas, (*candidate).leads); i >= 0 {
+			return replicas[i], time.Since(since)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("nobody leads after %s", patience)
+	return nil, 0
+}
+
+// TestLeaderElection has replicas follow one another. No slot of a MyCronJob runs twice, and
+// none is lost.
+func TestLeaderElection(t *testing.T) {
+	w := start(t, cluster.Config{})
+	w.operate(t, "--install-crds").stop()
+	w.createNamespace(t, "glassback-system")
+	ns := w.namespace(t)
+	audit := w.audit(t, ns)
+	m := w.create(t, ns, "sample", func(m *v1.MyCronJob) {
+		m.Spec.MissedRunPolicy = v1.AllMissed
+		m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+	})
+	leader := w.candidate(t)
+	follows(t, []*candidate{leader}, time.Now(), time.Minute)
+	standby := []*candidate{w.candidate(t), w.candidate(t)}
+	replace := func() (left *candidate) {
+		left = leader
+		leader, _ = follows(t, standby, time.Now(), time.Minute)
+		standby = slices.DeleteFunc(standby, func(c *candidate) bool { return c == leader })
+		standby = append(standby, w.candidate(t))
+		w.runs(t, audit, []string{m.Name})
+		audit.check(t, m.Name)
+		return left
+	}
+
+	if slices.ContainsFunc(standby, (*candidate).leads) {
+		t.Fatal("two lead at once")
+	}
+	began := time.Now()
+	if code := leader.stop(); code != 0 {
+		t.Errorf("SIGTERM: exit code %d, want 0", code)
+	}
+	_, took := follows(t, standby, began, leaseDuration)
+	t.Logf("a leader that was told to stop was followed after %s", took)
+	if took > 2*time.Second {
+		t.Errorf("a planned handover took %s", took)
+	}
+	replace()
+
+	began = time.Now()
+	leader.kill()
+	_, took = follows(t, standby, began, 2*leaseDuration)
+	t.Logf("a leader that was killed was followed after %s", took)
+	if took > leaseDuration+time.Second {
+		t.Errorf("the next leader came %s after the death of the last, and the lease is for %s", took, leaseDuration)
+	}
+	replace()
+
+	// It sleeps for longer than its lease, and then does not know that it has lost it.
+	w.must(t, leader.cmd.Process.Signal(syscall.SIGSTOP))
+	follows(t, standby, time.Now(), 2*leaseDuration)
+	sleeper := leader
+	w.must(t, sleeper.cmd.Process.Signal(syscall.SIGCONT))
+	replace()
+	if code := sleeper.wait(leaseDuration); code != 1 || !strings.Contains(sleeper.log.String(), "glassback: lost the Lease") {
+		t.Errorf("a leader that has lost its Lease ended with %d:\n%s", code, tail(sleeper.log.String(), 5))
+	}
+
+	// An administrator deletes the Lease: whoever is first makes another one.
+	w.must(t, w.kube.CoordinationV1().Leases("glassback-system").Delete(t.Context(), "glassback", metav1.DeleteOptions{}))
+	w.runs(t, audit, []string{m.Name})
+	audit.check(t, m.Name)
+}
+
+// createNamespace makes a namespace of that very name.
+func (w *world) createNamespace(t *testing.T, name string) {
+	t.Helper()
+	ns := namespaceObject()
+	ns.Name, ns.GenerateName = name, ""
+	if _, err := w.kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,325 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+)
+
+// leaseOptions are what the command line says of the Lease.
+type leaseOptions struct {
+	elect     bool
+	name      string
+	namespace string // empty for that of the Pod
+	duration  time.Duration
+	deadline  time.Duration // to renew it
+	retry     time.Duration
+}
+
+// leadership is the right to run controllers, which one of several operators has at a time:
+// the one that holds a Lease. client-go's elector acquires and renews it. What is added is
+// that who waits does not ask, but watches: the Lease is taken over as soon as it is released,
+// or has not been renewed for its duration.
+//
+// The elector would release a Lease that it could not renew, while controllers still run. So
+// it is not the elector that releases it, but run, after they have ended.
+type leadership struct {
+	lock    resourcelock.Interface
+	elector *leaderelection.LeaderElector
+	watch   *factories
+	leads   chan struct{} // closed as soon as this operator leads
+
+	mu      sync.Mutex
+	seen    sighting
+	changed chan struct{} // closed, and made anew, with every sighting
+}
+
+// sighting is what the watch has last shown of the Lease.
+type sighting struct {
+	holder   string // empty: nobody, or there is no Lease
+	renewed  time.Time
+	duration time.Duration
+	at       time.Time // when it was seen, by this process's clock
+}
+
+var errLeaseLost = errors.New("lost the Lease: it could not be renewed in time, and another operator may lead now")
+
+// newLeadership returns nil if there is none to be elected.
+func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*leadership, error) {
+	if !o.lease.elect {
+		return nil, nil
+	}
+	namespace := cmp.Or(o.lease.namespace, ownNamespace())
+	if namespace == "" {
+		return nil, errors.New("--leader-elect outside of a Pod needs --leader-elect-resource-namespace: the namespace of the Lease")
+	}
+	identity, err := identity()
+	if err != nil {
+		return nil, err
+	}
+	l := &leadership{leads: make(chan struct{}), changed: make(chan struct{})}
+	l.lock = &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: o.lease.name},
+		Client:     c.kube.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: recorder},
+	}
+	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Name:          o.lease.name,
+		Lock:          patientLock{l.lock, l},
+		LeaseDuration: o.lease.duration,
+		RenewDeadline: o.lease.deadline,
+		RetryPeriod:   o.lease.retry,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: l.started,
+			OnStoppedLeading: func() {}, // run sees it
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the leader election: %w", err)
+	}
+	l.watch = newFactories(c, namespace, nil)
+	informer := l.watch.lease(o.lease.name).Informer()
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { l.sees(obj) },
+		UpdateFunc: func(_, obj any) { l.sees(obj) },
+		DeleteFunc: func(any) { l.sees(&coordinationv1.Lease{}) },
+	})
+	return l, err
+}
+
+// identity is unique to this process, or to this Pod: if the process of a leader dies, the next
+// one in the same Pod goes on as the leader at once.
+func identity() (string, error) {
+	if pod, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); pod != "" && uid != "" {
+		return pod + "_" + uid, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("find out what this machine is called: %w", err)
+	}
+	return host + "_" + string(uuid.NewUUID()), nil
+}
+
+// run competes for the Lease until ctx is done, and gives it back then: whatever is only for
+// the leader has to have ended. It returns errLeaseLost if it has led, and does not any more.
+func (l *leadership) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
+	ctx = klog.NewContext(ctx, logger)
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	l.watch.start(watching)
+	defer func() {
+		stopWatching()
+		l.watch.shutdown()
+	}()
+	if !l.watch.synced(ctx) {
+		return nil // ctx has ended
+	}
+	for l.awaitFree(ctx, logger) {
+		attempt, giveUp := context.WithCancel(ctx)
+		go l.yield(attempt, giveUp)
+		l.elector.Run(attempt)
+		giveUp()
+		if l.led() && ctx.Err() == nil {
+			return errLeaseLost
+		}
+	}
+	l.release(ctx, logger)
+	return nil
+}
+
+// started is called by the elector once it has the Lease.
+func (l *leadership) started(ctx context.Context) {
+	if ctx.Err() == nil { // It may have been given up at the same moment.
+		close(l.leads)
+	}
+}
+
+// led reports whether this operator leads, or has led.
+func (l *leadership) led() bool {
+	select {
+	case <-l.leads:
+		return true
+	default:
+		return false
+	}
+}
+
+// yield ends an attempt of the elector once the watch shows that another one was faster. The
+// elector would go on to ask.
+func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
+	for {
+		free, _, changed := l.free()
+		if !free && !l.elector.IsLeader() {
+			giveUp()
+		}
+		select {
+		case <-attempt.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// awaitFree returns true once the Lease may be taken, and false once ctx is done.
+func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
+	told := ""
+	for ctx.Err() == nil {
+		free, wait, changed := l.free()
+		if free {
+			return true
+		}
+		if holder := l.holder(); holder != told {
+			told = holder
+			logger.Info("Standing by: another operator leads", "leader", holder)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return false
+}
+
+// free reports whether the Lease may be taken, by what was last seen of it; or else how long
+// it is until it may, unless changed is closed before.
+func (l *leadership) free() (free bool, wait time.Duration, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen.holder == "" || l.seen.holder == l.lock.Identity() {
+		return true, 0, l.changed
+	}
+	wait = l.seen.duration - time.Since(l.seen.at)
+	return wait <= 0, wait, l.changed
+}
+
+func (l *leadership) holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen.holder
+}
+
+// sees takes note of what the watch shows. Times in the Lease are of another machine's clock,
+// and not relied on.
+func (l *leadership) sees(obj any) {
+	lease, ok := obj.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = sighting{
+		holder: record.HolderIdentity, renewed: record.RenewTime.Time,
+		duration: time.Duration(record.LeaseDurationSeconds) * time.Second, at: time.Now(),
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// release gives the Lease back, if this operator has it.
+func (l *leadership) release(ctx context.Context, logger klog.Logger) {
+	if !l.led() && !l.elector.IsLeader() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
+	defer cancel()
+	for {
+		record, _, err := l.lock.Get(ctx)
+		if err == nil && record.HolderIdentity != l.lock.Identity() {
+			return
+		}
+		if err == nil {
+			now := metav1.Now()
+			err = l.lock.Update(ctx, resourcelock.LeaderElectionRecord{
+				LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now, LeaderTransitions: record.LeaderTransitions,
+			})
+		}
+		switch {
+		case err == nil:
+			logger.Info("Released the Lease")
+			return
+		case !apierrors.IsConflict(err): // A renewal that was cut short came first.
+			logger.Error(err, "Could not release the Lease; the next operator leads when it has run out")
+			return
+		}
+	}
+}
+
+// releasePatience is how long an API server that does not answer can keep the end waiting.
+const releasePatience = 5 * time.Second
+
+// check returns an error if the Lease has not been renewed for long, and yet nothing has ended:
+// such a process is better started again.
+func (l *leadership) check(context.Context) error { return l.elector.Check(leaseTolerance) }
+
+const leaseTolerance = 20 * time.Second
+
+// patientLock shows the elector a Lease as free that has not been renewed for its duration, as
+// the watch has seen it. The elector itself would only begin to count when it first asks.
+type patientLock struct {
+	resourcelock.Interface
+	leadership *leadership
+}
+
+func (p patientLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := p.Interface.Get(ctx)
+	if err == nil && p.leadership.expired(record) {
+		record.HolderIdentity = ""
+	}
+	return record, raw, err
+}
+
+// expired reports whether another operator has a Lease that the watch has shown for longer than
+// it lasts.
+func (l *leadership) expired(record *resourcelock.LeaderElectionRecord) bool {
+	free, _, _ := l.free()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return free && record.HolderIdentity != l.lock.Identity() &&
+		record.HolderIdentity == l.seen.holder && record.RenewTime.Time.Equal(l.seen.renewed)
+}
+
+// checkLease returns an error that says what to do if this account may not use the Lease.
+func checkLease(ctx context.Context, kube kubernetes.Interface, o *options) error {
+	if !o.lease.elect {
+		return nil
+	}
+	namespace := cmp.Or(o.lease.namespace, ownNamespace())
+	err := checkPermissionsIn(ctx, kube, namespace, leaseNeeds(o.lease.name), "in namespace "+namespace+": apply artifacts/rbac")
+	if err != nil {
+		return fmt.Errorf("for --leader-elect %w", err)
+	}
+	return nil
+}
+
+// leaseNeeds are what leader election needs to be allowed in the namespace of its Lease.
+func leaseNeeds(name string) []permission {
+	return []permission{
+		{group: coordinationv1.GroupName, resource: "leases", verbs: []string{"create"}},
+		{group: coordinationv1.GroupName, resource: "leases", name: name, verbs: []string{"get", "list", "update", "watch"}},
+		{resource: "events", verbs: []string{"create", "patch"}},
+	}
+}

@@ -1,0 +1,133 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/metrics"
+	"github.com/glassback/glassback/pkg/webhook"
+)
+
+// servers are what the kubelet and Prometheus ask, from the start to the very end.
+type servers struct {
+	probes, metrics net.Listener // nil for none
+	handler         http.Handler // of metrics
+	secure          bool
+
+	logger  klog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// newServers listens, and serves the probes.
+func newServers(ctx context.Context, o *options, c *clients, p *probes) (*servers, error) {
+	s := &servers{secure: o.metricsSecure, handler: metrics.Handler(), logger: klog.FromContext(ctx)}
+	if s.secure {
+		s.handler = metrics.Protect(s.handler, c.kube)
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	var err1, err2 error
+	s.probes, err1 = listen("health-probe-bind-address", o.probeAddress)
+	s.metrics, err2 = listen("metrics-bind-address", o.metricsAddress)
+	if err := errors.Join(err1, err2); err != nil {
+		s.stop()
+		return nil, err
+	}
+	if s.probes != nil {
+		s.logger.Info("Serving probes", "address", s.probes.Addr())
+		s.running.Go(func() { s.serve(s.probes, p.handler()) })
+	}
+	return s, nil
+}
+
+// listen listens at an address that a flag has named; at none if that is empty.
+func listen(flag, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen at --%s %s, choose another, or 0 for none: %w", flag, address, err)
+	}
+	return listener, nil
+}
+
+// serveMetrics serves metrics, with the certificate of the webhooks if there are any: whoever
+// trusts their CA can tell that it is this operator.
+func (s *servers) serveMetrics(w *webhooks) {
+	if s.metrics == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.handler)
+	s.logger.Info("Serving metrics", "address", s.metrics.Addr(), "secure", s.secure)
+	if !s.secure {
+		s.running.Go(func() { s.serve(s.metrics, mux) })
+		return
+	}
+	certificate := selfSigned()
+	if w != nil {
+		certificate = w.certificate
+	}
+	s.running.Go(func() {
+		if err := webhook.Serve(s.ctx, s.metrics, mux, certificate, 0); err != nil {
+			s.logger.Error(err, "Metrics are served no more")
+		}
+	})
+}
+
+// selfSigned returns a certificate that nobody can trust, made when it is first asked for.
+func selfSigned() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	pair := sync.OnceValues(func() (*tls.Certificate, error) {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, err
+		}
+		certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		made, err := tls.X509KeyPair(certPEM, keyPEM)
+		return &made, err
+	})
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair() }
+}
+
+// serve serves by HTTP until stop.
+func (s *servers) serve(listener net.Listener, handler http.Handler) {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: webhook.ConnectionLog(s.logger),
+	}
+	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Who asks, asks again.
+	if err := server.Serve(listener); s.ctx.Err() == nil {
+		s.logger.Error(err, "Served no more", "address", listener.Addr())
+	}
+}
+
+// stop ends all servers.
+func (s *servers) stop() {
+	s.cancel()
+	for _, listener := range []net.Listener{s.probes, s.metrics} {
+		if listener != nil {
+			_ = listener.Close() // It may be closed already.
+		}
+	}
+	s.running.Wait()
+}
