@@ -36,8 +36,14 @@ ARTIFACTS := "$(CURDIR)/bin/artifacts"
 # What the tests on a real API server run.
 BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
 
-# The name of the image that "make image" makes.
+# What "make image" and "make docker-build" call the image, and what is installed.
 IMG ?= glassback/glassback:dev
+# What is installed, of artifacts: default, default-certmanager, namespaced, or a directory of yours.
+MANIFESTS ?= default
+# What builds the Dockerfile, and what it is told.
+CONTAINER_TOOL ?= docker
+BUILD_ARGS = --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" --build-arg DATE="$(DATE)"
+PLATFORMS ?= linux/amd64,linux/arm64
 
 # kubectl, or the one in devcluster where there is none.
 KUBECTL := $(shell command -v kubectl 2>/dev/null)
@@ -94,13 +100,30 @@ image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for do
 	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
 	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
 
+.PHONY: docker-build
+docker-build: ## Build the image from the Dockerfile (CONTAINER_TOOL=podman: with another tool than docker)
+	$(CONTAINER_TOOL) build $(BUILD_ARGS) --tag "$(IMG)" .
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG to its registry
+	$(CONTAINER_TOOL) push "$(IMG)"
+
+.PHONY: docker-buildx
+docker-buildx: ## Build the image for several architectures, and push it (PLATFORMS=linux/amd64,linux/arm64)
+	$(CONTAINER_TOOL) buildx build --platform "$(PLATFORMS)" $(BUILD_ARGS) --tag "$(IMG)" --push .
+
+.PHONY: build-installer
+build-installer: $(KUBECTL_BUILD) ## Make dist/install.yaml, all that there is to apply (IMG=NAME:TAG: the image; MANIFESTS=namespaced: see docs/install.md)
+	@mkdir -p dist && hack/render.sh $(KUBECTL) $(MANIFESTS) "$(IMG)" >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
+
 .PHONY: bin/tools/mkimage
 bin/tools/mkimage:
 	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
-generate: ## Make generated code and CRDs anew from pkg/apis
+generate: ## Make generated code and CRDs anew from pkg/apis, and of the chart what is made from other manifests
 	hack/update-codegen.sh
+	@cd hack/chart && go run .
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -108,20 +131,40 @@ fmt: ## Format the code
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf bin
+	rm -rf bin dist
 
 ##@ Use it on the cluster of KUBECONFIG
+
+# The field manager is the one of --install-crds: a field that the next definition does not have has no owner left, and goes.
+APPLY = $(KUBECTL) apply --server-side --field-manager=glassback --force-conflicts
 
 .PHONY: install
 install: $(KUBECTL_BUILD) ## Apply the CustomResourceDefinitions
 	$(need_kubeconfig)
-	$(KUBECTL) apply --server-side --field-manager=glassback --force-conflicts -f artifacts/crd
+	$(APPLY) -f artifacts/crd
 
 .PHONY: uninstall
 uninstall: $(KUBECTL_BUILD) ## Delete the CustomResourceDefinitions, and with them every object of theirs
 	$(need_kubeconfig)
 	@echo "Deleting Glassback's CustomResourceDefinitions. This deletes all of their objects too, in every namespace, and what those own."
 	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
+
+.PHONY: deploy
+deploy: $(KUBECTL_BUILD) ## Install or upgrade all of it, with the CustomResourceDefinitions, and wait (IMG=NAME:TAG: the image)
+	$(need_kubeconfig)
+	hack/render.sh $(KUBECTL) $(MANIFESTS) "$(IMG)" | $(APPLY) -f -
+	$(KUBECTL) rollout status --namespace glassback-system deployment/glassback-manager --timeout=5m
+
+# The objects of users need the definitions, so these stay. Objects in the operator's own namespace would go with it, or keep it from going.
+.PHONY: undeploy
+undeploy: $(KUBECTL_BUILD) ## Delete what deploy has installed, but for the CustomResourceDefinitions and objects of theirs
+	$(need_kubeconfig)
+	@objects=$$($(KUBECTL) get glassback --namespace glassback-system --output name 2>/dev/null || true); if [ -n "$$objects" ]; then \
+		echo "make $@: these are in the namespace glassback-system, which goes too: delete them first, while the operator runs" >&2; \
+		echo "$$objects" >&2; exit 1; \
+	fi
+	hack/render.sh --without-crds $(KUBECTL) $(MANIFESTS) "$(IMG)" | $(KUBECTL) delete --ignore-not-found -f -
+	@echo "The CustomResourceDefinitions, and all objects of theirs, are still there: docs/install.md says how to delete them."
 
 .PHONY: run
 run: ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)
@@ -182,11 +225,11 @@ redis: ## Install the redis-server that tests run, where there is none (root on 
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
-	@for module in . hack/tools; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m ./...); done
+	@for module in . hack/tools hack/chart; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m ./...); done
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
-integration: build devcluster ecssim node image bin/tools/gotest ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
+integration: build devcluster ecssim node image bin/tools/gotest bin/tools/helm ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 40m ./...
 
@@ -202,6 +245,10 @@ endef
 bin/tools/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	@echo "golangci-lint: the first build takes some minutes"
 	@cd hack/tools && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/tools/helm: hack/chart/go.mod hack/chart/go.sum
+	@echo "helm: the first build takes some minutes"
+	@cd hack/chart && go build -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 .PHONY: bin/tools/gotest
 bin/tools/gotest:

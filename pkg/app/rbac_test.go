@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,23 +25,26 @@ var beyondControllers = slices.Concat(handlerNeeds, injectionNeeds, []permission
 })
 
 func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
-	role, urlRole, webhookRole := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	readManifest(t, "role.yaml", role)
-	readManifest(t, "webhook_url_role.yaml", urlRole)
-	readManifest(t, "webhook_role.yaml", webhookRole)
-	for name, test := range map[string]struct {
-		rules  []rbacv1.PolicyRule
-		needed []permission
-	}{
-		"role.yaml":             {role.Rules, append(needs(controllerNames()), beyondControllers...)},
-		"webhook_role.yaml":     {webhookRole.Rules, secretNeeds},
-		"webhook_url_role.yaml": {urlRole.Rules, registrationNeeds},
+	for name, needed := range map[string][]permission{
+		"rbac/role.yaml":                 append(needs(controllerNames()), beyondControllers...),
+		"rbac/webhook_role.yaml":         secretNeeds,
+		"rbac/webhook_url_role.yaml":     registrationNeeds,
+		"rbac/leader_election_role.yaml": leaseNeeds("glassback"),
+		"rbac/metrics_auth_role.yaml":    metricsNeeds,
+		// Together they are role.yaml, less the right to get CRDs, which is not needed.
+		"namespaced/watched/role.yaml": append(needs(controllerNames()), handlerNeeds...),
+		"namespaced/cluster_role.yaml": injectionNeeds,
 	} {
 		t.Run(name, func(t *testing.T) {
-			granted, needed := sets.New[string](), sets.New[string]()
-			for _, rule := range test.rules {
+			role := &rbacv1.ClusterRole{} // A Role has nothing that this has not.
+			readManifest(t, name, role)
+			granted, wanted := sets.New[string](), sets.New[string]()
+			for _, rule := range role.Rules {
 				if len(rule.NonResourceURLs) > 0 {
 					t.Errorf("rule %v: this test does not know nonResourceURLs", rule)
+				}
+				if !slices.IsSorted(rule.Verbs) {
+					t.Errorf("rule %v: the verbs are not in the order of the alphabet", rule)
 				}
 				for _, group := range rule.APIGroups {
 					for _, resource := range rule.Resources {
@@ -48,7 +52,7 @@ func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 					}
 				}
 			}
-			for _, p := range test.needed {
+			for _, p := range needed {
 				resource := p.resource
 				if p.subresource != "" {
 					resource += "/" + p.subresource
@@ -57,12 +61,12 @@ func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 				if p.name != "" {
 					names = []string{p.name}
 				}
-				needed.Insert(grants(p.group, resource, names, p.verbs)...)
+				wanted.Insert(grants(p.group, resource, names, p.verbs)...)
 			}
-			for _, missing := range sets.List(needed.Difference(granted)) {
+			for _, missing := range sets.List(wanted.Difference(granted)) {
 				t.Errorf("it does not grant %s", missing)
 			}
-			for _, unused := range sets.List(granted.Difference(needed)) {
+			for _, unused := range sets.List(granted.Difference(wanted)) {
 				t.Errorf("it grants %s, which nobody needs", unused)
 			}
 		})
@@ -83,41 +87,38 @@ func grants(group, resource string, names, verbs []string) []string {
 }
 
 func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {
-	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	readManifest(t, "role.yaml", role)
-	readManifest(t, "role_binding.yaml", binding)
-	urlRole, urlBinding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	readManifest(t, "webhook_url_role.yaml", urlRole)
-	readManifest(t, "webhook_url_role_binding.yaml", urlBinding)
-	webhookRole, webhookBinding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	readManifest(t, "webhook_role.yaml", webhookRole)
-	readManifest(t, "webhook_role_binding.yaml", webhookBinding)
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "glassback", Namespace: "glassback-system"}
-	for name, test := range map[string]struct {
-		got, want rbacv1.RoleRef
-		subjects  []rbacv1.Subject
-	}{
-		"role_binding.yaml": {binding.RoleRef, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.Subjects},
-		"webhook_url_role_binding.yaml": {urlBinding.RoleRef,
-			rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: urlRole.Name}, urlBinding.Subjects},
-		"webhook_role_binding.yaml": {webhookBinding.RoleRef,
-			rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: webhookRole.Name}, webhookBinding.Subjects},
+	for roleFile, namespace := range map[string]string{
+		"rbac/role.yaml":                 "",
+		"rbac/webhook_url_role.yaml":     "",
+		"rbac/metrics_auth_role.yaml":    "",
+		"rbac/webhook_role.yaml":         account.Namespace, // where the Secret of the CA is
+		"rbac/leader_election_role.yaml": account.Namespace, // where the Lease is
+		"namespaced/watched/role.yaml":   "default",
 	} {
-		if test.got != test.want {
-			t.Errorf("%s binds %v, want %v", name, test.got, test.want)
-		}
-		if len(test.subjects) != 1 || test.subjects[0] != account {
-			t.Errorf("%s is for %v", name, test.subjects)
-		}
-	}
-	if webhookRole.Namespace != account.Namespace || webhookBinding.Namespace != account.Namespace {
-		t.Error("the Secret of the CA is in the namespace of the operator")
+		t.Run(roleFile, func(t *testing.T) {
+			role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+			readManifest(t, roleFile, role)
+			readManifest(t, strings.TrimSuffix(roleFile, ".yaml")+"_binding.yaml", binding)
+			if want := (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.Kind, Name: role.Name}); binding.RoleRef != want {
+				t.Errorf("it binds %v, want %v", binding.RoleRef, want)
+			}
+			if want := role.Kind + "Binding"; binding.Kind != want {
+				t.Errorf("it is bound by a %s, want a %s", binding.Kind, want)
+			}
+			if len(binding.Subjects) != 1 || binding.Subjects[0] != account {
+				t.Errorf("it is for %v", binding.Subjects)
+			}
+			if role.Namespace != namespace || binding.Namespace != namespace {
+				t.Errorf("it is in namespace %q, and its binding in %q, want %q", role.Namespace, binding.Namespace, namespace)
+			}
+		})
 	}
 }
 
 func readManifest(t *testing.T, name string, into any) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "rbac", name))
+	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", name))
 	if err != nil {
 		t.Fatal(err)
 	}

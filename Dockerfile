@@ -1,0 +1,36 @@
+# syntax=docker/dockerfile:1
+
+# The operator's image: make docker-build IMG=NAME:TAG. Without docker, make image makes one of
+# the same binary. It is built on the machine's own platform, for whichever one is asked for.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /src
+
+# Modules change less often than code.
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+
+COPY main.go ./
+COPY artifacts/crd/ artifacts/crd/
+COPY pkg/ pkg/
+
+ARG TARGETOS
+ARG TARGETARCH
+ARG VERSION=dev
+ARG COMMIT=unknown
+ARG DATE=unknown
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    APP=github.com/glassback/glassback/pkg/app && \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+    -ldflags "-s -w -X $APP.version=$VERSION -X $APP.commit=$COMMIT -X $APP.date=$DATE" -o /glassback .
+
+# No shell, and no user who could become root: certificates, time zones and the binary.
+FROM gcr.io/distroless/static:nonroot
+ARG VERSION=dev
+ARG COMMIT=unknown
+LABEL org.opencontainers.image.title="Glassback" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$COMMIT"
+COPY --from=build /glassback /glassback
+USER 65532:65532
+ENTRYPOINT ["/glassback"]

@@ -1,0 +1,54 @@
+{{/* What the schema cannot say: values that are good each by itself, and impossible together. All of them are named at once. */}}
+
+{{- define "glassback.check" -}}
+{{- $problems := list -}}
+{{- with .Values -}}
+{{- if and (not .leaderElection.enabled) (gt (int .replicas) 1) -}}
+{{- $problems = append $problems (printf "replicas is %d and leaderElection.enabled is false: all of them would lead at once; elect a leader, or have 1 replica" (int .replicas)) -}}
+{{- end -}}
+{{- if and .webhooks.certManager.enabled (not .webhooks.enabled) -}}
+{{- $problems = append $problems "webhooks.certManager.enabled is true and webhooks.enabled is false: there is nothing to make a certificate for; set both or neither" -}}
+{{- end -}}
+{{- if and .metrics.serviceMonitor.enabled (not .metrics.enabled) -}}
+{{- $problems = append $problems "metrics.serviceMonitor.enabled is true and metrics.enabled is false: there is nothing to scrape; set both or neither" -}}
+{{- end -}}
+{{- if and .metrics.prometheusRule.enabled (not .metrics.enabled) -}}
+{{- $problems = append $problems "metrics.prometheusRule.enabled is true and metrics.enabled is false: there is nothing to alert on; set both or neither" -}}
+{{- end -}}
+{{- $enabled := list -}}
+{{- $all := list "apiexamplea" "application" "ecsinstance" "mycronjob" "rediscluster" -}}
+{{- range $all -}}
+{{- if and (or (has "*" $.Values.controllers) (has . $.Values.controllers)) (not (has (printf "-%s" .) $.Values.controllers)) -}}
+{{- $enabled = append $enabled . -}}
+{{- end -}}
+{{- end -}}
+{{- if not $enabled -}}
+{{- $problems = append $problems (printf "controllers is [%s]: that leaves none to run; [\"*\"] is all of them" (join ", " .controllers)) -}}
+{{- end -}}
+{{- $flags := dict "leader-elect" "leaderElection" "leader-elect-lease-duration" "leaderElection" "leader-elect-renew-deadline" "leaderElection" "leader-elect-retry-period" "leaderElection" "leader-elect-resource-name" "" "leader-elect-resource-namespace" "" "health-probe-bind-address" "" "metrics-bind-address" "metrics" "metrics-secure" "metrics" "namespace" "watchNamespaces" "n" "watchNamespaces" "controllers" "controllers" "workers" "workers" "ecs-endpoint" "ecsEndpoint" "webhooks" "webhooks" "webhook-port" "" "webhook-url" "" "webhook-cert-path" "webhooks.certManager" "install-crds" "crds" "logging-format" "logging" "v" "logging" "kubeconfig" "" "master" "" "version" "" -}}
+{{- range .extraArgs -}}
+{{- $name := regexReplaceAll "^(--([^=]*)|-(.)).*$" . "${2}${3}" -}}
+{{- if hasKey $flags $name -}}
+{{- $value := get $flags $name -}}
+{{- $problems = append $problems (printf "extraArgs has %s: %s" . (ternary (printf "that is what the value %s is for" $value) "the chart depends on how it is" (ne $value ""))) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := list "POD_NAME" "POD_NAMESPACE" "POD_UID" "GOMEMLIMIT" -}}
+{{- range .extraEnv -}}
+{{- if has .name $own -}}
+{{- $problems = append $problems (printf "extraEnv has %s: the chart sets it" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $labels := list "helm.sh/chart" "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" -}}
+{{- range $place := list "commonLabels" "podLabels" -}}
+{{- range $key, $_ := get $.Values $place | default dict -}}
+{{- if has $key $labels -}}
+{{- $problems = append $problems (printf "%s has %s: the chart sets it" $place $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $problems -}}
+{{- fail (printf "these values cannot be:\n- %s\n" (join "\n- " $problems)) -}}
+{{- end -}}
+{{- end -}}

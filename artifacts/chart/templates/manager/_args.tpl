@@ -1,0 +1,53 @@
+{{/* The command line. Defaults of the operator are not repeated. */}}
+
+{{- define "glassback.args" -}}
+{{- with .Values -}}
+{{- if .leaderElection.enabled }}
+- --leader-elect
+{{- with .leaderElection }}
+{{- if ne .leaseDuration "15s" }}
+- --leader-elect-lease-duration={{ .leaseDuration }}
+{{- end }}
+{{- if ne .renewDeadline "10s" }}
+- --leader-elect-renew-deadline={{ .renewDeadline }}
+{{- end }}
+{{- if ne .retryPeriod "2s" }}
+- --leader-elect-retry-period={{ .retryPeriod }}
+{{- end }}
+{{- end }}
+{{- end }}
+- --health-probe-bind-address=:8081
+{{- if .metrics.enabled }}
+- --metrics-bind-address=:8443
+{{- if not .metrics.secure }}
+- --metrics-secure=false
+{{- end }}
+{{- end }}
+{{- with .watchNamespaces }}
+- --namespace={{ join "," . }}
+{{- end }}
+{{- if ne (join "," .controllers) "*" }}
+- --controllers={{ join "," .controllers }}
+{{- end }}
+{{- if ne (int .workers) 16 }}
+- --workers={{ .workers }}
+{{- end }}
+{{- with .ecsEndpoint }}
+- --ecs-endpoint={{ . }}
+{{- end }}
+{{- if not .webhooks.enabled }}
+- --webhooks=false
+{{- else if .webhooks.certManager.enabled }}
+- --webhook-cert-path=/tmp/k8s-webhook-server/serving-certs
+{{- end }}
+{{- if ne .logging.format "text" }}
+- --logging-format={{ .logging.format }}
+{{- end }}
+{{- if .logging.verbosity }}
+- -v={{ .logging.verbosity }}
+{{- end }}
+{{- range .extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,104 @@
+{{- /* Made from artifacts/rbac/role.yaml by "go run ." in hack/chart: do not edit. */ -}}
+{{- define "glassback.rules" -}}
+{{- if .cluster }}
+# At the start: is every CRD there, and not older than the operator?
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [get]
+{{- end }}
+{{- if .namespaced }}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- if .injection }}
+# Webhooks: who signs their certificates.
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [glassback]
+  verbs: [list, patch, watch]
+{{- end }}
+{{- if .namespaced }}
+# ApiExampleA. Children are owned with blockOwnerDeletion, which needs the right to
+# update finalizers where the API server enforces permissions of owner references.
+- apiGroups: [groupa.k8s.zhuang.com]
+  resources: [apiexampleas]
+  verbs: [get, list, watch]
+- apiGroups: [groupa.k8s.zhuang.com]
+  resources: [apiexampleas/status, apiexampleas/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get, list, patch, watch]
+# Application
+- apiGroups: [app.aiops.org]
+  resources: [applications]
+  verbs: [get, list, watch]
+- apiGroups: [app.aiops.org]
+  resources: [applications/status, applications/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [networking.k8s.io]
+  resources: [ingresses]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [create, delete, get, list, patch, watch]
+# ECSInstance. It is patched to put its finalizer on and to take it off.
+- apiGroups: [alibabacloud.zhouzhengxi.com]
+  resources: [ecsinstances]
+  verbs: [get, list, patch, watch]
+- apiGroups: [alibabacloud.zhouzhengxi.com]
+  resources: [ecsinstances/status, ecsinstances/finalizers]
+  verbs: [update]
+# Secrets hold access keys, scripts and passwords: those that an ECSInstance or a
+# RedisCluster names, which are not known here. An ECSInstance's are watched one by one, so
+# that a key that is mended is tried at once; a RedisCluster's is got.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch]
+# MyCronJob
+- apiGroups: [batch.wzj.kubebuilder.io]
+  resources: [mycronjobs]
+  verbs: [get, list, watch]
+- apiGroups: [batch.wzj.kubebuilder.io]
+  resources: [mycronjobs/status, mycronjobs/finalizers]
+  verbs: [update]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, delete, get, list, watch]
+# RedisCluster. The webhooks get them too: how many replicas a master has, for what
+# a scale is asked to be.
+- apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
+  resources: [redisclusters]
+  verbs: [get, list, watch]
+- apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
+  resources: [redisclusters/status, redisclusters/finalizers]
+  verbs: [update]
+# Its Pods come and go one by one. One is got before it is introduced to another.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, delete, get, list, watch]
+# Their volumes can grow. They are deleted when there are to be fewer Pods, and never
+# with their RedisCluster.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [create, delete, list, patch, watch]
+# The names of its Pods, the configuration of each revision, and how many Pods may be
+# taken down on purpose.
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [create, delete, get, list, patch, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [create, delete, get, list, patch, watch]
+{{- end }}
+{{- end }}

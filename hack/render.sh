@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Prints the manifests of a directory of artifacts, with an image:
+#
+#   render.sh [--without-crds] KUBECTL DIRECTORY NAME[:TAG][@DIGEST]
+#
+# For kustomize that has to be a kustomization of its own. It is made in bin, for the time
+# being: nothing in artifacts is edited.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+patches=
+if [ "${1:-}" = --without-crds ]; then
+	# shellcheck disable=SC2016
+	patches='{target: {kind: CustomResourceDefinition}, patch: "{$patch: delete, kind: CustomResourceDefinition, metadata: {name: all}}"}'
+	shift
+fi
+if [ $# -ne 3 ]; then
+	echo "usage: $0 [--without-crds] KUBECTL DIRECTORY NAME[:TAG][@DIGEST]" >&2
+	exit 2
+fi
+kubectl=$1 directory=$2 image=$3
+if [ ! -f "artifacts/$directory/kustomization.yaml" ]; then
+	echo "there is no artifacts/$directory/kustomization.yaml" >&2
+	exit 1
+fi
+
+name=${image%%@*} tag='' digest=''
+[ "$name" = "$image" ] || digest=${image#*@}
+# A colon before the last slash is that of a registry's port.
+if [[ ${name##*/} == *:* ]]; then
+	tag=${name##*:} name=${name%:*}
+elif [ -z "$digest" ]; then
+	tag=latest
+fi
+
+mkdir -p bin
+overlay=$(mktemp -d bin/render.XXXXXX)
+trap 'rm -rf "$overlay"' EXIT
+cat >"$overlay/kustomization.yaml" <<EOF
+resources: ["../../artifacts/$directory"]
+images: [{name: glassback/glassback, newName: "$name", newTag: "$tag", digest: "$digest"}]
+patches: [$patches]
+EOF
+"$kubectl" kustomize "$overlay"
