@@ -1,0 +1,200 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// chartDir is the chart.
+var chartDir = filepath.Join(artifacts, "chart")
+
+// object is what an API server would be sent.
+type object map[string]any
+
+func (o object) field(path ...string) any {
+	var value any = map[string]any(o)
+	for _, key := range path {
+		m, _ := value.(map[string]any)
+		value = m[key]
+	}
+	return value
+}
+
+func (o object) text(path ...string) string {
+	s, _ := o.field(path...).(string)
+	return s
+}
+
+// name is how the tests call an object. Its namespace is left out where it is the release's.
+func (o object) name() string {
+	name := o.text("kind") + "/" + o.text("metadata", "name")
+	if ns := o.text("metadata", "namespace"); ns != "" && ns != namespace {
+		name += " in " + ns
+	}
+	return name
+}
+
+// objects are those of a release, by their names.
+type objects map[string]object
+
+func load(t *testing.T) *chartv2.Chart {
+	t.Helper()
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// install returns what "helm install" would, without a cluster, on the oldest Kubernetes
+// that the chart is for.
+func install(t *testing.T, values string) (*release.Release, error) {
+	t.Helper()
+	return installOn(t, "v1.32.0", values)
+}
+
+func installOn(t *testing.T, version, values string) (*release.Release, error) {
+	t.Helper()
+	install := action.NewInstall(action.NewConfiguration())
+	install.DryRunStrategy = action.DryRunClient
+	install.ReleaseName, install.Namespace = "glassback", namespace
+	kube, err := common.ParseKubeVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	install.KubeVersion = kube
+	parsed := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	got, err := install.Run(load(t), parsed)
+	r, _ := got.(*release.Release)
+	return r, err
+}
+
+// render returns the objects of a release. Each of them has to be what its kind allows.
+func render(t *testing.T, values string) objects {
+	t.Helper()
+	r, err := install(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Hooks) > 0 {
+		t.Errorf("there are hooks, which no uninstall deletes: %v", r.Hooks)
+	}
+	return parse(t, r.Manifest)
+}
+
+// parse reads objects.
+func parse(t *testing.T, manifests string) objects {
+	t.Helper()
+	all := objects{}
+	for _, text := range releaseutil.SplitManifests(manifests) {
+		o := decode(t, text)
+		if _, twice := all[o.name()]; twice {
+			t.Errorf("%s is there twice", o.name())
+		}
+		all[o.name()] = o
+	}
+	return all
+}
+
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, monitoringv1.AddToScheme, cmv1.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}()
+
+// decode reads an object strictly, by way of its Go type, so that it is written in one way
+// only.
+func decode(t *testing.T, text string) object {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	typed, _, err := decoder.Decode([]byte(text), nil, nil)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	data, err := json.Marshal(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := object{}
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatal(err)
+	}
+	delete(o, "status") // Go types write one of zeros.
+	return o
+}
+
+func TestHelmHasNothingToSayAgainstTheChart(t *testing.T) {
+	for name, values := range map[string]string{
+		"as it is":          "",
+		"all that there is": everything,
+		"nothing besides":   least,
+	} {
+		t.Run(name, func(t *testing.T) {
+			parsed := map[string]any{}
+			if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
+				t.Fatal(err)
+			}
+			kube := &common.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
+			for _, message := range lint.RunAll(chartDir, parsed, namespace, lint.WithKubeVersion(kube)).Messages {
+				if message.Severity > support.InfoSev {
+					t.Error(message)
+				}
+			}
+		})
+	}
+}
+
+func TestTheChartIsForEveryKubernetesThatItSaysAndNoOther(t *testing.T) {
+	for version, fine := range map[string]bool{
+		"v1.31.14": false, "v1.32.0": true, "v1.37.0": true, "v1.33.5-eks-ba24e9c": true, "v1.32.9-gke.1207000": true,
+	} {
+		if _, err := installOn(t, version, ""); (err == nil) != fine {
+			t.Errorf("on Kubernetes %s: %v", version, err)
+		}
+	}
+}
+
+func TestThePackageHoldsWhatHelmReadsAndNothingElse(t *testing.T) {
+	c := load(t)
+	for _, file := range c.Files {
+		if file.Name != "README.md" && file.Name != ".helmignore" {
+			t.Errorf("%s is of no use in it", file.Name)
+		}
+	}
+	for _, template := range c.Templates {
+		if base := filepath.Base(template.Name); strings.HasPrefix(base, "_") != strings.HasSuffix(base, ".tpl") {
+			t.Errorf("%s: what renders nothing begins with _ and ends with .tpl", template.Name)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The resources that are of the cluster and in no namespace: two in role.yaml, and those that
+// would be in the groups below.
+var (
+	atTheStart = []string{"customresourcedefinitions"}
+	injection  = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+
+	ofTheCluster = []string{"componentstatuses", "namespaces", "nodes", "persistentvolumes", "ingressclasses", "ipaddresses", "servicecidrs"}
+)
+
+// namespacedGroups are the groups whose other resources are in namespaces.
+var namespacedGroups = []string{
+	"", "apps", "autoscaling", "batch", "networking.k8s.io", "policy",
+	"alibabacloud.zhouzhengxi.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
+	"bytewang123-redis.wzj.kubebuilder.io", "groupa.k8s.zhuang.com",
+}
+
+// rules makes a template of a ClusterRole: its rules, each under the condition that it is
+// asked for. A Role in a namespace has some of them, and a cluster where others write the
+// caBundle needs fewer.
+func rules(manifest string) (string, error) {
+	_, list, found := strings.Cut(manifest, "\nrules:\n")
+	if !found {
+		return "", fmt.Errorf("it has no rules")
+	}
+	var out strings.Builder
+	out.WriteString(`{{- define "glassback.rules" -}}` + "\n")
+	last := ""
+	for _, block := range blocks(list) {
+		when, err := condition(block)
+		if err != nil {
+			return "", err
+		}
+		if when != last {
+			if last != "" {
+				out.WriteString("{{- end }}\n")
+			}
+			fmt.Fprintf(&out, "{{- if .%s }}\n", when)
+		}
+		last = when
+		out.WriteString(block)
+	}
+	out.WriteString("{{- end }}\n{{- end }}\n")
+	return out.String(), nil
+}
+
+// blocks splits a list into its entries, each with the comment above it, and moves them to
+// the left.
+func blocks(list string) []string {
+	var all []string
+	comment := ""
+	for line := range strings.Lines(list) {
+		line = strings.TrimPrefix(line, "  ")
+		switch {
+		case strings.HasPrefix(line, "#"):
+			comment += line
+		case strings.HasPrefix(line, "- "):
+			all = append(all, comment+line)
+			comment = ""
+		case len(all) > 0:
+			all[len(all)-1] += line
+		}
+	}
+	return all
+}
+
+// condition returns when a rule is needed.
+func condition(block string) (string, error) {
+	var parsed []rbacv1.PolicyRule
+	if err := yaml.UnmarshalStrict([]byte(block), &parsed); err != nil || len(parsed) != 1 {
+		return "", fmt.Errorf("parse one rule in %q: %w", block, err)
+	}
+	rule := parsed[0]
+	namespaced := func(group string) bool { return slices.Contains(namespacedGroups, group) }
+	isOfTheCluster := func(resource string) bool { return slices.Contains(ofTheCluster, resource) }
+	among := func(resources []string) bool {
+		return !slices.ContainsFunc(rule.Resources, func(r string) bool { return !slices.Contains(resources, r) })
+	}
+	switch {
+	case among(atTheStart):
+		return "cluster", nil
+	case among(injection):
+		return "injection", nil
+	case len(rule.NonResourceURLs) == 0 && !slices.ContainsFunc(rule.Resources, isOfTheCluster) &&
+		!slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !namespaced(g) }):
+		return "namespaced", nil
+	default:
+		return "", fmt.Errorf("say in hack/chart/rules.go whether this is in a namespace: %s", block)
+	}
+}

@@ -1,0 +1,143 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+)
+
+// uninstalled returns what Helm deletes, in its order.
+func uninstalled(t *testing.T, values string) []string {
+	t.Helper()
+	r, err := install(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifests, err := releaseutil.SortManifests(releaseutil.SplitManifests(r.Manifest), nil, releaseutil.UninstallOrder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range manifests {
+		if m.Head.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
+			names = append(names, decode(t, m.Content).name())
+		}
+	}
+	return names
+}
+
+func TestAnUninstallLeavesTheDefinitionsAndNothingElse(t *testing.T) {
+	deleted := uninstalled(t, "")
+	for name := range render(t, "") {
+		if kept := !slices.Contains(deleted, name); kept != strings.HasPrefix(name, "CustomResourceDefinition/") {
+			t.Errorf("%s is kept: %t", name, kept)
+		}
+	}
+	if len(uninstalled(t, "crds: {keep: false}")) != len(render(t, "")) {
+		t.Error("with crds.keep off, something is kept")
+	}
+}
+
+// Nobody may be asked who is gone, and the operator, which ends meanwhile, must not bring back
+// what has just been deleted.
+func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
+	order := uninstalled(t, "")
+	for _, pair := range [][2]string{
+		{"ValidatingWebhookConfiguration/glassback", "Deployment/glassback-manager"},
+		{"MutatingWebhookConfiguration/glassback", "Deployment/glassback-manager"},
+		{"Deployment/glassback-manager", "RoleBinding/glassback-webhook"},
+		{"RoleBinding/glassback-webhook", "Secret/glassback-webhook-ca"},
+		{"RoleBinding/glassback-leader-election", "Lease/glassback"},
+	} {
+		first, second := slices.Index(order, pair[0]), slices.Index(order, pair[1])
+		if first < 0 || second < 0 || first > second {
+			t.Errorf("%s is deleted as number %d, %s as number %d", pair[0], first, pair[1], second)
+		}
+	}
+}
+
+// What the operator writes is said by no version of the chart: so no upgrade takes it away.
+func TestTheChartSaysNothingOfWhatTheOperatorWrites(t *testing.T) {
+	all := render(t, "")
+	for _, kind := range []string{"Mutating", "Validating"} {
+		webhooks, _ := all[kind+"WebhookConfiguration/glassback"].field("webhooks").([]any)
+		if len(webhooks) == 0 {
+			t.Errorf("there are no %s webhooks", kind)
+		}
+		for _, w := range webhooks {
+			if bundle, said := object(w.(map[string]any)).field("clientConfig").(map[string]any)["caBundle"]; said {
+				t.Errorf("a %s webhook has the caBundle %v", kind, bundle)
+			}
+		}
+	}
+	if data := all["Secret/glassback-webhook-ca"].field("data"); data != nil {
+		t.Errorf("the Secret has %v", data)
+	}
+	if spec, _ := all["Lease/glassback"].field("spec").(map[string]any); len(spec) > 0 {
+		t.Errorf("the Lease has %v", spec)
+	}
+}
+
+// A release is kept in a Secret, which can have 1 MiB.
+func TestTheReleaseFitsIntoASecret(t *testing.T) {
+	r, err := install(t, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size := base64.StdEncoding.EncodedLen(zipped.Len()); size > 512<<10 {
+		t.Errorf("a release takes %d bytes", size)
+	}
+}
+
+func TestTheNotesWarnOfWhatIsOff(t *testing.T) {
+	for values, want := range map[string][]string{
+		"":                             nil,
+		"crds: {install: false}":       {"crds.install is false"},
+		"crds: {keep: false}":          {"crds.keep is false"},
+		"webhooks: {enabled: false}":   {"webhooks.enabled is false"},
+		"metrics: {secure: false}":     {"metrics.secure is false"},
+		"replicas: 0":                  {"replicas is 0"},
+		least:                          {"crds.install is false", "webhooks.enabled is false"},
+		"watchNamespaces: [team-a, b]": nil,
+	} {
+		r, err := install(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := r.Info.Notes
+		if got := strings.Count(notes, "WARNING: "); got != len(want) {
+			t.Errorf("with %q there are %d warnings:\n%s", values, got, notes)
+		}
+		for _, warning := range want {
+			if !strings.Contains(notes, "WARNING: "+warning) {
+				t.Errorf("with %q nothing says that %s:\n%s", values, warning, notes)
+			}
+		}
+		if !strings.Contains(notes, "/glassback check") || strings.Contains(notes, "<no value>") {
+			t.Errorf("with %q the notes are\n%s", values, notes)
+		}
+	}
+}

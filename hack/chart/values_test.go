@@ -1,0 +1,571 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// everything sets every value to something else than it is by default, as far as they go
+// together.
+const everything = `
+crds: {install: true, keep: false}
+watchNamespaces: [team-a, team-b]
+controllers: [mycronjob, rediscluster]
+workers: 4
+ecsEndpoint: http://ecs.example.com:8080
+replicas: 3
+leaderElection: {enabled: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 5s}
+image:
+  repository: registry.example.com/glassback
+  digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+  pullPolicy: Always
+  pullSecrets: [registry]
+webhooks: {enabled: true, certManager: {enabled: true}}
+metrics:
+  enabled: true
+  secure: false
+  serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+  prometheusRule: {enabled: true, labels: {release: prometheus}}
+userRoles: {create: true, aggregate: false}
+serviceAccount: {create: true, name: other, annotations: {example.com/role: arn}}
+networkPolicy: {enabled: true, metricsFrom: []}
+podDisruptionBudget: {enabled: true, maxUnavailable: 50%}
+logging: {format: json, verbosity: 4}
+resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 2Gi}}
+terminationGracePeriodSeconds: 90
+nodeSelector: {pool: system}
+tolerations: [{key: a, operator: Exists, effect: NoSchedule}]
+affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
+topologySpreadConstraints: [{maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]
+priorityClassName: system-cluster-critical
+podAnnotations: {example.com/a: "1"}
+podLabels: {example.com/b: "2"}
+podSecurityContext: {fsGroup: 1000}
+securityContext: {runAsUser: 1000}
+extraArgs: [--profiling, "--vmodule=loop=6"]
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}]
+commonLabels: {example.com/team: c}
+global: {anything: goes}
+`
+
+// least switches off what can be.
+const least = `
+crds: {install: false}
+replicas: 1
+leaderElection: {enabled: false}
+webhooks: {enabled: false}
+metrics: {enabled: false}
+userRoles: {create: false}
+serviceAccount: {create: false}
+networkPolicy: {enabled: false}
+podDisruptionBudget: {enabled: false}
+`
+
+// Each value, and all that it changes.
+func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
+	const deployment = "~ Deployment/glassback-manager "
+	const pod = deployment + "spec.template.spec."
+	const main = pod + "containers[manager]."
+	const policy = "~ NetworkPolicy/glassback-manager spec.ingress"
+	const injection = "~ ClusterRole/glassback-manager rules[[admissionregistration.k8s.io] " +
+		"[mutatingwebhookconfigurations validatingwebhookconfigurations] [glassback] [list patch watch]]."
+	const args = main + "args: [--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443] → "
+	crds := []string{
+		"CustomResourceDefinition/apiexampleas.groupa.k8s.zhuang.com", "CustomResourceDefinition/applications.app.aiops.org",
+		"CustomResourceDefinition/ecsinstances.alibabacloud.zhouzhengxi.com", "CustomResourceDefinition/mycronjobs.batch.wzj.kubebuilder.io",
+		"CustomResourceDefinition/redisclusters.bytewang123-redis.wzj.kubebuilder.io",
+	}
+	byDefault := render(t, "")
+	kinds := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
+	for name, test := range map[string]struct {
+		values string
+		want   []string
+	}{
+		"nothing": {"", nil},
+		"others install the definitions": {
+			"crds: {install: false}", each(crds, "- %s"),
+		},
+		"definitions are deleted with the release": {
+			"crds: {keep: false}", each(crds, "~ %s metadata.annotations.helm.sh/resource-policy: keep → none"),
+		},
+		"some controllers": {
+			"controllers: ['*', -ecsinstance]", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
+		},
+		"workers": {
+			"workers: 1000", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
+		},
+		"an ECS API of one's own": {
+			"ecsEndpoint: http://ecssim.default.svc:8080", []string{
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --ecs-endpoint=http://ecssim.default.svc:8080]"},
+		},
+		"replicas":   {"replicas: 5", []string{deployment + "spec.replicas: 2 → 5"}},
+		"no replica": {"replicas: 0", []string{deployment + "spec.replicas: 2 → 0"}},
+		"no election": {
+			"{replicas: 1, leaderElection: {enabled: false}}", []string{
+				"- Lease/glassback", "- Role/glassback-leader-election", "- RoleBinding/glassback-leader-election",
+				deployment + "spec.replicas: 2 → 1",
+				deployment + "spec.strategy.rollingUpdate.maxSurge: 1 → none",
+				deployment + "spec.strategy.rollingUpdate.maxUnavailable: 0 → none",
+				deployment + "spec.strategy.type: RollingUpdate → Recreate",
+				args + "[--health-probe-bind-address=:8081 --metrics-bind-address=:8443]",
+			},
+		},
+		"a slower election": {
+			"leaderElection: {leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 5s}", []string{
+				args + "[--leader-elect --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s --leader-elect-retry-period=5s " +
+					"--health-probe-bind-address=:8081 --metrics-bind-address=:8443]"},
+		},
+		"an image by its tag": {
+			"image: {repository: registry.example.com:5000/a/b, tag: v1}", []string{main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1"},
+		},
+		"an image by its digest": {
+			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
+				main + "image: glassback/glassback:" + appVersion(t) + " → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+		},
+		"an image that is pulled": {
+			"image: {pullPolicy: Always, pullSecrets: [a, b]}", []string{
+				main + "imagePullPolicy: IfNotPresent → Always",
+				pod + "imagePullSecrets[a].name: none → a", pod + "imagePullSecrets[b].name: none → b",
+			},
+		},
+		"no webhooks": {
+			"webhooks: {enabled: false}", []string{
+				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook", "- Secret/glassback-webhook-ca",
+				"- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
+				main + "ports[webhook].containerPort: 9443 → none", main + "ports[webhook].name: webhook → none", main + "ports[webhook].protocol: TCP → none",
+				policy + "[9443].ports[9443].port: 9443 → none", policy + "[9443].ports[9443].protocol: TCP → none",
+				injection + "apiGroups: [admissionregistration.k8s.io] → none", injection + "resourceNames: [glassback] → none",
+				injection + "resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none", injection + "verbs: [list patch watch] → none",
+			},
+		},
+		"no metrics": {
+			"metrics: {enabled: false}", []string{
+				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth", "- Service/glassback-metrics",
+				args + "[--leader-elect --health-probe-bind-address=:8081]",
+				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none", main + "ports[metrics].protocol: TCP → none",
+				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
+			},
+		},
+		"metrics for everybody": {
+			"metrics: {secure: false}", []string{
+				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth",
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false]",
+			},
+		},
+		"metrics from anywhere": {
+			"networkPolicy: {metricsFrom: []}", []string{
+				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none"},
+		},
+		"metrics from elsewhere": {
+			"networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]}", []string{
+				policy + "[8443].from[0].ipBlock.cidr: none → 10.0.0.0/8",
+				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+			},
+		},
+		"no roles for people": {
+			"userRoles: {create: false}", slices.Concat(
+				each(kinds, "- ClusterRole/glassback-%s-admin"), each(kinds, "- ClusterRole/glassback-%s-editor"), each(kinds, "- ClusterRole/glassback-%s-viewer")),
+		},
+		"roles for people to be bound": {
+			"userRoles: {aggregate: false}", slices.Concat(
+				each(kinds, "~ ClusterRole/glassback-%s-admin metadata.labels.rbac.authorization.k8s.io/aggregate-to-admin: true → none"),
+				each(kinds, "~ ClusterRole/glassback-%s-editor metadata.labels.rbac.authorization.k8s.io/aggregate-to-edit: true → none"),
+				each(kinds, "~ ClusterRole/glassback-%s-viewer metadata.labels.rbac.authorization.k8s.io/aggregate-to-view: true → none")),
+		},
+		"an account that others made": {
+			"serviceAccount: {create: false, name: theirs}", slices.Concat([]string{
+				"- ServiceAccount/glassback", pod + "serviceAccountName: glassback → theirs"},
+				each(bindings, "~ %s subjects[glassback].kind: ServiceAccount → none"), each(bindings, "~ %s subjects[glassback].name: glassback → none"),
+				each(bindings, "~ %s subjects[glassback].namespace: glassback-system → none"), each(bindings, "~ %s subjects[theirs].kind: none → ServiceAccount"),
+				each(bindings, "~ %s subjects[theirs].name: none → theirs"), each(bindings, "~ %s subjects[theirs].namespace: none → glassback-system")),
+		},
+		"an account that a cloud knows": {
+			"serviceAccount: {annotations: {a/b: c}}", []string{"~ ServiceAccount/glassback metadata.annotations.a/b: none → c"},
+		},
+		"no network policy":    {"networkPolicy: {enabled: false}", []string{"- NetworkPolicy/glassback-manager"}},
+		"no disruption budget": {"podDisruptionBudget: {enabled: false}", []string{"- PodDisruptionBudget/glassback-manager"}},
+		"a disruption budget in percent": {
+			"podDisruptionBudget: {maxUnavailable: 50%}", []string{"~ PodDisruptionBudget/glassback-manager spec.maxUnavailable: 1 → 50%"},
+		},
+		"logs": {
+			"logging: {format: json, verbosity: 4}", []string{
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --logging-format=json -v=4]"},
+		},
+		"resources": {
+			"resources: {limits: {cpu: 1, memory: null}}", []string{
+				main + "resources.limits.cpu: none → 1", main + "resources.limits.memory: 256Mi → none"},
+		},
+		"time to end": {"terminationGracePeriodSeconds: 90", []string{pod + "terminationGracePeriodSeconds: 60 → 90"}},
+		"certain nodes": {
+			"{nodeSelector: {pool: a}, tolerations: [{key: b, operator: Exists}], priorityClassName: c, affinity: {podAntiAffinity: {}}}", []string{
+				pod + "affinity.podAntiAffinity: none → {}", pod + "nodeSelector.pool: none → a", pod + "priorityClassName: none → c",
+				pod + "tolerations[0].key: none → b", pod + "tolerations[0].operator: none → Exists",
+			},
+		},
+		"Pods that others look at": {
+			"{podAnnotations: {a: b}, podLabels: {c: d}}", []string{
+				deployment + "spec.template.metadata.annotations.a: none → b", deployment + "spec.template.metadata.labels.c: none → d"},
+		},
+		"security contexts": {
+			"{podSecurityContext: {runAsUser: 7}, securityContext: {runAsGroup: 8}}", []string{
+				pod + "securityContext.runAsUser: none → 7", main + "securityContext.runAsGroup: none → 8"},
+		},
+		"more flags": {
+			"extraArgs: ['--profiling=true', '--logging-x={}: #']", []string{
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --profiling=true --logging-x={}: #]"},
+		},
+		"more of the environment": {
+			"extraEnv: [{name: A, value: b}]", []string{main + "env[A].name: none → A", main + "env[A].value: none → b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := changes(byDefault, render(t, test.values))
+			slices.Sort(test.want)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("it changes\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
+			}
+		})
+	}
+}
+
+// each returns a line for each name.
+func each(names []string, format string) []string {
+	lines := make([]string, 0, len(names))
+	for _, name := range names {
+		lines = append(lines, fmt.Sprintf(format, name))
+	}
+	return lines
+}
+
+// bindings grant the operator what it needs.
+var bindings = []string{
+	"ClusterRoleBinding/glassback-manager", "ClusterRoleBinding/glassback-metrics-auth",
+	"RoleBinding/glassback-leader-election", "RoleBinding/glassback-webhook",
+}
+
+func appVersion(t *testing.T) string { return load(t).Metadata.AppVersion }
+
+// What is said about Pods and about every object at once.
+func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
+	all := render(t, everything)
+	for name, o := range all {
+		if team := o.text("metadata", "labels", "example.com/team"); team != "c" {
+			t.Errorf("%s has not the labels of all", name)
+		}
+	}
+	for name, want := range map[string]string{
+		"ServiceMonitor/glassback": "prometheus", "PrometheusRule/glassback": "prometheus", "Service/glassback-metrics": "",
+	} {
+		if got := all[name].text("metadata", "labels", "release"); got != want {
+			t.Errorf("%s has release=%q, want %q", name, got, want)
+		}
+	}
+	flat := map[string]string{}
+	flatten(flat, "", map[string]any(all["Deployment/glassback-manager"]))
+	flatten(flat, "", map[string]any(all["ServiceMonitor/glassback"]))
+	const pod = "spec.template.spec."
+	for path, want := range map[string]string{
+		pod + "containers[manager].image": "registry.example.com/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s --leader-elect-retry-period=5s " +
+			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --namespace=team-a,team-b " +
+			"--controllers=mycronjob,rediscluster --workers=4 --ecs-endpoint=http://ecs.example.com:8080 " +
+			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
+		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
+		pod + "volumes[webhook-certificate].secret.secretName":                  "glassback-webhook-tls",
+		pod + "containers[manager].env[KEY].valueFrom.secretKeyRef.name":        "a",
+		pod + "topologySpreadConstraints[0].labelSelector.matchLabels.a":        "b",
+		pod + "topologySpreadConstraints[0].topologyKey":                        "rack",
+		"spec.endpoints[metrics].interval":                                      "15s",
+		"spec.endpoints[metrics].scheme":                                        "",
+	} {
+		if flat[path] != want {
+			t.Errorf("%s is %q, want %q", path, flat[path], want)
+		}
+	}
+	if dns := all["Certificate/glassback-webhook"].field("spec", "dnsNames"); fmt.Sprint(dns) != "[glassback-webhook.glassback-system.svc]" {
+		t.Errorf("the certificate is for %v, and metrics need none", dns)
+	}
+}
+
+// How Prometheus can tell that it is the operator that it talks to.
+func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-ca]] serverName:glassback-metrics.glassback-system.svc]",
+		"webhooks: {certManager: {enabled: true}}": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-tls]] serverName:glassback-metrics.glassback-system.svc]",
+		"webhooks: {enabled: false}":               "map[insecureSkipVerify:true]",
+	} {
+		monitor := render(t, values+"\nmetrics: {serviceMonitor: {enabled: true}}")["ServiceMonitor/glassback"]
+		endpoints, _ := monitor.field("spec", "endpoints").([]any)
+		got := object(endpoints[0].(map[string]any)).field("tlsConfig").(map[string]any)
+		delete(got, "cert")
+		delete(got, "keySecret")
+		if ca, _ := got["ca"].(map[string]any); len(ca) == 0 {
+			delete(got, "ca")
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("with %q: %v, want %v", values, got, want)
+		}
+	}
+}
+
+// In some namespaces, the operator has rights in these, and in the cluster none but those
+// without which nothing would work.
+func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
+	rules := func(all objects, name string) string {
+		return fmt.Sprint(all[name].field("rules"))
+	}
+	whole := render(t, "")
+	for values, want := range map[string][]string{
+		"watchNamespaces: [a, b]": {"ClusterRole/glassback-manager", "ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader"},
+		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}":             {"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader"},
+		"{watchNamespaces: [a, b], webhooks: {enabled: false}}":                           {"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system"},
+		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {secure: false}}": nil,
+	} {
+		all := render(t, values)
+		var got []string
+		for name := range all {
+			if strings.HasPrefix(name, "ClusterRole/") && !strings.HasSuffix(name, "-admin") && !strings.HasSuffix(name, "-editor") && !strings.HasSuffix(name, "-viewer") {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("with %s: %q, want %q", values, got, want)
+		}
+		if got := rules(all, "ClusterRole/glassback-manager"); all["ClusterRole/glassback-manager"] != nil &&
+			got != "[map[apiGroups:[admissionregistration.k8s.io] resourceNames:[glassback] resources:[mutatingwebhookconfigurations validatingwebhookconfigurations] verbs:[list patch watch]]]" {
+			t.Errorf("with %s, in the whole cluster: %s", values, got)
+		}
+		for _, ns := range []string{"a", "b"} {
+			role, binding := all["Role/glassback-manager in "+ns], all["RoleBinding/glassback-manager in "+ns]
+			if role == nil || binding == nil || len(role.field("rules").([]any)) != len(whole["ClusterRole/glassback-manager"].field("rules").([]any))-2 {
+				t.Errorf("with %s: no rights in %s: %v %v", values, ns, role, binding)
+			}
+		}
+	}
+}
+
+// A release that registers no webhooks and works in some namespaces can have another one
+// beside it: they have no object in common.
+func TestReleasesBesideEachOtherHaveNoObjectInCommon(t *testing.T) {
+	second := render(t, "{watchNamespaces: [b], webhooks: {enabled: false}, crds: {install: false}, userRoles: {create: false}}")
+	first := render(t, "watchNamespaces: [a]")
+	for name, o := range second {
+		if first[name] != nil && o.text("metadata", "namespace") != namespace {
+			t.Errorf("both have %s", name)
+		}
+	}
+}
+
+func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		values string
+		want   []string
+	}{
+		"two leaders at once": {
+			"leaderElection: {enabled: false}", []string{"replicas is 2 and leaderElection.enabled is false", "or have 1 replica"},
+		},
+		"a certificate for nothing": {
+			"webhooks: {enabled: false, certManager: {enabled: true}}", []string{"there is nothing to make a certificate for"},
+		},
+		"nothing to scrape, and nothing to alert on": {
+			"metrics: {enabled: false, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
+			[]string{"- metrics.serviceMonitor.enabled is true and", "- metrics.prometheusRule.enabled is true and"},
+		},
+		"no controller": {
+			"controllers: [-mycronjob]", []string{`controllers is [-mycronjob]: that leaves none to run; ["*"] is all of them`},
+		},
+		"all controllers switched off": {
+			"controllers: ['*', -mycronjob, -application, -rediscluster, -ecsinstance, -apiexamplea]", []string{"leaves none to run"},
+		},
+		"flags of which the chart knows": {
+			"extraArgs: [--workers=3, -n, a, -v=3, --webhook-port=1]", nil, // an argument without "-" does not get that far
+		},
+		"flags that other values stand for": {
+			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1]", []string{
+				"- extraArgs has --workers=3: that is what the value workers is for", "- extraArgs has -n=a: that is what the value watchNamespaces is for", "- extraArgs has -nc: that is what the value watchNamespaces is for",
+				"- extraArgs has --namespace=b: that is what the value watchNamespaces is for", "- extraArgs has -v=3: that is what the value logging is for",
+				"- extraArgs has --webhook-port=1: the chart depends on how it is"},
+		},
+		"environment variables of the chart": {"extraEnv: [{name: POD_NAME, value: a}]", []string{"extraEnv has POD_NAME: the chart sets it"}},
+		"labels of the chart": {
+			"{commonLabels: {app.kubernetes.io/name: a}, podLabels: {app.kubernetes.io/component: a}}",
+			[]string{"- commonLabels has app.kubernetes.io/name: the chart sets it", "- podLabels has app.kubernetes.io/component: the chart sets it"},
+		},
+		"a value that there is not":            {"replicaCount: 3", []string{"additional properties 'replicaCount' not allowed"}},
+		"a value further in that there is not": {"webhooks: {certmanager: {enabled: true}}", []string{"at '/webhooks': additional properties 'certmanager' not allowed"}},
+		"a namespace that cannot be":           {"watchNamespaces: [Team_A]", []string{"at '/watchNamespaces/0': 'Team_A' does not match pattern"}},
+		"a namespace twice":                    {"watchNamespaces: [a, a]", []string{"at '/watchNamespaces': items at 0 and 1 are equal"}},
+		"a controller that there is not":       {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
+		"too many workers":                     {"workers: 1001", []string{"at '/workers': maximum: got 1,001, want 1,000"}},
+		"an endpoint with a path":              {"ecsEndpoint: http://a/b", []string{"at '/ecsEndpoint'"}},
+		"less than no replica":                 {"replicas: -1", []string{"at '/replicas': minimum: got -1, want 0"}},
+		"a duration without unit":              {"leaderElection: {leaseDuration: '15'}", []string{"at '/leaderElection/leaseDuration': '15' does not match pattern"}},
+		"a digest that is none":                {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
+		"a tag in the repository's place":      {"image: {repository: a@sha256}", []string{"at '/image/repository'"}},
+		"a tag that is a number":               {"image: {tag: 1}", []string{"at '/image/tag': got number, want string"}},
+		"a pull policy that is none":           {"image: {pullPolicy: Sometimes}", []string{"value must be one of 'Always', 'IfNotPresent', 'Never'"}},
+		"a word for a switch":                  {"metrics: {enabled: 'yes'}", []string{"at '/metrics/enabled': got string, want boolean"}},
+		"a log format that is none":            {"logging: {format: xml}", []string{"at '/logging/format': value must be one of 'text', 'json'"}},
+		"a quantity that is none":              {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
+		"a budget of too many percent":         {"podDisruptionBudget: {maxUnavailable: 101%}", []string{"at '/podDisruptionBudget/maxUnavailable'"}},
+		"a label that is no text":              {"podLabels: {a: 1}", []string{"at '/podLabels/a': got number, want string"}},
+		"an environment variable without name": {"extraEnv: [{value: a}]", []string{"at '/extraEnv/0': missing property 'name'"}},
+		"a whole block taken away":             {"image: null", []string{"missing property 'image'"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := install(t, test.values)
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("it says\n%v\nand not %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// "key: null" takes a default away.
+func TestAValueThatIsTakenAwayIsAsEmptyOrRefused(t *testing.T) {
+	for key := range load(t).Values {
+		r, err := install(t, key+": null")
+		if err != nil && !strings.Contains(err.Error(), "missing property '"+key+"'") {
+			t.Errorf("without %s: %v", key, err)
+		}
+		if err == nil {
+			parse(t, r.Manifest)
+		}
+	}
+}
+
+// The schema knows the values of values.yaml, and no others; and each is explained.
+func TestEveryValueIsInTheSchemaAndExplained(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	schema := map[string]any{}
+	if err := json.Unmarshal(load(t).Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "", values.Content[0], schema)
+}
+
+// compare descends as far as the schema, and not that of a Pod, says what there can be.
+func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]any) {
+	t.Helper()
+	properties, _ := schema["properties"].(map[string]any)
+	missing := maps.Clone(properties)
+	delete(missing, "global") // Helm's own
+	for i := 0; i < len(values.Content); i += 2 {
+		key, value := values.Content[i], values.Content[i+1]
+		property, known := properties[key.Value].(map[string]any)
+		if !known {
+			t.Errorf("values.yaml has %s.%s, and the schema does not know it", path, key.Value)
+		}
+		if comment := key.HeadComment; !strings.HasPrefix(comment, "# ") || !strings.HasSuffix(comment, ".") && !strings.HasSuffix(comment, "metrics=enabled") {
+			t.Errorf("values.yaml explains %s.%s with %q", path, key.Value, comment)
+		}
+		delete(missing, key.Value)
+		if path == "" && (key.Value == "resources" || key.Value == "affinity") {
+			continue
+		}
+		if property["additionalProperties"] == false {
+			compare(t, path+"."+key.Value, value, property)
+		} else if property["type"] == "object" && property["properties"] != nil {
+			t.Errorf("the schema allows any key in %s.%s", path, key.Value)
+		}
+	}
+	for key := range missing {
+		t.Errorf("the schema knows %s.%s, and values.yaml does not", path, key)
+	}
+}
+
+// What the chart writes on the command line, and what it refuses there, the operator knows.
+func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
+	known := map[string]bool{"v": true, "logging-format": true, "n": true} // of component-base, and short
+	files, err := filepath.Glob("../../pkg/app/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			if name := flag(node); name != "" {
+				known[name] = true
+			}
+			return true
+		})
+	}
+	check, err := os.ReadFile(filepath.Join(chartDir, "templates", "_check.tpl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused, _ := strings.Cut(string(check), "$flags := dict ")
+	refused, _, _ = strings.Cut(refused, " -}}")
+	list := strings.Fields(strings.ReplaceAll(refused, `"`, "|"))
+	for i := 0; i < len(list); i += 2 {
+		if name := strings.Trim(list[i], "|"); !known[name] {
+			t.Errorf("the chart refuses --%s, which there is not", name)
+		}
+	}
+	for _, values := range []string{"", everything, "{webhooks: {enabled: false}, metrics: {enabled: false}}"} {
+		args, _ := container(render(t, values), "Deployment/glassback-manager")["args"].([]any)
+		for _, arg := range args {
+			name, _, _ := strings.Cut(strings.TrimLeft(fmt.Sprint(arg), "-"), "=")
+			if !known[name] && !strings.Contains(values, fmt.Sprint(arg)) {
+				t.Errorf("the operator has no --%s", name)
+			}
+			if !strings.Contains(refused, `"`+name+`"`) && !strings.Contains(values, fmt.Sprint(arg)) {
+				t.Errorf("extraArgs may say --%s, which the chart says already", name)
+			}
+		}
+	}
+}
+
+// flag returns the name of the flag that a call such as flags.BoolVar(&b, "name", ...)
+// declares.
+func flag(node ast.Node) string {
+	call, ok := node.(*ast.CallExpr)
+	if !ok || len(call.Args) < 3 {
+		return ""
+	}
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.Contains(function.Sel.Name, "Var") {
+		return ""
+	}
+	literal, ok := call.Args[1].(*ast.BasicLit)
+	if !ok {
+		return ""
+	}
+	name, _ := strconv.Unquote(literal.Value)
+	return name
+}
