@@ -70,9 +70,10 @@ func TestInstallation(t *testing.T) {
 		w.load(t, image)
 	}
 	in := &installation{world: w, ecs: w.simulateInside(t)}
+	in.run(t, "create", "secret", "generic", "aliyun", "--from-literal=accessKeyID=test", "--from-literal=accessKeySecret=test")
 	in.install, in.uninstall = in.apply, in.delete
 	t.Run("install.yaml", in.test)
-	in.run(t, "delete", "-f", "../../../artifacts/crd", "--timeout=2m")
+	in.run(t, "delete", "--ignore-not-found", "-f", "../../../artifacts/crd", "--timeout=2m")
 	in.install, in.uninstall = in.helmUpgrade, in.helmUninstall
 	t.Run("the chart", in.test)
 }
@@ -247,7 +248,6 @@ func (in *installation) sampleFiles() string {
 func (in *installation) samples(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	in.run(t, "create", "secret", "generic", "aliyun", "--from-literal=accessKeyID=test", "--from-literal=accessKeySecret=test")
 	eventually(t, time.Minute, func(context.Context) error {
 		out, err := in.kubectl(t, "apply", "-f", in.sampleFiles())
 		if err != nil {
