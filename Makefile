@@ -231,7 +231,8 @@ unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but 
 .PHONY: integration
 integration: build devcluster ecssim node image bin/tools/gotest bin/tools/helm ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
-		$(RACE) -p 1 -count=1 -timeout 40m ./...
+		$(RACE) -p 1 -count=1 -timeout 50m ./...
+	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m ./...
 
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)

@@ -133,3 +133,12 @@ func (c *controller) Finished(result loop.Result, took time.Duration) {
 }
 
 func (c *controller) Panicked() { c.panics.Inc() }
+
+// newMissed returns what counts the slots of MyCronJobs that were missed.
+func newMissed(in promauto.Factory) func(namespace string, slots int64) {
+	total := in.NewCounterVec(prometheus.CounterOpts{
+		Name: "glassback_mycronjob_missed_total",
+		Help: "Slots of MyCronJobs that were counted as missed, by the namespace of the MyCronJob: what status.missedTotal grew by.",
+	}, []string{"namespace"})
+	return func(namespace string, slots int64) { total.WithLabelValues(namespace).Add(float64(slots)) }
+}

@@ -16,11 +16,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/controller/mycronjob"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	glassbackinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -128,6 +140,39 @@ func TestWorkers(t *testing.T) {
 		s.expect(t, 0, "controller_runtime_active_workers", "controller="+name)
 		s.expect(t, 0, "controller_runtime_max_concurrent_reconciles", "controller="+name)
 	})
+}
+
+// feedMissed syncs a MyCronJob of that namespace, every 5 s, that has not been looked at for
+// a minute, and has no Pod to run by now.
+func feedMissed(t *testing.T, namespace string) {
+	t.Helper()
+	now := time.Unix(1_700_000_000, 0)
+	mcj := &v1.MyCronJob{
+		ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: namespace, Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
+		Spec:       v1.MyCronJobSpec{IntervalSeconds: ptr.To[int32](5)},
+		Status:     v1.MyCronJobStatus{Schedule: "every 5s", AccountedTime: ptr.To(metav1.NewTime(now.Add(-time.Minute)))},
+	}
+	kube, client := kubefake.NewClientset(), &fake.Clientset{}
+	client.AddReactor("update", "mycronjobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, action.(clienttesting.UpdateAction).GetObject(), nil
+	})
+	crons := glassbackinformers.NewSharedInformerFactory(client, 0).Batch().V1().MyCronJobs()
+	c, err := mycronjob.New(mycronjob.Config{
+		Kube: kube, Client: client, MyCronJobs: crons, Jobs: kubeinformers.NewSharedInformerFactory(kube, 0).Batch().V1().Jobs(),
+		Recorder: record.NewFakeRecorder(10), Clock: clocktesting.NewFakeClock(now),
+	})
+	if err := errors.Join(err, crons.Informer().GetStore().Add(mcj)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sync(t.Context(), cache.MetaObjectToName(mcj)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMissedSlots(t *testing.T) {
+	namespace := unique("missed")
+	feedMissed(t, namespace)
+	scrape(t).expect(t, 12, "glassback_mycronjob_missed_total", "namespace="+namespace)
 }
 
 // Whoever is counted must not feel it.

@@ -11,7 +11,8 @@ SPDX-License-Identifier: Apache-2.0
 //	process_*, go_*                                 component-base's registry
 //	controller_runtime_reconcile_*, …_workers       package loop
 //	controller_runtime_webhook_*                    package webhook
-//	certwatcher_*                                   package certificate
+//	certwatcher_*, glassback_webhook_certificate_*  package certificate
+//	glassback_mycronjob_*                           package mycronjob
 //	glassback_informer_*                            package pipeline, when it is asked
 //	glassback_cloud_*, glassback_redis_*            packages aliyun and redisnode
 //

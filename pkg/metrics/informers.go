@@ -19,7 +19,9 @@ import (
 // namespace ("": all namespaces) are shown as one: several controllers have children of a
 // kind, and every Secret that is watched has an informer of its own.
 func AddInformer(resource, namespace string, informer *pipeline.Informer) {
-	watched.add(labels{resource, namespace}, informer)
+	if counting.Load() {
+		watched.add(labels{resource, namespace}, informer)
+	}
 }
 
 // watched are the informers of this process.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/webhook"
@@ -41,7 +43,10 @@ func Register(version, commit string) {
 	registered.Do(func() { register(legacyregistry.Registerer(), version, commit) })
 }
 
-var registered sync.Once
+var (
+	registered sync.Once
+	counting   atomic.Bool // whether somebody is shown what AddInformer is told
+)
 
 func register(registerer prometheus.Registerer, version, commit string) {
 	in := promauto.With(registerer)
@@ -50,10 +55,13 @@ func register(registerer prometheus.Registerer, version, commit string) {
 		Help: "Always 1: the labels say what runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
 	registerer.MustRegister(&watched)
+	counting.Store(true)
 
 	loop.SetMetricsProvider(newControllers(in))
 	webhook.SetMetricsProvider(newWebhooks(in))
 	certificate.SetReadObserver(newCertificates(in))
+	certificate.SetExpiryObserver(newExpiry(in))
+	mycronjob.SetMissedObserver(newMissed(in))
 	aliyun.SetObserver(newCloud(in))
 	redisnode.SetObserver(newRedis(in))
 }

@@ -29,6 +29,9 @@ const (
 	deniedFor  = 10 * time.Second
 	// mostVerdicts bounds what is remembered. Each takes some hundred bytes.
 	mostVerdicts = 1000
+	// mostReviews is how many are asked for at a time: whoever sends tokens of their own making
+	// does not keep the API server from answering the operator.
+	mostReviews = 8
 	// reviewTimeout is for each of the two reviews.
 	reviewTimeout = 5 * time.Second
 )
@@ -36,11 +39,11 @@ const (
 // Protect lets through to handler only those with a bearer token whose user the API server
 // lets use the path: kube creates a TokenReview, and then a SubjectAccessReview for the
 // nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
-// HTTP status 401 (no token, or none that is good), 403 (no right), or 500 (the API server
-// did not say). Verdicts are remembered for a moment, by a hash of the token; the token itself is
+// HTTP status 401 (no token, or none that is good), 403 (no right), 500 (the API server
+// did not say), or 503 (too many ask at once). Verdicts are remembered for a moment, by a hash of the token; the token itself is
 // shown to nobody else.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
-	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts)}
+	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts), reviews: make(chan struct{}, mostReviews)}
 }
 
 // guard is what Protect returns.
@@ -49,6 +52,7 @@ type guard struct {
 	kube     kubernetes.Interface
 	verdicts *cache.LRUExpireCache // verdict by asked.key
 	asking   singleflight.Group    // the same, for those who come at once
+	reviews  chan struct{}         // one for each that is asked for now
 }
 
 // asked is what the API server is asked.
@@ -95,6 +99,12 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 	said, _, _ := g.asking.Do(key, func() (any, error) {
 		if said, ok := g.verdicts.Get(key); ok {
 			return said, nil
+		}
+		select {
+		case g.reviews <- struct{}{}:
+			defer func() { <-g.reviews }()
+		default:
+			return verdict{http.StatusServiceUnavailable, "too many tokens are looked at already: try again later"}, nil
 		}
 		// From -v=8 on, client-go logs what goes over the wire: the token.
 		silent := klog.NewContext(context.WithoutCancel(ctx), klog.Logger{})

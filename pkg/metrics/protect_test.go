@@ -328,6 +328,25 @@ func TestScrapesAtOnceAreOneReview(t *testing.T) {
 	})
 }
 
+func TestFewTokensAreLookedAtAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &reviewer{delay: time.Second}
+		handler, _ := api.protect(t)
+		const more = 20
+		codes := make(chan int, mostReviews+more)
+		for n := range cap(codes) {
+			go func() { codes <- get(handler, fmt.Sprint("Bearer made-up-", n)).Code }()
+		}
+		got := map[int]int{}
+		for range cap(codes) {
+			got[<-codes]++
+		}
+		if got[http.StatusUnauthorized] != mostReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != mostReviews {
+			t.Errorf("answers by status: %v, after %d reviews", got, api.tokens.Load())
+		}
+	})
+}
+
 func TestReviewsDoNotTakeForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &reviewer{delay: time.Hour}

@@ -73,6 +73,16 @@ func (m *webhookMetrics) Finished(status int, took time.Duration) {
 	m.total.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
+// newExpiry returns what shows until when the serving certificate is valid. A process without
+// webhooks has none, and shows nothing.
+func newExpiry(in promauto.Factory) func(time.Time) {
+	until := in.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "glassback_webhook_certificate_expiry_timestamp_seconds",
+		Help: "Until when the serving certificate is valid, in seconds since 1970.",
+	}, nil)
+	return func(t time.Time) { until.WithLabelValues().Set(float64(t.Unix())) }
+}
+
 // newCertificates returns what counts the reads of certificate files.
 func newCertificates(in promauto.Factory) func(error) {
 	total := in.NewCounter(prometheus.CounterOpts{

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/cert"
@@ -57,8 +58,9 @@ func TestWebhooks(t *testing.T) {
 	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
 }
 
-// feedCertificates reads certificates that are there, and some that are not.
-func feedCertificates(t *testing.T) {
+// feedCertificates reads certificates that are there, and some that are not. It returns until
+// when they are valid.
+func feedCertificates(t *testing.T) time.Time {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := certificate.OpenFiles(dir); err == nil {
@@ -76,12 +78,18 @@ func feedCertificates(t *testing.T) {
 	if _, err := certificate.OpenFiles(dir); err != nil {
 		t.Error(err)
 	}
+	parsed, err := cert.ParseCertsPEM(certPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed[0].NotAfter
 }
 
 func TestCertificates(t *testing.T) {
 	before := scrape(t)
-	feedCertificates(t)
+	until := feedCertificates(t)
 	s := scrape(t)
+	s.expect(t, float64(until.Unix()), "glassback_webhook_certificate_expiry_timestamp_seconds")
 	s.expect(t, before.series("certwatcher_read_certificate_total").GetCounter().GetValue()+2, "certwatcher_read_certificate_total")
 	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1, "certwatcher_read_certificate_errors_total")
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -502,62 +501,6 @@ func (w *world) may(t *testing.T, user, ns, verb, group, resource, subresource s
 		}
 		return err
 	})
-}
-
-// metricNames are those that alerts may use: see pkg/metrics.
-var metricNames = regexp.MustCompile(`^(up|process_start_time_seconds|leader_election_master_status|workqueue_(depth|longest_running_processor_seconds|queue_duration_seconds_bucket)` +
-	`|rest_client_requests_total|controller_runtime_reconcile_(errors|panics)_total|controller_runtime_webhook_(requests_total|latency_seconds_bucket)` +
-	`|certwatcher_read_certificate_errors_total|glassback_informer_(watching|synced)|glassback_(cloud|redis)_requests_total)$`)
-
-func TestAlertsSayWhatToDo(t *testing.T) {
-	data, err := os.ReadFile("../../../artifacts/prometheus/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rules struct {
-		Spec struct {
-			Groups []struct {
-				Name  string `json:"name"`
-				Rules []struct {
-					Alert       string            `json:"alert"`
-					Expr        string            `json:"expr"`
-					For         string            `json:"for"`
-					Labels      map[string]string `json:"labels"`
-					Annotations map[string]string `json:"annotations"`
-				} `json:"rules"`
-			} `json:"groups"`
-		} `json:"spec"`
-	}
-	if err := yaml.Unmarshal(data, &rules); err != nil {
-		t.Fatal(err)
-	}
-	selector := regexp.MustCompile(`(\w+)\{([^}]*)\}`)
-	seen := map[string]bool{}
-	for _, group := range rules.Spec.Groups {
-		for _, rule := range group.Rules {
-			if rule.Alert == "" || seen[rule.Alert] {
-				t.Errorf("group %s: the alert %q is there twice, or has no name", group.Name, rule.Alert)
-			}
-			seen[rule.Alert] = true
-			metrics := selector.FindAllStringSubmatch(rule.Expr, -1)
-			if len(metrics) == 0 {
-				t.Errorf("%s is about nothing", rule.Alert)
-			}
-			for _, metric := range metrics {
-				if !metricNames.MatchString(metric[1]) || !strings.Contains(metric[2], `job="glassback-metrics"`) {
-					t.Errorf("%s: nobody knows %s", rule.Alert, metric[0])
-				}
-			}
-			if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
-				t.Errorf("%s has the severity %q", rule.Alert, severity)
-			}
-			for _, annotation := range []string{"summary", "description"} {
-				if text := rule.Annotations[annotation]; !strings.HasSuffix(text, ".") || strings.Contains(text, "\n") {
-					t.Errorf("%s has the %s %q", rule.Alert, annotation, text)
-				}
-			}
-		}
-	}
 }
 
 // What the ServiceMonitor names is in the Service, and in the Secret that package certificate

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -220,12 +221,21 @@ func (c *Controller) delete(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	return nil
 }
 
+var missedObserver atomic.Pointer[func(namespace string, slots int64)]
+
+// SetMissedObserver has observe told of the slots that a written status counts as missed,
+// from now on. It may be called by many goroutines at once.
+func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
+
 // tell sends an event for each transition from the status that mcj has to now.
 func (c *Controller) tell(mcj *v1.MyCronJob, now v1.MyCronJobStatus) {
 	told := report.Transitions(c.recorder, mcj, mcj.Status.Conditions, now.Conditions, reasonSuspended)
 	// Slots that are missed one by one for a reason that stays, a Job that is refused
 	// or one that runs on under Forbid, are told of by that reason alone.
 	missed := now.MissedTotal - mcj.Status.MissedTotal
+	if observe := missedObserver.Load(); observe != nil && missed > 0 {
+		(*observe)(mcj.Namespace, missed)
+	}
 	stays := meta.IsStatusConditionFalse(now.Conditions, glassback.ConditionReady) || meta.IsStatusConditionTrue(now.Conditions, glassback.ConditionProgressing)
 	if missed > 0 && !stays && told != reasonSlotTaken {
 		c.recorder.Eventf(mcj, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",

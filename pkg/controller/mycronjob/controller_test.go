@@ -198,6 +198,13 @@ func TestSync(t *testing.T) {
 			if test.mcj != nil {
 				was = s.cron.DeepCopy()
 			}
+			var observed int64
+			SetMissedObserver(func(namespace string, slots int64) {
+				if observed += slots; namespace != cronjob().Namespace || slots < 1 {
+					t.Errorf("the observer was told of %d slots in namespace %s", slots, namespace)
+				}
+			})
+			t.Cleanup(func() { missedObserver.Store(nil) })
 			requests, after, err := c.sync(t)
 			if !slices.Equal(requests, test.want.requests) {
 				t.Errorf("requests %q, want %q", requests, test.want.requests)
@@ -230,6 +237,9 @@ func TestSync(t *testing.T) {
 			}
 			if missed := s.cron.Status.MissedTotal - was.Status.MissedTotal; missed != test.want.missed {
 				t.Errorf("%d slots counted as missed, want %d", missed, test.want.missed)
+			}
+			if observed != test.want.missed {
+				t.Errorf("the observer was told of %d missed slots, want %d", observed, test.want.missed)
 			}
 		})
 	}

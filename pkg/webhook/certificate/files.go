@@ -97,5 +97,6 @@ func (f *Files) read() error {
 		return fmt.Errorf("use the serving certificate in %s: %w", f.dir, err)
 	}
 	f.certPEM, f.keyPEM, f.pair = certPEM, keyPEM, &pair
+	serving(f.pair)
 	return nil
 }

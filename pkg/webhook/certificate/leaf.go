@@ -47,5 +47,19 @@ func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 	l.held.Store(&signed{cert, ca})
+	serving(cert)
 	l.once.Do(func() { close(l.given) })
+}
+
+var expiryObserver atomic.Pointer[func(time.Time)]
+
+// SetExpiryObserver has observe told until when the serving certificate is valid, whenever
+// another one is served, from now on.
+func SetExpiryObserver(observe func(time.Time)) { expiryObserver.Store(&observe) }
+
+// serving tells of a certificate that is served from now on.
+func serving(cert *tls.Certificate) {
+	if observe := expiryObserver.Load(); observe != nil {
+		(*observe)(cert.Leaf.NotAfter)
+	}
 }

@@ -57,6 +57,40 @@ func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 	})
 }
 
+func TestTheExpiryIsToldOf(t *testing.T) {
+	var told []time.Time
+	SetExpiryObserver(func(until time.Time) { told = append(told, until) })
+	t.Cleanup(func() { expiryObserver.Store(nil) })
+	l, ca := newLeaf(), authorityAt(t, start)
+	for _, life := range []time.Duration{time.Hour, 2 * time.Hour} {
+		cert, err := ca.leaf([]string{"x"}, start, life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.store(cert, ca.cert)
+		if got := told[len(told)-1]; !got.Equal(cert.Leaf.NotAfter) {
+			t.Errorf("it is served until %s, and told was %s", cert.Leaf.NotAfter, got)
+		}
+	}
+
+	dir := t.TempDir()
+	certPEM, keyPEM := pairOf(t, "first")
+	put(t, dir, CertFile, certPEM)
+	put(t, dir, KeyFile, keyPEM)
+	f, err := OpenFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // What is read again, and is the same, is no news.
+		if _, err := f.GetCertificate(helloOf(t, t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 3 || !told[2].Equal(f.pair.Leaf.NotAfter) {
+		t.Errorf("files that are valid until %s: told %s", f.pair.Leaf.NotAfter, told)
+	}
+}
+
 func TestAHandshakeDoesNotWaitLongerThanTheClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	hello := helloOf(t, ctx)

@@ -1,0 +1,295 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/template"
+	"sigs.k8s.io/yaml"
+)
+
+// root is the product's module.
+var root = filepath.Join("..", "..")
+
+// alerts are those of artifacts/prometheus, by name.
+func alerts(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "artifacts", "prometheus", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Spec any `json:"spec"`
+	}
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := yaml.Marshal(object.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(spec, false, model.LegacyValidation, syntax, nil)
+	for _, err := range errs {
+		t.Fatal(err)
+	}
+	all := map[string]rulefmt.Rule{}
+	for _, group := range groups.Groups {
+		for _, rule := range group.Rules {
+			if _, twice := all[rule.Alert]; twice || rule.Alert == "" {
+				t.Errorf("group %s: the alert %q is there twice, or has no name", group.Name, rule.Alert)
+			}
+			all[rule.Alert] = rule
+		}
+	}
+	return all
+}
+
+// firing returns the alerts of a rule that fire at some time: that have been true for as long
+// as the rule says. Each is as it was when it began to.
+func firing(t *testing.T, rule rulefmt.Rule, m memory) []promql.Sample {
+	t.Helper()
+	var all []promql.Sample
+	for _, s := range m.query(t, rule.Expr) {
+		since := s.Floats[0].T
+		for i, p := range s.Floats {
+			if i > 0 && p.T-s.Floats[i-1].T > every.Milliseconds() {
+				since = p.T
+			}
+			if p.T-since >= time.Duration(rule.For).Milliseconds() {
+				all = append(all, promql.Sample{Metric: s.Metric, T: p.T, F: p.F})
+				break
+			}
+		}
+	}
+	return all
+}
+
+func TestAlertsSayWhatToDo(t *testing.T) {
+	for name, rule := range alerts(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range selectors(t, rule.Expr) {
+				if !slices.ContainsFunc(s.LabelMatchers, func(by *matcher) bool { return by.String() == `job="glassback-metrics"` }) {
+					t.Errorf("it is about %s of whatever job", s)
+				}
+			}
+			if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+				t.Errorf("the severity is %q", severity)
+			}
+			for _, annotation := range []string{"summary", "description"} {
+				if text := rule.Annotations[annotation]; !strings.HasSuffix(text, ".") || strings.Contains(text, "\n") {
+					t.Errorf("the %s is %q", annotation, text)
+				}
+			}
+		})
+	}
+}
+
+// say returns an annotation as it is sent.
+func say(t *testing.T, text string, alert promql.Sample) string {
+	t.Helper()
+	const variables = "{{$labels := .Labels}}{{$value := .Value}}"
+	data := template.AlertTemplateData(alert.Metric.Map(), nil, "", alert)
+	noQueries := func(context.Context, string, time.Time) (promql.Vector, error) {
+		return nil, fmt.Errorf("there is nobody to ask")
+	}
+	said, err := template.NewTemplateExpander(t.Context(), variables+text, "annotation", data, model.Time(alert.T), noQueries, nil, []string{"missingkey=error"}).Expand()
+	if err != nil {
+		t.Errorf("%v in %s", err, text)
+	}
+	return said
+}
+
+// Two replicas in Pods a and b, of which a leads.
+const (
+	a      = `job="glassback-metrics",namespace="glassback-system",pod="a",instance="10.0.0.1:8443"`
+	b      = `job="glassback-metrics",namespace="glassback-system",pod="b",instance="10.0.0.2:8443"`
+	aLeads = `leader_election_master_status{` + a + `,name="glassback"} 1x120
+		leader_election_master_status{` + b + `,name="glassback"} 0x120
+		`
+)
+
+// histogram is one in which every request takes longer than le, of 1 a scrape.
+func histogram(name, by, le string) string {
+	return fmt.Sprintf("%s_bucket{%s,%s,le=%q} 0x120\n%s_bucket{%s,%s,le=\"+Inf\"} 0+1x120", name, a, by, le, name, a, by)
+}
+
+func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
+	rules := alerts(t)
+	silent := slices.Collect(maps.Keys(rules)) // until it is heard
+	for name, test := range map[string]struct {
+		alert   string
+		samples string // an hour of them
+		want    string // the summary; none if it must not fire
+	}{
+		"no replica can be scraped": {
+			"GlassbackDown", `up{` + a + `} 1x10 0x110`, "No replica of Glassback can be scraped.",
+		},
+		"there are no replicas": {
+			"GlassbackDown", `up{job="other"} 1x120`, "No replica of Glassback can be scraped.",
+		},
+		"one of two replicas is away": {
+			"GlassbackDown", `up{` + a + `} 0x120
+				up{` + b + `} 1x120`, "",
+		},
+		"nobody leads": {
+			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
+				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Replicas of Glassback run, but none leads.",
+		},
+		"the leader is killed, and another one follows after its lease": {
+			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 stale
+				leader_election_master_status{` + b + `,name="glassback"} 0x11 1x100`, "",
+		},
+		"two lead": {
+			"GlassbackTwoLeaders", `leader_election_master_status{` + a + `,name="glassback"} 1x120
+				leader_election_master_status{` + b + `,name="glassback"} 1x120`, "2 replicas of Glassback say that they lead.",
+		},
+		"a leader is scraped before its successor, and the successor after that": {
+			"GlassbackTwoLeaders", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
+				leader_election_master_status{` + b + `,name="glassback"} 0x10 1x110`, "",
+		},
+		"a container starts again and again": {
+			"GlassbackRestarting", `process_start_time_seconds{` + a + `} 100x10 200x10 300x10 400x90`, "a of Glassback has restarted 3 times in half an hour.",
+		},
+		"both replicas are replaced by an upgrade": {
+			"GlassbackRestarting", `process_start_time_seconds{` + a + `} 100x10 stale
+				process_start_time_seconds{` + b + `} 100x20 stale
+				process_start_time_seconds{job="glassback-metrics",namespace="glassback-system",pod="c"} _x10 200x100`, "",
+		},
+		"a sync fails with an ever longer backoff": {
+			"GlassbackSyncErrors", `controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0 1x5 2x10 3x20 4x20 5x20 6x20 7x20`,
+			"Syncs of application have been failing for more than half an hour.",
+		},
+		"a sync has failed some times": {
+			"GlassbackSyncErrors", `controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0x9 5x100`, "",
+		},
+		"a sync panics once": {
+			"GlassbackPanics", `controller_runtime_reconcile_panics_total{` + a + `,controller="application"} 0x10 1x100`, "A sync of application panicked.",
+		},
+		"the leader's queue gets longer": {
+			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 1+1x120`,
+			"The queue of mycronjob has not been empty for 20 minutes.",
+		},
+		"a standby's queue gets longer, as nobody takes from it": {
+			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 0x120
+				workqueue_depth{` + b + `,name="mycronjob"} 1+1x120`, "",
+		},
+		"the leader's queue is seen empty now and then": {
+			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 9x15 0 9x15 0 9x15 0 9x15 0 9x15 0 9x15 0 9x15 0`, "",
+		},
+		"a sync does not end": {
+			"GlassbackSyncStuck", `workqueue_longest_running_processor_seconds{` + a + `,name="rediscluster"} 0+30x120`,
+			"A sync of rediscluster has been running for more than ten minutes.",
+		},
+		"MyCronJobs wait for a worker": {
+			"GlassbackMyCronJobLate", histogram("workqueue_queue_duration_seconds", `name="mycronjob"`, "10"), "MyCronJobs run 10s late.",
+		},
+		"others wait for a worker": {
+			"GlassbackMyCronJobLate", histogram("workqueue_queue_duration_seconds", `name="rediscluster"`, "10"), "",
+		},
+		"a slot is missed where some were before": {
+			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} 5x60 6x60`, "MyCronJobs in namespace team have missed slots.",
+		},
+		"a slot is missed by an operator that has just started": {
+			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} _x60 1x60`, "MyCronJobs in namespace team have missed slots.",
+		},
+		"no slot has been missed": {
+			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} 0x120`, "",
+		},
+		"no WATCH opens": {
+			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x60 0x60`, "b of Glassback does not see jobs.batch.",
+		},
+		"the first list does not end": {
+			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x120
+				glassback_informer_synced{` + b + `,resource="jobs.batch"} 0x120`, "b of Glassback does not see jobs.batch.",
+		},
+		"a scrape falls between two WATCHes": {
+			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x10 0 1x10 0 1x90`, "",
+		},
+		"the API server refuses": {
+			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="403"} 0+1x120`, "The API server keeps refusing PATCH requests of Glassback.",
+		},
+		"there are conflicts": {
+			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="409"} 0+1x120`, "",
+		},
+		"one of five requests gets no answer": {
+			"GlassbackAPIErrors", `rest_client_requests_total{` + a + `,method="GET",code="200"} 0+4x120
+				rest_client_requests_total{` + a + `,method="GET",code="<error>"} 0+1x120`, "20% of the requests of a to the API server fail.",
+		},
+		"one of a hundred requests fails": {
+			"GlassbackAPIErrors", `rest_client_requests_total{` + a + `,method="GET",code="200"} 0+99x120
+				rest_client_requests_total{` + a + `,method="GET",code="500"} 0+1x120`, "",
+		},
+		"a webhook panics": {
+			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="500"} 0x10 1+1x100`, "The webhook /validate fails.",
+		},
+		"a webhook refuses, as it should": {
+			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="200"} 0x10 1+1x100`, "",
+		},
+		"a webhook is slow": {
+			"GlassbackWebhookSlow", histogram("controller_runtime_webhook_latency_seconds", `webhook="/validate"`, "2.5"), "The webhook /validate takes 2.5s.",
+		},
+		"certificate files cannot be read": {
+			"GlassbackCertificateErrors", `certwatcher_read_certificate_errors_total{` + b + `} 0+1x120`,
+			"The certificate of Glassback's webhooks cannot be read or kept.",
+		},
+		"the CA cannot be written": {
+			"GlassbackCertificateErrors", `certwatcher_read_certificate_errors_total{` + b + `} 0x120
+				controller_runtime_reconcile_errors_total{` + b + `,controller="certificates"} 0+1x120`,
+			"The certificate of Glassback's webhooks cannot be read or kept.",
+		},
+		"a certificate is not renewed": {
+			"GlassbackCertificateExpires", `glassback_webhook_certificate_expiry_timestamp_seconds{` + b + `} 88200x120`,
+			"The certificate of b's webhooks expires in 23h 44m 30s.",
+		},
+		"a certificate is valid for two days": {
+			"GlassbackCertificateExpires", `glassback_webhook_certificate_expiry_timestamp_seconds{` + b + `} 172800x120`, "",
+		},
+		"ECS throttles": {
+			"GlassbackCloudThrottled", `glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="Throttled"} 0+1x120`,
+			"ECS throttles DescribeInstances in cn-beijing.",
+		},
+		"the access key is wrong": {
+			"GlassbackCloudRefused", `glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="BadCredentials"} 0+1x120`,
+			"ECS refuses DescribeInstances: BadCredentials.",
+		},
+		"the password of Redis nodes is wrong": {
+			"GlassbackRedisPassword", `glassback_redis_requests_total{` + a + `,command="VIEW",result="password"} 0+1x120`, "Redis nodes do not accept the password.",
+		},
+	} {
+		silent = slices.DeleteFunc(silent, func(alert string) bool { return alert == test.alert && test.want != "" })
+		t.Run(name, func(t *testing.T) {
+			m := memory{}
+			m.load(t, time.Unix(0, 0), test.samples)
+			rule, known := rules[test.alert]
+			if !known {
+				t.Fatalf("there is no alert %s", test.alert)
+			}
+			var said []string
+			for _, alert := range firing(t, rule, m) {
+				said = append(said, say(t, rule.Annotations["summary"], alert))
+				say(t, rule.Annotations["description"], alert)
+			}
+			if got := strings.Join(said, " "); got != test.want {
+				t.Errorf("%s says %q, want %q", test.alert, got, test.want)
+			}
+		})
+	}
+	if len(silent) > 0 {
+		t.Errorf("these fire on nothing: %s", silent)
+	}
+}
