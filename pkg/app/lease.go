@@ -19,11 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // leaseOptions are what the command line says of the Lease.
@@ -44,10 +46,14 @@ type leaseOptions struct {
 // The elector would release a Lease that it could not renew, while controllers still run. So
 // it is not the elector that releases it, but run, after they have ended.
 type leadership struct {
+	leaseOptions
+
 	lock    resourcelock.Interface
+	client  coordinationclient.LeaseInterface
 	elector *leaderelection.LeaderElector
 	watch   *factories
 	leads   chan struct{} // closed as soon as this operator leads
+	start   sync.Once     // closes it
 
 	mu      sync.Mutex
 	seen    sighting
@@ -77,7 +83,10 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 	if err != nil {
 		return nil, err
 	}
-	l := &leadership{leads: make(chan struct{}), changed: make(chan struct{})}
+	l := &leadership{
+		leaseOptions: o.lease, client: c.kube.CoordinationV1().Leases(namespace),
+		leads: make(chan struct{}), changed: make(chan struct{}),
+	}
 	l.lock = &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: o.lease.name},
 		Client:     c.kube.CoordinationV1(),
@@ -99,10 +108,10 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 	}
 	l.watch = newFactories(c, namespace, nil)
 	informer := l.watch.lease(o.lease.name).Informer()
+	// A Lease that is deleted is not free: its leader makes it again, as long as there is one.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.sees(obj) },
 		UpdateFunc: func(_, obj any) { l.sees(obj) },
-		DeleteFunc: func(any) { l.sees(&coordinationv1.Lease{}) },
 	})
 	return l, err
 }
@@ -150,7 +159,7 @@ func (l *leadership) run(ctx context.Context) error {
 // started is called by the elector once it has the Lease.
 func (l *leadership) started(ctx context.Context) {
 	if ctx.Err() == nil { // It may have been given up at the same moment.
-		close(l.leads)
+		l.start.Do(func() { close(l.leads) })
 	}
 }
 
@@ -164,12 +173,13 @@ func (l *leadership) led() bool {
 	}
 }
 
-// yield ends an attempt of the elector once the watch shows that another one was faster. The
-// elector would go on to ask.
+// yield ends an attempt of the elector once the watch shows that the Lease is another one's. An
+// elector that waits would go on to ask; and one that leads would go on to lead, until it has
+// tried for its deadline to renew what it has lost.
 func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 	for {
 		free, _, changed := l.free()
-		if !free && !l.elector.IsLeader() {
+		if !free && (!l.elector.IsLeader() || l.lost(attempt)) {
 			giveUp()
 		}
 		select {
@@ -178,6 +188,20 @@ func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 		case <-changed:
 		}
 	}
+}
+
+// lost reports whether the API server says that another one holds the Lease: the watch may be
+// behind.
+func (l *leadership) lost(ctx context.Context) bool {
+	ctx, cancel := l.patience(ctx)
+	defer cancel()
+	lease, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != l.lock.Identity()
+}
+
+// patience bounds one request: one that hangs leaves time for another one.
+func (l *leadership) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(time.Second, l.deadline/2))
 }
 
 // awaitFree returns true once the Lease may be taken, and false once ctx is done.
@@ -222,33 +246,38 @@ func (l *leadership) holder() string {
 }
 
 // sees takes note of what the watch shows. Times in the Lease are of another machine's clock,
-// and not relied on.
+// and not relied on: what counts is when one was first seen.
 func (l *leadership) sees(obj any) {
 	lease, ok := obj.(*coordinationv1.Lease)
 	if !ok {
 		return
 	}
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen = sighting{
+	now := sighting{
 		holder: record.HolderIdentity, renewed: record.RenewTime.Time,
 		duration: time.Duration(record.LeaseDurationSeconds) * time.Second, at: time.Now(),
 	}
+	if now.duration <= 0 {
+		now.duration = l.duration
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before := l.seen; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
+		return // It was not renewed: somebody has labelled it, say.
+	}
+	l.seen = now
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// release gives the Lease back, if this operator has it.
+// release gives the Lease back, if this operator has it: also if it does not know, since an
+// answer was lost.
 func (l *leadership) release(ctx context.Context, logger klog.Logger) {
-	if !l.led() && !l.elector.IsLeader() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(releaseRetry) {
 		record, _, err := l.lock.Get(ctx)
-		if err == nil && record.HolderIdentity != l.lock.Identity() {
+		if apierrors.IsNotFound(err) || (err == nil && record.HolderIdentity != l.lock.Identity()) {
 			return
 		}
 		if err == nil {
@@ -261,21 +290,28 @@ func (l *leadership) release(ctx context.Context, logger klog.Logger) {
 		case err == nil:
 			logger.Info("Released the Lease")
 			return
-		case !apierrors.IsConflict(err): // A renewal that was cut short came first.
+		case ctx.Err() != nil:
 			logger.Error(err, "Could not release the Lease; the next operator leads when it has run out")
 			return
 		}
 	}
 }
 
-// releasePatience is how long an API server that does not answer can keep the end waiting.
-const releasePatience = 5 * time.Second
+// releasePatience is how long an API server that does not answer can keep the end waiting, and
+// releaseRetry how soon it is asked again.
+const (
+	releasePatience = 5 * time.Second
+	releaseRetry    = 100 * time.Millisecond
+)
 
 // check returns an error if the Lease has not been renewed for long, and yet nothing has ended:
 // such a process is better started again.
 func (l *leadership) check(context.Context) error { return l.elector.Check(leaseTolerance) }
 
 const leaseTolerance = 20 * time.Second
+
+// margin is how much earlier a leader that cannot renew its Lease ends than another one follows.
+func (l leaseOptions) margin() time.Duration { return l.duration - l.deadline - l.retry }
 
 // patientLock shows the elector a Lease as free that has not been renewed for its duration, as
 // the watch has seen it. The elector itself would only begin to count when it first asks.
@@ -285,11 +321,25 @@ type patientLock struct {
 }
 
 func (p patientLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := p.leadership.patience(ctx)
+	defer cancel()
 	record, raw, err := p.Interface.Get(ctx)
 	if err == nil && p.leadership.expired(record) {
 		record.HolderIdentity = ""
 	}
 	return record, raw, err
+}
+
+func (p patientLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := p.leadership.patience(ctx)
+	defer cancel()
+	return p.Interface.Create(ctx, record)
+}
+
+func (p patientLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := p.leadership.patience(ctx)
+	defer cancel()
+	return p.Interface.Update(ctx, record)
 }
 
 // expired reports whether another operator has a Lease that the watch has shown for longer than

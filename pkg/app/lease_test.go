@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,17 +47,17 @@ func TestALeaseIsTakenOver(t *testing.T) {
 		isFree bool
 	}{
 		"if there is none":                           {isFree: true},
-		"if it was deleted":                          {seen: &coordinationv1.Lease{}, isFree: true},
 		"if it was released":                         {seen: leaseOf("", time.Now()), isFree: true},
 		"if it is this operator's":                   {seen: leaseOf(ownIdentity, time.Now()), isFree: true},
 		"but not while it is renewed":                {seen: leaseOf(otherIdentity, time.Now()), later: 15*time.Second - 1},
 		"once it was not renewed for long":           {seen: leaseOf(otherIdentity, time.Now()), later: 15 * time.Second, isFree: true},
 		"but not because the leader's clock is slow": {seen: leaseOf(otherIdentity, time.Unix(0, 0)), later: 14 * time.Second},
+		"but not because it says no duration":        {seen: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(otherIdentity)}}, later: 14 * time.Second},
 		"even if the leader's clock is fast":         {seen: leaseOf(otherIdentity, time.Now().AddDate(1, 0, 0)), later: 16 * time.Second, isFree: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &leadership{lock: &stored{}, changed: make(chan struct{})}
+				l := &leadership{leaseOptions: leaseOptions{duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
 				if test.seen != nil {
 					l.sees(test.seen)
 				}
@@ -73,11 +74,27 @@ func TestALeaseIsTakenOver(t *testing.T) {
 	}
 }
 
+func TestALeaseThatIsLabelledIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leadership{lock: &stored{}, changed: make(chan struct{})}
+		lease := leaseOf(otherIdentity, time.Now())
+		for range 3 {
+			l.sees(lease)
+			time.Sleep(5 * time.Second)
+			lease = lease.DeepCopy()
+			lease.ResourceVersion += "1"
+		}
+		if free, wait, _ := l.free(); !free {
+			t.Errorf("it waits for another %s", wait)
+		}
+	})
+}
+
 func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renewed := time.Now()
 		lock := &stored{record: resourcelock.LeaderElectionRecord{HolderIdentity: otherIdentity, RenewTime: metav1.NewTime(renewed)}}
-		l := &leadership{lock: lock, changed: make(chan struct{})}
+		l := &leadership{leaseOptions: leaseOptions{deadline: 10 * time.Second}, lock: lock, changed: make(chan struct{})}
 		holder := func() string {
 			record, _, err := patientLock{lock, l}.Get(t.Context())
 			if err != nil {
@@ -107,19 +124,21 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 
 func TestStandingByEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &leadership{lock: &stored{}, changed: make(chan struct{})}
+		l := &leadership{leaseOptions: leaseOptions{duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
 		l.sees(leaseOf(otherIdentity, time.Now()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		go func() {
-			for ctx.Err() == nil { // The leader renews it.
+		var renewing sync.WaitGroup
+		renewing.Go(func() {
+			for ctx.Err() == nil {
 				time.Sleep(2 * time.Second)
 				l.sees(leaseOf(otherIdentity, time.Now()))
 			}
-		}()
+		})
 		if l.awaitFree(ctx, testLogger(t)) {
 			t.Error("it has taken over a Lease that is renewed")
 		}
+		renewing.Wait()
 		l.sees(leaseOf("", time.Now()))
 		if !l.awaitFree(t.Context(), testLogger(t)) {
 			t.Error("it has not taken over a Lease that was released")

@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,12 +37,14 @@ type life struct {
 	webhooks   *webhooks   // nil for none
 	leadership *leadership // nil: nobody else is expected
 	standing   *standing
+	probes     *probes
 }
 
 // territory is what runs for one namespace, or for all of them.
 type territory struct {
 	informers   *factories
 	controllers []controller
+	synced      chan struct{} // closed once its caches are
 }
 
 func newLife(ctx context.Context, o *options, c *clients, recorder record.EventRecorder, stages *trace.Recorder) (*life, error) {
@@ -51,7 +54,7 @@ func newLife(ctx context.Context, o *options, c *clients, recorder record.EventR
 	}
 	l := &life{workers: o.workers}
 	for _, ns := range o.namespaces {
-		t := &territory{informers: newFactories(c, ns, stages)}
+		t := &territory{informers: newFactories(c, ns, stages), synced: make(chan struct{})}
 		e := environment{clients: c, informers: t.informers, cloud: cloud, recorder: recorder, trace: stages}
 		if t.controllers, err = newControllers(e, o.controllers); err != nil {
 			return nil, err
@@ -82,12 +85,18 @@ func newControllers(e environment, names []string) ([]controller, error) {
 
 // require has probes ask for all that is to be well.
 func (l *life) require(p *probes) {
+	l.probes = p
 	for _, t := range l.namespaces {
-		p.requireCaches(t.informers)
+		suffix := ""
+		if t.informers.namespace != "" {
+			suffix = "/" + t.informers.namespace
+		}
+		p.requireCaches(suffix, t.informers)
 	}
 	p.ready.require("checks", l.standing.ready)
 	if l.leadership != nil {
 		p.live.require("leader-election", l.leadership.check)
+		p.requireCaches("-lease", l.leadership.watch)
 	}
 	if l.webhooks != nil {
 		p.requireWebhooks(l.webhooks)
@@ -104,6 +113,8 @@ func (l *life) live(ctx context.Context) error {
 	defer cutShort()
 	leading, abdicate := context.WithCancel(context.WithoutCancel(ctx))
 	defer abdicate()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
 
 	var controllers, others sync.WaitGroup
 	for _, t := range l.namespaces {
@@ -116,15 +127,19 @@ func (l *life) live(ctx context.Context) error {
 	})
 	if l.leadership != nil {
 		others.Go(func() {
-			if err := l.leadership.run(leading); err != nil {
+			if err := l.compete(ctx, leading); err != nil {
 				stop(err)
-				cutShort() // Another operator may lead already.
+				cutShort() // Another operator may lead soon.
+				time.AfterFunc(l.leadership.margin(), func() {
+					logger.Error(err, "Syncs go on without the Lease, so the process ends")
+					klog.FlushAndExit(klog.ExitFlushTimeout, exitFailed)
+				})
 			}
 		})
 	}
 	if l.webhooks != nil {
 		others.Go(func() {
-			switch err := l.webhooks.run(ctx, drain); {
+			switch err := l.webhooks.run(serving, drain); {
 			case err != nil && ctx.Err() != nil:
 				logger.Error(err, "Could not stop cleanly")
 			case err != nil:
@@ -134,10 +149,24 @@ func (l *life) live(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	logger.Info("Stopping", "drainPatience", drainPatience)
+	l.probes.say(errors.New("stopping"))
 	controllers.Wait()
 	abdicate()
+	stopServing()
 	others.Wait()
 	return context.Cause(ctx)
+}
+
+// compete competes for the Lease, once this operator could lead: with caches that are synced.
+func (l *life) compete(ctx, leading context.Context) error {
+	for _, t := range l.namespaces {
+		select {
+		case <-t.synced:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return l.leadership.run(leading)
 }
 
 // leads returns a channel that is closed once this operator leads.
@@ -170,6 +199,7 @@ func (t *territory) run(ctx, drain context.Context, leads <-chan struct{}, worke
 		return // ctx has ended
 	}
 	logger.Info("Caches are synced", "duration", time.Since(start))
+	close(t.synced)
 	select {
 	case <-leads:
 	case <-ctx.Done():

@@ -168,8 +168,9 @@ func (o *options) settleLease(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--leader-elect-resource-namespace %q is not the name of a namespace: %s", l.namespace, content.IsDNS1123Label(l.namespace)[0])
 	case l.duration < time.Second || l.duration != l.duration.Truncate(time.Second):
 		return fmt.Errorf("--leader-elect-lease-duration must be whole seconds, not %s", l.duration)
-	case l.deadline >= l.duration:
-		return fmt.Errorf("--leader-elect-renew-deadline (%s) must be shorter than --leader-elect-lease-duration (%s): the leader ends before others follow it", l.deadline, l.duration)
+	case l.margin() <= 0:
+		return fmt.Errorf("--leader-elect-lease-duration (%s) must be longer than --leader-elect-renew-deadline (%s) and --leader-elect-retry-period (%s) together: a leader that cannot renew its Lease ends before another one follows it",
+			l.duration, l.deadline, l.retry)
 	case l.retry < 100*time.Millisecond || float64(l.deadline) <= leaderelection.JitterFactor*float64(l.retry):
 		return fmt.Errorf("--leader-elect-retry-period must be from 100ms to less than %s, 1/%v of --leader-elect-renew-deadline, not %s",
 			time.Duration(float64(l.deadline)/leaderelection.JitterFactor).Round(time.Millisecond), leaderelection.JitterFactor, l.retry)

@@ -122,12 +122,8 @@ func (p *probes) handler() http.Handler {
 // A server that is started again takes less.
 const watchPatience = time.Minute
 
-// requireCaches adds what the informers of one namespace, or all, have to be.
-func (p *probes) requireCaches(f *factories) {
-	suffix := ""
-	if f.namespace != "" {
-		suffix = "/" + f.namespace
-	}
+// requireCaches adds what informers have to be. suffix tells them from others.
+func (p *probes) requireCaches(suffix string, f *factories) {
 	p.ready.require("caches"+suffix, func(context.Context) error {
 		for _, i := range f.informers {
 			if h := i.Health(); !h.Synced {

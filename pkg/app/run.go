@@ -110,7 +110,6 @@ func run(ctx context.Context, o *options) error {
 	l.require(probes)
 	servers.serveMetrics(l.webhooks)
 	probes.say(nil)
-	defer probes.say(errors.New("stopping"))
 	return l.live(ctx)
 }
 

@@ -38,7 +38,7 @@ type candidate struct {
 func (w *world) candidate(t *testing.T) *candidate {
 	t.Helper()
 	probes := "127.0.0.1:" + freePort(t)
-	r := &candidate{launch(t, "--kubeconfig", w.Kubeconfig(), "-v=2", "--leader-elect", "--leader-elect-resource-namespace=glassback-system",
+	r := &candidate{launch(t, "--kubeconfig", w.Kubeconfig(), "-v=2", "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace,
 		"--health-probe-bind-address="+probes), probes}
 	eventually(t, time.Minute, func(ctx context.Context) error { return answersOK(ctx, "http://"+probes+"/readyz") })
 	return r
@@ -81,7 +81,7 @@ func follows(t *testing.T, replicas []*candidate, since time.Time, patience time
 func TestLeaderElection(t *testing.T) {
 	w := start(t, cluster.Config{})
 	w.operate(t, "--install-crds").stop()
-	w.createNamespace(t, "glassback-system")
+	w.createNamespace(t, operatorNamespace)
 	ns := w.namespace(t)
 	audit := w.audit(t, ns)
 	m := w.create(t, ns, "sample", func(m *v1.MyCronJob) {
@@ -134,10 +134,18 @@ func TestLeaderElection(t *testing.T) {
 		t.Errorf("a leader that has lost its Lease ended with %d:\n%s", code, tail(sleeper.log.String(), 5))
 	}
 
-	// An administrator deletes the Lease: whoever is first makes another one.
-	w.must(t, w.kube.CoordinationV1().Leases("glassback-system").Delete(t.Context(), "glassback", metav1.DeleteOptions{}))
+	// An administrator deletes the Lease: the leader makes it again, and leads on.
+	leases := w.kube.CoordinationV1().Leases(operatorNamespace)
+	held, err := leases.Get(t.Context(), "glassback", metav1.GetOptions{})
+	w.must(t, err)
+	w.must(t, leases.Delete(t.Context(), "glassback", metav1.DeleteOptions{}))
 	w.runs(t, audit, []string{m.Name})
 	audit.check(t, m.Name)
+	again, err := leases.Get(t.Context(), "glassback", metav1.GetOptions{})
+	w.must(t, err)
+	if *again.Spec.HolderIdentity != *held.Spec.HolderIdentity || slices.ContainsFunc(standby, (*candidate).leads) || !leader.running() {
+		t.Errorf("after the Lease was deleted %s leads, and no more %s", *again.Spec.HolderIdentity, *held.Spec.HolderIdentity)
+	}
 }
 
 // createNamespace makes a namespace of that very name.
