@@ -77,7 +77,7 @@ func (c *checker) restConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("cannot use the kubeconfig of kubectl: %w", err)
 	}
 	config.QPS = -1
-	config.UserAgent = "glassback/" + version
+	config.UserAgent = "glassback-check/" + version
 	return config, nil
 }
 

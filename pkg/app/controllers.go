@@ -62,8 +62,8 @@ var registry = map[string]registration{
 				Trace:        e.trace,
 			})
 		},
-		needs: append(ownPermissions(groupav1.GroupName, "apiexampleas"),
-			permission{group: "", resource: "configmaps", verbs: []string{"create", "get", "list", "patch", "watch"}},
+		needs: append(ownerPermissions(groupav1.GroupName, "apiexampleas"),
+			permission{group: "", resource: "configmaps", verbs: childVerbs},
 		),
 	},
 	application.Name: {
@@ -82,12 +82,12 @@ var registry = map[string]registration{
 				Trace:        e.trace,
 			})
 		},
-		needs: append(ownPermissions(appv1.GroupName, "applications"),
+		needs: append(ownerPermissions(appv1.GroupName, "applications"),
 			permission{group: "apps", resource: "deployments", verbs: childVerbs},
-			permission{group: "", resource: "services", verbs: childVerbs},
-			permission{group: "networking.k8s.io", resource: "ingresses", verbs: childVerbs},
-			permission{group: "autoscaling", resource: "horizontalpodautoscalers", verbs: childVerbs},
-			permission{group: "policy", resource: "poddisruptionbudgets", verbs: childVerbs},
+			permission{group: "", resource: "services", verbs: optionalVerbs},
+			permission{group: "networking.k8s.io", resource: "ingresses", verbs: optionalVerbs},
+			permission{group: "autoscaling", resource: "horizontalpodautoscalers", verbs: optionalVerbs},
+			permission{group: "policy", resource: "poddisruptionbudgets", verbs: optionalVerbs},
 		),
 	},
 	ecsinstance.Name: {
@@ -119,7 +119,8 @@ var registry = map[string]registration{
 				Trace:      e.trace,
 			})
 		},
-		needs: append(ownPermissions(mcjv1.GroupName, "mycronjobs"),
+		needs: append(ownerPermissions(mcjv1.GroupName, "mycronjobs"),
+			permission{group: mcjv1.GroupName, resource: "mycronjobs", verbs: []string{"get"}}, // before a slot runs
 			permission{group: "batch", resource: "jobs", verbs: []string{"create", "delete", "get", "list", "watch"}},
 		),
 	},
@@ -140,12 +141,12 @@ var registry = map[string]registration{
 				Trace:         e.trace,
 			})
 		},
-		needs: append(ownPermissions(redisv1.GroupName, "redisclusters"),
+		needs: append(ownerPermissions(redisv1.GroupName, "redisclusters"),
 			permission{group: "", resource: "pods", verbs: []string{"create", "delete", "get", "list", "watch"}},
 			permission{group: "", resource: "persistentvolumeclaims", verbs: []string{"create", "delete", "list", "patch", "watch"}},
 			permission{group: "", resource: "secrets", verbs: []string{"get"}}, // passwords
 			permission{group: "", resource: "services", verbs: childVerbs},
-			permission{group: "", resource: "configmaps", verbs: childVerbs},
+			permission{group: "", resource: "configmaps", verbs: optionalVerbs}, // of revisions that are past
 			permission{group: "policy", resource: "poddisruptionbudgets", verbs: childVerbs},
 		),
 	},
@@ -154,14 +155,23 @@ var registry = map[string]registration{
 // ownPermissions are what a controller needs for the resource that it is there for.
 func ownPermissions(group, resource string) []permission {
 	return []permission{
-		{group: group, resource: resource, verbs: []string{"get", "list", "watch"}},
+		{group: group, resource: resource, verbs: []string{"list", "watch"}},
 		{group: group, resource: resource, subresource: "status", verbs: []string{"update"}},
-		{group: group, resource: resource, subresource: "finalizers", verbs: []string{"update"}},
 	}
 }
 
+// ownerPermissions are ownPermissions for a resource that owns others with
+// blockOwnerDeletion. The admission plugin OwnerReferencesPermissionEnforcement asks for it.
+func ownerPermissions(group, resource string) []permission {
+	return append(ownPermissions(group, resource),
+		permission{group: group, resource: resource, subresource: "finalizers", verbs: []string{"update"}})
+}
+
 // childVerbs are what package child needs: an apply is a patch, and also a create
-// where there is nothing yet.
-var childVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
+// where there is nothing yet. optionalVerbs are for children that may be unwanted.
+var (
+	childVerbs    = []string{"create", "get", "list", "patch", "watch"}
+	optionalVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
+)
 
 func controllerNames() []string { return slices.Sorted(maps.Keys(registry)) }

@@ -327,6 +327,7 @@ func TestNodeRunsTheOperator(t *testing.T) {
 	n.neverRestarted(t)
 	n.rollsOut(t)
 	n.losesCA(t)
+	n.spoilsCA(t)
 	n.neverRestarted(t)
 }
 

@@ -40,6 +40,18 @@ type world struct {
 // start starts a cluster that ends with the test.
 func start(t testing.TB, config cluster.Config) *world {
 	t.Helper()
+	if _, measures := t.(*testing.B); !measures {
+		var ended func() error
+		var err error
+		if config, ended, err = audited(config); err != nil {
+			t.Fatalf("have the API server write an audit log: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := ended(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	c, err := cluster.Start(t.Context(), config)
 	if err != nil {
 		t.Fatalf("start cluster: %v", err)

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ var realNode suite
 type suite struct {
 	start sync.Once
 	w     *world
+	ended func() error
 	err   error
 }
 
@@ -41,6 +43,10 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if err := realNode.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster with the real node:", err)
+		code = max(code, 1)
+	}
+	if err := verbs.check(code == 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
@@ -53,13 +59,20 @@ func (mute) Printf(context.Context, string, ...any) {}
 
 func (s *suite) world() (*world, error) {
 	s.start.Do(func() {
-		// Not a test's context: the cluster outlives the test that is the first.
-		c, err := cluster.Start(context.Background(), cluster.Config{Node: cluster.NodeReal})
+		config, ended, err := audited(cluster.Config{
+			Node: cluster.NodeReal, ExtraArgs: map[string][]string{cluster.APIServer: {noStreams}}, // TestInstallation has the other kind
+		})
 		if err != nil {
 			s.err = err
 			return
 		}
-		s.w = newWorld(c)
+		// Not a test's context: the cluster outlives the test that is the first.
+		c, err := cluster.Start(context.Background(), config)
+		if err != nil {
+			s.err = errors.Join(err, ended())
+			return
+		}
+		s.w, s.ended = newWorld(c), ended
 	})
 	return s.w, s.err
 }
@@ -68,7 +81,7 @@ func (s *suite) stop() error {
 	if s.w == nil {
 		return nil
 	}
-	return s.w.Stop()
+	return errors.Join(s.w.Stop(), s.ended())
 }
 
 // node is what a test has of the cluster with the real node: a namespace of its own.

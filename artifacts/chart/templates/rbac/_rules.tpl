@@ -23,7 +23,7 @@
 # update finalizers where the API server enforces permissions of owner references.
 - apiGroups: [groupa.k8s.zhuang.com]
   resources: [apiexampleas]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [groupa.k8s.zhuang.com]
   resources: [apiexampleas/status, apiexampleas/finalizers]
   verbs: [update]
@@ -33,7 +33,7 @@
 # Application
 - apiGroups: [app.aiops.org]
   resources: [applications]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [app.aiops.org]
   resources: [applications/status, applications/finalizers]
   verbs: [update]
@@ -42,7 +42,7 @@
   verbs: [create, delete, get, list, patch, watch]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [create, delete, get, list, patch, watch]
+  verbs: [create, get, list, patch, watch]
 - apiGroups: [networking.k8s.io]
   resources: [ingresses]
   verbs: [create, delete, get, list, patch, watch]
@@ -55,9 +55,9 @@
 # ECSInstance. It is patched to put its finalizer on and to take it off.
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances]
-  verbs: [get, list, patch, watch]
+  verbs: [list, patch, watch]
 - apiGroups: [alibabacloud.zhouzhengxi.com]
-  resources: [ecsinstances/status, ecsinstances/finalizers]
+  resources: [ecsinstances/status]
   verbs: [update]
 # Secrets hold access keys, scripts and passwords: those that an ECSInstance or a
 # RedisCluster names, which are not known here. An ECSInstance's are watched one by one, so
@@ -95,10 +95,13 @@
 # The names of its Pods, the configuration of each revision, and how many Pods may be
 # taken down on purpose.
 - apiGroups: [""]
-  resources: [services, configmaps]
+  resources: [services]
+  verbs: [create, get, list, patch, watch]
+- apiGroups: [""]
+  resources: [configmaps]
   verbs: [create, delete, get, list, patch, watch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [create, delete, get, list, patch, watch]
+  verbs: [create, get, list, patch, watch]
 {{- end }}
 {{- end }}

@@ -1,0 +1,283 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+)
+
+// auditPolicy says what API servers write down: not what the cluster's own components ask
+// for, and of what may have an owner also what it is. Levels and stages are explained at
+// https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/.
+const auditPolicy = `{
+  "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+  "omitStages": ["RequestReceived"],
+  "omitManagedFields": true,
+  "rules": [
+    {"level": "None", "users": ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "devcluster:kwok", "devcluster:coredns"]},
+    {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"]},
+    {"level": "Request", "verbs": ["create", "patch"], "resources": [
+      {"group": "", "resources": ["configmaps", "persistentvolumeclaims", "pods", "services"]},
+      {"group": "apps", "resources": ["deployments"]},
+      {"group": "autoscaling", "resources": ["horizontalpodautoscalers"]},
+      {"group": "batch", "resources": ["jobs"]},
+      {"group": "networking.k8s.io", "resources": ["ingresses"]},
+      {"group": "policy", "resources": ["poddisruptionbudgets"]}
+    ]},
+    {"level": "Metadata"}
+  ]
+}`
+
+// audited has the API server of a cluster write down what it is asked for. The function
+// that it returns is for when the cluster has stopped, or was not started: it gives what
+// the operator has asked for to verbs, and removes what was written down.
+func audited(config cluster.Config) (cluster.Config, func() error, error) {
+	dir, err := os.MkdirTemp("", "devcluster-")
+	if err != nil {
+		return config, nil, err
+	}
+	config.Dir = dir // A real node sees it, wherever it is.
+	policy := filepath.Join(dir, "audit.json")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return config, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	config.ExtraArgs = maps.Clone(config.ExtraArgs)
+	if config.ExtraArgs == nil {
+		config.ExtraArgs = map[string][]string{}
+	}
+	config.ExtraArgs[cluster.APIServer] = append(slices.Clone(config.ExtraArgs[cluster.APIServer]),
+		"--audit-policy-file="+policy, "--audit-log-path="+filepath.Join(dir, "audit.log"))
+	return config, func() error { return errors.Join(verbs.read(dir), os.RemoveAll(dir)) }, nil
+}
+
+// asked is one thing that an API server was asked for.
+type asked struct {
+	verb, group string
+	resource    string // with its subresource; the path, if it is none of a resource
+	name        string // if some role is about this name alone
+	dryRun      bool
+}
+
+func (a asked) String() string {
+	s := a.verb + " " + a.resource
+	if a.group != "" {
+		resource, subresource, sub := strings.Cut(a.resource, "/")
+		s = a.verb + " " + resource + "." + a.group
+		if sub {
+			s += "/" + subresource
+		}
+	}
+	if a.name != "" {
+		s += " " + a.name
+	}
+	if a.dryRun {
+		s += " (dry run)"
+	}
+	return s
+}
+
+// auditEvent is what counts here of an event of audit.k8s.io/v1.
+type auditEvent struct {
+	Verb       string `json:"verb"`
+	UserAgent  string `json:"userAgent"`
+	RequestURI string `json:"requestURI"`
+	ObjectRef  *struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestObject json.RawMessage   `json:"requestObject"`
+	Annotations   map[string]string `json:"annotations"`
+}
+
+// reader reads audit logs.
+type reader struct {
+	names  sets.Set[asked]           // what roles are about: a resource and a name, without a verb
+	owners map[metav1.TypeMeta]asked // what may own: its resource
+	into   func(asked)               // is given all that the operator has asked for and was allowed
+}
+
+// read reads one. A line that an API server was writing when it was killed is left out.
+func (r reader) read(log io.Reader) error {
+	lines := bufio.NewReader(log)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read an audit log: %w", err)
+		}
+		var event auditEvent
+		if json.Unmarshal(line, &event) == nil {
+			r.event(&event)
+		}
+	}
+}
+
+func (r reader) event(e *auditEvent) {
+	// It is not the status that says whether it was allowed: admission forbids too.
+	if !strings.HasPrefix(e.UserAgent, "glassback/") || e.Annotations["authorization.k8s.io/decision"] != "allow" {
+		return
+	}
+	uri, err := url.ParseRequestURI(e.RequestURI)
+	if err != nil {
+		return
+	}
+	a := asked{verb: e.Verb, resource: uri.Path}
+	if e.ObjectRef == nil {
+		if strings.HasPrefix(a.resource, "/apis/") {
+			a.resource = "/apis/*" // discovery, as its role has it
+		}
+		r.into(a)
+		return
+	}
+	a.group, a.resource, a.dryRun = e.ObjectRef.APIGroup, e.ObjectRef.Resource, uri.Query().Has("dryRun")
+	if e.ObjectRef.Subresource != "" {
+		a.resource += "/" + e.ObjectRef.Subresource
+	}
+	named := asked{group: a.group, resource: a.resource, name: e.ObjectRef.Name}
+	if e.Verb != "create" && r.names.Has(named) { // Who may create is asked without the name.
+		a.name = e.ObjectRef.Name
+	}
+	r.into(a)
+	if e.ResponseStatus.Code != http.StatusCreated {
+		return
+	}
+	a.verb, a.name = "create", "" // Also of an apply: the right to patch is not enough to make what is not there.
+	r.into(a)
+	for _, owner := range r.held(e.RequestObject) {
+		owner.dryRun = a.dryRun
+		r.into(owner)
+	}
+}
+
+// held returns what the admission plugin OwnerReferencesPermissionEnforcement asks for when
+// an object is made that holds up the deletion of its owners.
+func (r reader) held(object []byte) []asked {
+	var dependent metav1.PartialObjectMetadata
+	if json.Unmarshal(object, &dependent) != nil {
+		return nil // None was written down.
+	}
+	var all []asked
+	for _, ref := range dependent.OwnerReferences {
+		owner, known := r.owners[metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}]
+		if known && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion {
+			owner.verb, owner.resource = "update", owner.resource+"/finalizers"
+			all = append(all, owner)
+		}
+	}
+	return all
+}
+
+func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
+	const (
+		allowed   = `"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"allow"}`
+		ownerless = `"requestObject":{"metadata":{"name":"a"}}`
+		owned     = `"requestObject":{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"g.io/v1","kind":"Thing","name":"a","blockOwnerDeletion":true}]}}`
+		unblocked = `"requestObject":{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"g.io/v1","kind":"Thing","name":"a"}]}}`
+	)
+	for name, test := range map[string]struct {
+		log  string
+		want []string
+	}{
+		"nothing was asked": {"", nil},
+		"a resource": {
+			`{` + allowed + `,"verb":"list","requestURI":"/apis/apps/v1/deployments?limit=5","objectRef":{"apiGroup":"apps","resource":"deployments"}}`,
+			[]string{"list deployments.apps"},
+		},
+		"a subresource": {
+			`{` + allowed + `,"verb":"update","requestURI":"/apis/g.io/v1/namespaces/n/things/a/status","objectRef":{"apiGroup":"g.io","resource":"things","subresource":"status","name":"a"}}`,
+			[]string{"update things.g.io/status"},
+		},
+		"a path":    {`{` + allowed + `,"verb":"get","requestURI":"/version?timeout=5s"}`, []string{"get /version"}},
+		"discovery": {`{` + allowed + `,"verb":"get","requestURI":"/apis/g.io/v1"}`, []string{"get /apis/*"}},
+		"a name that a role is about, and another one": {
+			`{` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"}}
+			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"secrets","name":"another"}}
+			 {` + allowed + `,"verb":"get","requestURI":"/x","objectRef":{"resource":"pods","name":"ours"}}`,
+			[]string{"get pods", "get secrets", "get secrets ours"},
+		},
+		"who creates is not asked for the name": {
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"secrets","name":"ours"},"responseStatus":{"code":201}}`,
+			[]string{"create secrets"},
+		},
+		"an apply that makes something": {
+			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + ownerless + `}`,
+			[]string{"create pods", "patch pods"},
+		},
+		"an apply to what is there": {
+			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":200},` + owned + `}`,
+			[]string{"patch pods"},
+		},
+		"something that holds up its owner": {
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + owned + `}`,
+			[]string{"create pods", "update things.g.io/finalizers"},
+		},
+		"something that does not hold up its owner": {
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + unblocked + `}`,
+			[]string{"create pods"},
+		},
+		"a dry run": {
+			`{` + allowed + `,"verb":"create","requestURI":"/x?dryRun=All","objectRef":{"resource":"pods"},"responseStatus":{"code":201}}`,
+			[]string{"create pods (dry run)"},
+		},
+		"what admission forbids was allowed": {
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`,
+			[]string{"create pods"},
+		},
+		"what was not allowed": {
+			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
+		},
+		"who was not known": {`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil},
+		"somebody else": {
+			`{"userAgent":"kubectl/v1.37.0","annotations":{"authorization.k8s.io/decision":"allow"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"}}`, nil,
+		},
+		"a server that was killed while it wrote": {
+			`{` + allowed + `,"verb":"get","requestURI":"/ver{` + allowed + `,"verb":"get","requestURI":"/healthz"}
+			 {` + allowed + `,"verb":"get","requestURI":"/readyz"}
+			 {` + allowed[:5],
+			[]string{"get /readyz"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := sets.New[string]()
+			r := reader{
+				names:  sets.New(asked{resource: "secrets", name: "ours"}),
+				owners: map[metav1.TypeMeta]asked{{APIVersion: "g.io/v1", Kind: "Thing"}: {group: "g.io", resource: "things"}},
+				into:   func(a asked) { got.Insert(a.String()) },
+			}
+			log := test.log
+			if !strings.Contains(name, "while it wrote") {
+				log += "\n"
+			}
+			if err := r.read(strings.NewReader(log)); err != nil || !slices.Equal(sets.List(got), test.want) && len(got)+len(test.want) > 0 {
+				t.Errorf("it says %q, want %q; error %v", sets.List(got), test.want, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,403 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/hack/devcluster/cluster"
+)
+
+// Whether the roles in artifacts/rbac grant what the operator does, and nothing else, is
+// not asked of any test, but of all of them: every API server writes an audit log, and
+// when the whole suite has passed on a real node, TestMain compares.
+
+// verbsEnv names a file to which the process writes what the operator asked for in those
+// tests that ran.
+const verbsEnv = "GLASSBACK_E2E_VERBS"
+
+// roleFiles hold what the operator may be granted. namespaced/ grants the same in parts.
+var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml", "webhook_url_role.yaml"}
+
+const crdGroup = "apiextensions.k8s.io"
+
+// beyond is what the operator asks for though no role grants it, and why.
+var beyond = map[asked]string{
+	{verb: "get", resource: "/readyz"}:                                                    "Kubernetes grants it to everybody",
+	{verb: "get", resource: "/version"}:                                                   "Kubernetes grants it to everybody",
+	{verb: "get", resource: "/apis/*"}:                                                    "Kubernetes grants it to everybody who has logged in",
+	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: "Kubernetes grants it to everybody who has logged in",
+	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}:              "--install-crds, which an administrator gives",
+	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, which an administrator gives",
+}
+
+// idle is what is granted though no test can have the operator ask for it, and why.
+var idle = map[asked]string{
+	{verb: "patch", resource: "persistentvolumeclaims"}: "the volumes of the real node cannot grow: see the tests of pkg/controller/rediscluster",
+}
+
+// grant is a verb that a role grants.
+type grant struct {
+	asked
+
+	file string
+}
+
+// collector holds what the operator has asked for, in all clusters of this process.
+type collector struct {
+	mu  sync.Mutex
+	all sets.Set[asked]
+}
+
+var verbs = collector{all: sets.New[asked]()}
+
+// read reads the audit logs in the directory of a cluster.
+func (c *collector) read(dir string) error {
+	grants, err := granted()
+	if err != nil {
+		return err
+	}
+	owners, err := owners()
+	if err != nil {
+		return err
+	}
+	r := reader{names: sets.New[asked](), owners: owners, into: func(a asked) { c.all.Insert(a) }}
+	for _, g := range grants {
+		r.names.Insert(asked{group: g.group, resource: g.resource, name: g.name})
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A log that has grown large goes on in another.
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range logs {
+		if err := readFile(r, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readFile(r reader, name string) error {
+	log, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	return r.read(log)
+}
+
+// check compares, if the whole suite has passed. The error says what to do.
+func (c *collector) check(passed bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if file := os.Getenv(verbsEnv); file != "" {
+		var lines []string
+		for a := range c.all {
+			lines = append(lines, a.String()+"\n")
+		}
+		slices.Sort(lines)
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644); err != nil {
+			return err
+		}
+	}
+	if !passed || !whole() {
+		return nil
+	}
+	grants, err := granted()
+	if err != nil {
+		return err
+	}
+	if wrong := compare(c.all, grants, beyond, idle); len(wrong) > 0 {
+		return fmt.Errorf("the roles in artifacts/rbac are not what the operator used in these tests:\n  %s", strings.Join(wrong, "\n  "))
+	}
+	return nil
+}
+
+// whole reports whether this process ran all tests.
+func whole() bool {
+	for name, all := range map[string]string{"test.run": "", "test.skip": "", "test.list": "", "test.short": "false"} {
+		if f := flag.Lookup(name); f == nil || f.Value.String() != all {
+			return false
+		}
+	}
+	return os.Getenv(nodeEnv) != cluster.NodeSimulated && cluster.RealNodeMissing() == nil
+}
+
+// compare returns what is wrong: what was used and is not granted, and the other way round.
+func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string) []string {
+	var wrong []string
+	tell := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	ungranted, busy := sets.New[asked](), sets.New[grant]()
+	for a := range used {
+		by := narrowest(grants, a)
+		if len(by) == 0 {
+			ungranted.Insert(a)
+		}
+		if !a.dryRun { // Only the command check does that.
+			busy.Insert(by...)
+		}
+	}
+	for a := range ungranted {
+		if beyond[a] == "" {
+			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, or say in beyond (verbs_test.go) why not", a)
+		}
+	}
+	idling := sets.New[asked]()
+	for _, g := range grants {
+		if busy.Has(g) {
+			continue
+		}
+		idling.Insert(g.asked)
+		if idle[g.asked] == "" {
+			tell("%s grants %q, which was not used: if the code never asks for it, remove it there and from the needs in pkg/app; "+
+				"else test it, or say in idle (verbs_test.go) why not", g.file, g.asked)
+		}
+	}
+	for a := range beyond {
+		if !ungranted.Has(a) {
+			tell("beyond (verbs_test.go) has %q, which was not used, or is granted: remove it there", a)
+		}
+	}
+	for a := range idle {
+		if !idling.Has(a) {
+			tell("idle (verbs_test.go) has %q, which was used, or is not granted: remove it there", a)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// narrowest returns the grants by which something is allowed: those for its name alone, if
+// there are any.
+func narrowest(grants []grant, a asked) []grant {
+	var named, open []grant
+	for _, g := range grants {
+		switch {
+		case g.verb != a.verb || g.group != a.group || g.resource != a.resource:
+		case g.name == "":
+			open = append(open, g)
+		case g.name == a.name:
+			named = append(named, g)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return open
+}
+
+// granted returns what the roles grant.
+var granted = sync.OnceValues(func() ([]grant, error) {
+	all := sets.New[grant]() // Two rules may grant the same.
+	for _, file := range roleFiles {
+		data, err := os.ReadFile(filepath.Join("../../../artifacts/rbac", file))
+		if err != nil {
+			return nil, err
+		}
+		role := &rbacv1.ClusterRole{} // A Role has nothing that this has not.
+		if err := yaml.UnmarshalStrict(data, role); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", file, err)
+		}
+		for _, rule := range role.Rules {
+			all.Insert(grantsOf(file, rule)...)
+		}
+	}
+	return all.UnsortedList(), nil
+})
+
+func grantsOf(file string, rule rbacv1.PolicyRule) []grant {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []grant
+	for _, verb := range rule.Verbs {
+		for _, path := range rule.NonResourceURLs {
+			all = append(all, grant{asked{verb: verb, resource: path}, file})
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					all = append(all, grant{asked{verb: verb, group: group, resource: resource, name: name}, file})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// owners returns what may own: the operator's own resources.
+func owners() (map[metav1.TypeMeta]asked, error) {
+	definitions, err := crd.All()
+	if err != nil {
+		return nil, err
+	}
+	all := map[metav1.TypeMeta]asked{}
+	for _, d := range definitions {
+		for _, version := range d.Spec.Versions {
+			kind := metav1.TypeMeta{APIVersion: d.Spec.Group + "/" + version.Name, Kind: d.Spec.Names.Kind}
+			all[kind] = asked{group: d.Spec.Group, resource: d.Spec.Names.Plural}
+		}
+	}
+	return all, nil
+}
+
+// noStreams has an API server answer as those before Kubernetes 1.34 do: to watch is not
+// enough, informers list first.
+const noStreams = "--feature-gates=WatchList=false"
+
+// TestTheRoleIsEnoughForAServerThatAsksForMore runs the operator with its shipped rights on an
+// API server that does not stream lists, and that asks who makes an object that holds up the
+// deletion of another whether they may.
+func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
+	w := start(t, cluster.Config{
+		Components: []string{cluster.Etcd, cluster.APIServer},
+		ExtraArgs: map[string][]string{
+			cluster.APIServer: {noStreams, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
+		},
+	})
+	account := w.shippedAccount(t)
+	w.createNamespace(t, operatorNamespace)
+	h := w.launchHooked(t, freeURL(t), "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
+	h.waitFor(leading)
+	h.stop() // An administrator runs it: it is not to make what the other is to make.
+	w.unregister(t, h.name)
+	launch(t, "--kubeconfig", account, "-v=2", "--ecs-endpoint=http://127.0.0.1:"+freePort(t)).waitFor("Started controller")
+	kubectl := func(args ...string) string {
+		t.Helper()
+		out, err := w.kubectl(t, args...)
+		if err != nil {
+			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	kubectl("apply", "-f", (&installation{}).sampleFiles())
+	kubectl("patch", "ecs/ecsinstance-sample", "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"aliyun"}}}`)
+	// The plugin hears of new definitions after half a minute, at the latest.
+	eventually(t, 2*time.Minute, func(context.Context) error {
+		made := kubectl("get", "configmaps,deployments,ingresses,jobs,poddisruptionbudgets,services", "-o",
+			`jsonpath={range .items[*]}{.kind} of {.metadata.ownerReferences[?(@.blockOwnerDeletion)].kind}{"\n"}{end}`)
+		for _, want := range []string{
+			"ConfigMap of ApiExampleA", "Deployment of Application", "Service of Application", "Ingress of Application", "Job of MyCronJob",
+			"ConfigMap of RedisCluster", "Service of RedisCluster", "PodDisruptionBudget of RedisCluster",
+		} {
+			if !strings.Contains(made, want+"\n") {
+				return fmt.Errorf("there is no %s, but:\n%s", want, made)
+			}
+		}
+		return nil
+	})
+
+	// And the server does ask.
+	kubectl("create", "clusterrole", "maker", "--verb=create", "--resource=configmaps")
+	kubectl("create", "clusterrolebinding", "maker", "--clusterrole=maker", "--user=maker")
+	uid := kubectl("get", "aea/apiexamplea-sample", "-o", "jsonpath={.metadata.uid}")
+	file := filepath.Join(t.TempDir(), "held.yaml")
+	w.must(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "ownerReferences": [
+		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q, "blockOwnerDeletion": true}]}}`, uid), 0o600))
+	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
+		out, err := w.kubectl(t, "create", "--as=maker", "-f", file)
+		if err == nil || !strings.Contains(out, "cannot set blockOwnerDeletion") {
+			return fmt.Errorf("who may not update finalizers holds up a deletion: %v\n%s", err, out)
+		}
+		return nil
+	})
+}
+
+// spoilsCA has somebody spoil the Secret of the CA, once so that it can be corrected and once so
+// that it has to be replaced.
+func (n *node) spoilsCA(t *testing.T) {
+	t.Helper()
+	for _, immutable := range []bool{false, true} {
+		before := n.trusted(t)
+		spoilt := before.DeepCopy()
+		spoilt.Immutable = &immutable
+		for key := range spoilt.Data {
+			spoilt.Data[key] = []byte("garbage")
+		}
+		_, err := n.kube.CoreV1().Secrets(n.ns).Update(t.Context(), spoilt, metav1.UpdateOptions{})
+		n.must(t, err)
+		eventually(t, patience, func(ctx context.Context) error {
+			now, err := n.kube.CoreV1().Secrets(n.ns).Get(ctx, before.Name, metav1.GetOptions{})
+			if err == nil && string(now.Data["tls.crt"]) == "garbage" {
+				err = errors.New("nobody mends the Secret")
+			}
+			return err
+		})
+		if after := n.trusted(t); (after.UID != before.UID) != immutable {
+			t.Errorf("immutable: %t; and it was replaced: %t", immutable, after.UID != before.UID)
+		}
+	}
+}
+
+func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
+	var (
+		get     = asked{verb: "get", resource: "pods"}
+		list    = asked{verb: "list", resource: "pods"}
+		dry     = asked{verb: "get", resource: "pods", dryRun: true}
+		getOurs = asked{verb: "get", resource: "pods", name: "ours"}
+		version = asked{verb: "get", resource: "/version"}
+		role    = grant{get, "role.yaml"}
+		another = grant{get, "another_role.yaml"}
+		lists   = grant{list, "role.yaml"}
+		named   = grant{getOurs, "own_role.yaml"}
+		reasons = func(of asked) map[asked]string { return map[asked]string{of: "for a reason"} }
+	)
+	for name, test := range map[string]struct {
+		used         []asked
+		granted      []grant
+		beyond, idle map[asked]string
+		want         []string // what each line has in it, in their order
+	}{
+		"all is used and granted":                       {used: []asked{get, list}, granted: []grant{role, lists}},
+		"something is not granted":                      {used: []asked{get, list}, granted: []grant{role}, want: []string{`it used "list pods", which nothing grants`}},
+		"something is not used":                         {used: []asked{get}, granted: []grant{role, lists}, want: []string{`role.yaml grants "list pods", which was not used`}},
+		"two roles grant the same":                      {used: []asked{get}, granted: []grant{role, another}},
+		"two roles grant the same in vain":              {granted: []grant{role, another}, want: []string{"another_role.yaml grants", "role.yaml grants"}},
+		"a path":                                        {used: []asked{version}, granted: []grant{{version, "role.yaml"}}},
+		"a role for all names is not used for this one": {used: []asked{getOurs}, granted: []grant{role, named}, want: []string{`role.yaml grants "get pods", which was not used`}},
+		"a role for all names does for this one":        {used: []asked{getOurs}, granted: []grant{role}},
+		"a role for this name does not for others":      {used: []asked{getOurs, get}, granted: []grant{named}, want: []string{`it used "get pods"`}},
+		"a dry run needs the same":                      {used: []asked{dry}, want: []string{`it used "get pods (dry run)"`}},
+		"a dry run is not what a right is for":          {used: []asked{dry}, granted: []grant{role}, want: []string{`role.yaml grants "get pods", which was not used`}},
+		"there is a reason that it is not granted":      {used: []asked{get}, beyond: reasons(get)},
+		"a reason for what is granted":                  {used: []asked{get}, granted: []grant{role}, beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
+		"a reason for what nobody asks for":             {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
+		"there is a reason that it is not used":         {granted: []grant{role}, idle: reasons(get)},
+		"a reason for what is used":                     {used: []asked{get}, granted: []grant{role}, idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
+		"a reason for what nothing grants":              {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compare(sets.New(test.used...), test.granted, test.beyond, test.idle)
+			if len(got) != len(test.want) {
+				t.Fatalf("wrong is:\n%s\nwant %q", strings.Join(got, "\n"), test.want)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("wrong is %q, want %q", got[i], want)
+				}
+			}
+		})
+	}
+}
