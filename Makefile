@@ -146,6 +146,10 @@ install: $(KUBECTL_BUILD) ## Apply the CustomResourceDefinitions
 .PHONY: uninstall
 uninstall: $(KUBECTL_BUILD) ## Delete the CustomResourceDefinitions, and with them every object of theirs
 	$(need_kubeconfig)
+	@instances=$$($(KUBECTL) get ecsinstances --all-namespaces --output name 2>/dev/null || true); if [ -n "$$instances" ]; then \
+		echo "make $@: there are ECSInstances, which wait for an operator to end their instances: delete them first, while one runs" >&2; \
+		echo "$$instances" >&2; exit 1; \
+	fi
 	@echo "Deleting Glassback's CustomResourceDefinitions. This deletes all of their objects too, in every namespace, and what those own."
 	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
 

@@ -177,7 +177,7 @@ func TestHelmHasNothingToSayAgainstTheChart(t *testing.T) {
 
 func TestTheChartIsForEveryKubernetesThatItSaysAndNoOther(t *testing.T) {
 	for version, fine := range map[string]bool{
-		"v1.31.14": false, "v1.32.0": true, "v1.37.0": true, "v1.33.5-eks-ba24e9c": true, "v1.32.9-gke.1207000": true,
+		"v1.30.14": false, "v1.31.0": true, "v1.37.0": true, "v1.33.5-eks-ba24e9c": true, "v1.32.9-gke.1207000": true,
 	} {
 		if _, err := installOn(t, version, ""); (err == nil) != fine {
 			t.Errorf("on Kubernetes %s: %v", version, err)

@@ -146,6 +146,16 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackDown", `up{` + a + `} 0x120
 				up{` + b + `} 1x120`, "",
 		},
+		"one of two replicas is away for long": {
+			"GlassbackReplicaDown", `up{` + a + `} 0x120
+				up{` + b + `} 1x120`, "A replica of Glassback cannot be scraped.",
+		},
+		"the leader leads, and cannot be scraped": {
+			"GlassbackNoLeader", `up{` + a + `} 1x10 0x110
+				up{` + b + `} 1x120
+				leader_election_master_status{` + a + `,name="glassback"} 1x10 stale
+				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "",
+		},
 		"nobody leads": {
 			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
 				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Replicas of Glassback run, but none leads.",

@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -247,35 +248,53 @@ func (c *checker) sections() ([]check.Section, error) {
 	return all, nil
 }
 
-// adopt takes over what the operator of a Deployment works with, as far as the command line does
-// not say it.
-func (o *checkOptions) adopt(d *appsv1.Deployment) {
-	for _, container := range d.Spec.Template.Spec.Containers {
-		its, err := parseOptions(container.Args, io.Discard)
-		if err != nil {
-			continue // It is another program, or another version.
-		}
-		if !o.given("namespace") {
-			o.namespaces = its.namespaces
-		}
-		if !o.given("controllers") {
-			o.controllers = its.controllers
-		}
-		if !o.given("webhooks") {
-			o.webhooks = its.webhooks
-		}
-		if !o.given("ecs-endpoint") {
-			o.ecsEndpoint = its.ecsEndpoint
-		}
-		o.metricsAddress, o.metricsSecure = its.metricsAddress, its.metricsSecure
-		if !o.given("leader-elect-resource-name") {
-			o.leaseName = its.lease.name
-		}
-		if !o.given("leader-elect-resource-namespace") {
-			o.leaseNamespace = cmp.Or(its.lease.namespace, d.Namespace)
-		}
-		return
+// adopt takes over what an operator in a namespace works with, by its arguments, as far as the
+// command line does not say it.
+func (o *checkOptions) adopt(args []string, namespace string) bool {
+	its, err := parseOptions(args, io.Discard)
+	if err != nil {
+		return false // It is another program, or another version.
 	}
+	if !o.given("namespace") {
+		o.namespaces = its.namespaces
+	}
+	if !o.given("controllers") {
+		o.controllers = its.controllers
+	}
+	if !o.given("webhooks") {
+		o.webhooks = its.webhooks
+	}
+	if !o.given("ecs-endpoint") {
+		o.ecsEndpoint = its.ecsEndpoint
+	}
+	o.webhookCertPath = its.webhookCertPath
+	o.metricsAddress, o.metricsSecure = its.metricsAddress, its.metricsSecure
+	o.lease.elect = its.lease.elect
+	if !o.given("leader-elect-resource-name") {
+		o.leaseName = its.lease.name
+	}
+	if !o.given("leader-elect-resource-namespace") {
+		o.leaseNamespace = cmp.Or(its.lease.namespace, namespace)
+	}
+	return true
+}
+
+// adoptFrom is adopt for the operator of a Deployment.
+func (o *checkOptions) adoptFrom(d *appsv1.Deployment) {
+	for _, container := range d.Spec.Template.Spec.Containers {
+		if o.adopt(container.Args, d.Namespace) {
+			return
+		}
+	}
+}
+
+// adoptNeighbour is adopt for the operator in whose container this process runs, if it does.
+func (o *checkOptions) adoptNeighbour(commandLine []byte) bool {
+	program, args, _ := strings.Cut(strings.TrimSuffix(string(commandLine), "\x00"), "\x00")
+	if filepath.Base(program) != "glassback" || args == "" {
+		return false
+	}
+	return o.adopt(strings.Split(args, "\x00"), o.operatorNamespace)
 }
 
 // runs returns whether the operator runs a controller.

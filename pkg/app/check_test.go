@@ -293,6 +293,8 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 	refused.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity"}}
 	rolling := managerOf(2, 2)
 	rolling.Status.UpdatedReplicas = 1
+	stuckOne := rolling.DeepCopy()
+	stuckOne.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "exceeded its progress deadline"}}
 	crowd := managerOf(2, 2)
 	crowd.Spec.Template.Spec.Containers[0].Args = nil
 	for name, test := range map[string]struct {
@@ -301,12 +303,14 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 		want       check.State
 		reason     string
 	}{
-		"all are ready":                 {managerOf(2, 2), nil, check.OK, "2 of 2 replicas are ready, image glassback:v1"},
-		"one is not":                    {managerOf(2, 1), []corev1.Pod{waiting}, check.Warning, "1 of 2 replicas are ready: p is ImagePullBackOff: no such image"},
-		"none is":                       {managerOf(2, 0), []corev1.Pod{homeless}, check.Failed, "0 of 2 replicas are ready: p: 0/1 nodes are available"},
-		"none may be":                   {refused, nil, check.Failed, "0 of 2 replicas are ready: violates PodSecurity"},
-		"there are to be none":          {managerOf(0, 0), nil, check.Failed, "it is scaled to 0"},
-		"new ones take over":            {rolling, nil, check.Warning, "it is rolling out: 1 of 2 replicas are new"},
+		"all are ready":        {managerOf(2, 2), nil, check.OK, "2 of 2 replicas are ready, image glassback:v1"},
+		"one is not":           {managerOf(2, 1), []corev1.Pod{waiting}, check.Warning, "1 of 2 replicas are ready: p is ImagePullBackOff: no such image"},
+		"none is":              {managerOf(2, 0), []corev1.Pod{homeless}, check.Failed, "0 of 2 replicas are ready: p: 0/1 nodes are available"},
+		"none may be":          {refused, nil, check.Failed, "0 of 2 replicas are ready: violates PodSecurity"},
+		"there are to be none": {managerOf(0, 0), nil, check.Failed, "it is scaled to 0"},
+		"new ones take over":   {rolling, nil, check.Warning, "it is rolling out: 1 of 2 replicas are new"},
+		"the new ones do not come": {stuckOne, []corev1.Pod{waiting}, check.Failed,
+			"2 of 2 replicas are ready, but the rollout of new ones is stuck: p is ImagePullBackOff: no such image"},
 		"several, and all of them lead": {crowd, nil, check.Failed, "2 of 2 replicas are ready, and all of them work: it does not elect a leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -323,21 +327,52 @@ func TestWhatTheOperatorInTheClusterWorksWith(t *testing.T) {
 		"--leader-elect", "--leader-elect-resource-name=l", "--namespace=a", "--controllers=mycronjob", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1",
 	}
 	o := parseCheck(t)
-	o.adopt(d)
+	o.adoptFrom(d)
 	if !slices.Equal(o.namespaces, []string{"a"}) || !slices.Equal(o.controllers, []string{"mycronjob"}) || o.webhooks ||
 		o.ecsEndpoint != "http://127.0.0.1:1" || o.leaseName != "l" || o.leaseNamespace != "glassback-system" {
 		t.Errorf("without flags: %+v", o)
 	}
 	o = parseCheck(t, "-n", "b", "--controllers=application", "--webhooks", "--ecs-endpoint=http://127.0.0.1:2", "--leader-elect-resource-name=m", "--leader-elect-resource-namespace=n")
-	o.adopt(d)
+	o.adoptFrom(d)
 	if !slices.Equal(o.namespaces, []string{"b"}) || !slices.Equal(o.controllers, []string{"application"}) || !o.webhooks ||
 		o.ecsEndpoint != "http://127.0.0.1:2" || o.leaseName != "m" || o.leaseNamespace != "n" {
 		t.Errorf("with flags: %+v", o)
 	}
 	d.Spec.Template.Spec.Containers[0].Args = []string{"--of-another-version"}
 	o = parseCheck(t)
-	if o.adopt(d); len(o.controllers) != len(controllerNames()) {
+	if o.adoptFrom(d); len(o.controllers) != len(controllerNames()) {
 		t.Errorf("of another version: %+v", o)
+	}
+}
+
+func TestWhatTheOperatorBesideACheckWorksWith(t *testing.T) {
+	for name, test := range map[string]struct {
+		line   string
+		adopts bool
+	}{
+		"the operator":           {"/glassback\x00--leader-elect\x00--namespace=a\x00", true},
+		"one without arguments":  {"/glassback\x00", false},
+		"another program":        {"/bin/sh\x00-c\x00sleep\x00", false},
+		"one of another version": {"/glassback\x00--of-another-version\x00", false},
+		"nothing":                {"", false},
+	} {
+		o := parseCheck(t)
+		if got := o.adoptNeighbour([]byte(test.line)); got != test.adopts || slices.Equal(o.namespaces, []string{"a"}) != test.adopts || o.lease.elect != test.adopts {
+			t.Errorf("%s: %t, %+v", name, got, o)
+		}
+	}
+}
+
+// TestAnInstallationOfCertManagerNeedsNoSecrets: cert-manager keeps them.
+func TestAnInstallationOfCertManagerNeedsNoSecrets(t *testing.T) {
+	d := managerOf(2, 2)
+	d.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"}
+	c := &checker{options: parseCheck(t), deployment: d}
+	c.options.adoptFrom(d)
+	for _, w := range c.operatorWants() {
+		if w.group == admissionregistrationv1.GroupName || (w.resource == "secrets" && w.namespace == "glassback-system") {
+			t.Errorf("it wants %s %s", w.verbs, w)
+		}
 	}
 }
 

@@ -228,10 +228,12 @@ func (c *checker) operatorWants() []wanted {
 	case !o.webhooks:
 	case o.webhookURL != "":
 		mode = webhooksFromURL
+	case o.webhookCertPath != "":
+		mode = webhooksFromFiles
 	case c.inside || c.deployment != nil:
 		mode = webhooksFromService
 	}
-	if c.deployment != nil && electing(c.deployment) {
+	if o.lease.elect {
 		lease = types.NamespacedName{Namespace: o.leaseNamespace, Name: o.leaseName}
 	}
 	return operatorWants(&o.options, mode, o.operatorNamespace, lease)
