@@ -34,6 +34,7 @@ const standingLimit = 10 * time.Second
 type standing struct {
 	checker *checker
 	version func(context.Context) check.Result
+	asked   chan struct{} // closed once it was asked for the first time
 
 	mu   sync.Mutex
 	last check.Report
@@ -42,7 +43,7 @@ type standing struct {
 
 // newStanding returns the standing of an operator with the options o.
 func newStanding(c *clients, o *options) (*standing, error) {
-	s := &standing{told: map[string]check.State{}}
+	s := &standing{told: map[string]check.State{}, asked: make(chan struct{})}
 	own := cmp.Or(ownNamespace(), defaultNamespace)
 	lease := types.NamespacedName{Namespace: own, Name: defaultLeaseName} // of others, if this one elects no leader
 	if o.lease.elect {
@@ -122,8 +123,11 @@ func (s *standing) ask(ctx context.Context) (failed bool, err error) {
 
 // run asks until nothing fails, or ctx ends.
 func (s *standing) run(ctx context.Context) error {
+	first := sync.OnceFunc(func() { close(s.asked) })
 	for {
-		if failed, err := s.ask(ctx); !failed || err != nil {
+		failed, err := s.ask(ctx)
+		first()
+		if !failed || err != nil {
 			return err
 		}
 		timer := time.NewTimer(recheckFailed)

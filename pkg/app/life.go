@@ -118,7 +118,7 @@ func (l *life) live(ctx context.Context) error {
 
 	var controllers, others sync.WaitGroup
 	for _, t := range l.namespaces {
-		controllers.Go(func() { t.run(ctx, drain, l.leads(), l.workers) })
+		controllers.Go(func() { t.run(ctx, drain, l.workers, l.standing.asked, l.leads()) })
 	}
 	others.Go(func() {
 		if err := l.standing.run(ctx); err != nil {
@@ -179,10 +179,10 @@ func (l *life) leads() <-chan struct{} {
 	return closed
 }
 
-// run runs informers, and controllers from when the caches are synced and leads is closed,
+// run runs informers, and controllers from when the caches are synced and all of first are closed,
 // until ctx ends. It returns when all of them have ended: the controllers first, since their
 // last syncs still read the caches.
-func (t *territory) run(ctx, drain context.Context, leads <-chan struct{}, workers int) {
+func (t *territory) run(ctx, drain context.Context, workers int, first ...<-chan struct{}) {
 	logger := klog.FromContext(ctx)
 	if t.informers.namespace != "" {
 		logger = logger.WithValues("namespace", t.informers.namespace)
@@ -200,10 +200,12 @@ func (t *territory) run(ctx, drain context.Context, leads <-chan struct{}, worke
 	}
 	logger.Info("Caches are synced", "duration", time.Since(start))
 	close(t.synced)
-	select {
-	case <-leads:
-	case <-ctx.Done():
-		return
+	for _, closed := range first {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return
+		}
 	}
 	var running sync.WaitGroup
 	for _, c := range t.controllers {
