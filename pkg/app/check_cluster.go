@@ -60,9 +60,20 @@ func (c *checker) checkConfiguration(context.Context) check.Result {
 	return check.Pass(config.Host)
 }
 
-// restConfig is that of the operator, or else kubectl's.
+// restConfig is that of the operator, or else kubectl's. In an audit log, it is told from the
+// operator.
 func (c *checker) restConfig() (*rest.Config, error) {
-	config, err := restConfig(&c.options.options)
+	config, err := c.findConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.UserAgent = "glassback-check/" + version
+	return config, nil
+}
+
+func (c *checker) findConfig() (*rest.Config, error) {
+	config, err := loadConfig(&c.options.options)
 	c.inside = err == nil && c.options.inCluster()
 	_, inPod := rest.InClusterConfig()
 	if err == nil || !c.options.inCluster() || !errors.Is(inPod, rest.ErrNotInCluster) {
@@ -76,8 +87,6 @@ func (c *checker) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig of kubectl: %w", err)
 	}
-	config.QPS = -1
-	config.UserAgent = "glassback-check/" + version
 	return config, nil
 }
 

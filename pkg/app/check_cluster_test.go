@@ -122,6 +122,9 @@ func TestClocks(t *testing.T) {
 func server(t *testing.T, answers map[string]func(http.ResponseWriter)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.UserAgent(), "glassback-check/") {
+			t.Errorf("%s was asked for by %q, which an audit log does not tell from the operator", r.URL.Path, r.UserAgent())
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if answer := answers[r.URL.Path]; answer != nil {
 			answer(w)
