@@ -24,6 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -40,6 +41,7 @@ type environment struct {
 // controller is what the app runs.
 type controller interface {
 	Run(ctx, drain context.Context, workers int)
+	Loop() *loop.Loop
 }
 
 // registration is how the app knows a controller.

@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package app
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
@@ -151,6 +154,7 @@ func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInforme
 	lw := cache.NewFilteredListWatchFromClient(f.client.CoreV1().RESTClient(), "secrets", namespace, having(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()))
 	return f.make(pipeline.Config{
 		Resource:      qualified("secrets", corev1.GroupName),
+		Name:          "secrets(ecsinstance)",
 		Object:        &corev1.Secret{},
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(lw, f.client),
 		Transform:     withoutManagedFields,
@@ -178,6 +182,7 @@ func (f *factories) children(
 		return f.informer(pipeline.Config{
 			Resource:      qualified(resource, group),
 			Object:        object,
+			Name:          whose(resource, group, label),
 			ListerWatcher: f.listWatch(getter(client), client, resource, labelled(label)),
 			ResyncPeriod:  resync,
 			Transform:     keep,
@@ -285,6 +290,10 @@ func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	config.Backoff = &watchBackoff
 	config.Trace = f.trace
+	config.Name = cmp.Or(config.Name, config.Resource)
+	if f.namespace != "" {
+		config.Name += "/" + f.namespace
+	}
 	made := pipeline.New(config)
 	metrics.AddInformer(config.Resource, f.namespace, made)
 	return made
@@ -304,6 +313,18 @@ func labelled(selector string) func(*metav1.ListOptions) {
 
 func having(selector string) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) { options.FieldSelector = selector }
+}
+
+// shared are the resources that children of several controllers are of.
+var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
+
+// whose is how traces call the informer of a controller's children: "services(application)", where
+// others have some too.
+func whose(resource, group, label string) string {
+	if name := qualified(resource, group); shared.Has(resource) {
+		return name + "(" + label[strings.LastIndexByte(label, '/')+1:] + ")"
+	}
+	return qualified(resource, group)
 }
 
 // qualified is how traces and logs call a resource: "jobs.batch".

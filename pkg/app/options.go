@@ -43,6 +43,9 @@ type options struct {
 	metricsAddress string // empty for none
 	metricsSecure  bool
 
+	inspectAddress     string // empty for none
+	inspectBreakpoints bool
+
 	webhooks        bool
 	webhookPort     int
 	webhookURL      string
@@ -90,6 +93,9 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "where /metrics is served, such as :8443; 0 for nowhere")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve metrics by HTTPS, and only to those who may get /metrics; false: by HTTP, to all")
+	flags.StringVar(&o.inspectAddress, "inspect-bind-address", "0",
+		"where the page is served that shows the gears at work, such as 127.0.0.1:8082; elsewhere than on loopback by HTTPS, and to those who may get /inspect/*; 0 for nowhere")
+	flags.BoolVar(&o.inspectBreakpoints, "inspect-breakpoints", false, "let whoever sees that page hold gears by hand: for learning, on loopback only")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port that the webhooks listen at; with --webhook-url the port of the URL, unless set")
 	flags.StringVar(&o.webhookURL, "webhook-url", "",
@@ -178,10 +184,12 @@ func (o *options) settleLease(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// settleServers checks the addresses of probes and metrics: "0", as in the flags of others, is
+// settleServers checks the addresses of probes, metrics and the page: "0", as in the flags of others, is
 // none.
 func (o *options) settleServers(flags *pflag.FlagSet) error {
-	for name, address := range map[string]*string{"health-probe-bind-address": &o.probeAddress, "metrics-bind-address": &o.metricsAddress} {
+	for name, address := range map[string]*string{
+		"health-probe-bind-address": &o.probeAddress, "metrics-bind-address": &o.metricsAddress, "inspect-bind-address": &o.inspectAddress,
+	} {
 		if *address == "0" || *address == "" {
 			*address = ""
 			continue
@@ -196,6 +204,10 @@ func (o *options) settleServers(flags *pflag.FlagSet) error {
 		return errors.New("--metrics-secure does nothing without --metrics-bind-address")
 	case o.metricsAddress != "" && o.metricsAddress == o.probeAddress:
 		return fmt.Errorf("--metrics-bind-address and --health-probe-bind-address must differ: both are %s", o.metricsAddress)
+	case o.inspectAddress != "" && (o.inspectAddress == o.metricsAddress || o.inspectAddress == o.probeAddress):
+		return fmt.Errorf("--inspect-bind-address must differ from those of probes and metrics: it is %s, too", o.inspectAddress)
+	case o.inspectBreakpoints && !loopback(o.inspectAddress):
+		return errors.New("--inspect-breakpoints lets people hold the operator up: it needs an --inspect-bind-address on loopback, such as 127.0.0.1:8082")
 	}
 	return nil
 }

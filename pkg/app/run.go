@@ -101,7 +101,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer stopEvents()
-	stages, stopStages := logStages(logger)
+	stages, stopStages := newStages(logger, o)
 	defer stopStages()
 	l, err := newLife(ctx, o, c, recorder, stages)
 	if err != nil {
@@ -109,6 +109,9 @@ func run(ctx context.Context, o *options) error {
 	}
 	l.require(probes)
 	servers.serveMetrics(l.webhooks)
+	if err := servers.serveInspection(ctx, o, c.kube, l, stages); err != nil {
+		return err
+	}
 	probes.say(nil)
 	return l.live(ctx)
 }
@@ -145,13 +148,22 @@ func newEventRecorder(c *clients) (record.EventRecorder, func(), error) {
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// logStages logs every stage at -v=6. With a lower verbosity nobody watches, and
-// the recorder is nil: stages report for nothing.
-func logStages(logger klog.Logger) (*trace.Recorder, func()) {
-	if !logger.V(6).Enabled() {
+// newStages returns the recorder that every stage reports to; nil if nobody looks at the page, and
+// none is logged: stages report for nothing then.
+func newStages(logger klog.Logger, o *options) (*trace.Recorder, func()) {
+	logged := logger.V(6).Enabled()
+	if o.inspectAddress == "" && !logged {
 		return nil, func() {}
 	}
-	stages := trace.NewRecorder(1024)
+	stages := trace.NewRecorder(keptStages)
+	if !logged {
+		return stages, func() {}
+	}
+	return stages, logStages(logger, stages)
+}
+
+// logStages logs every stage until the function is called that it returns.
+func logStages(logger klog.Logger, stages *trace.Recorder) func() {
 	subscription := stages.Subscribe(4096)
 	var logging sync.WaitGroup
 	logging.Go(func() {
@@ -160,7 +172,7 @@ func logStages(logger klog.Logger) (*trace.Recorder, func()) {
 				"object", klog.KRef(e.Namespace, e.Name), "resourceVersion", e.ResourceVersion)
 		}
 	})
-	return stages, func() {
+	return func() {
 		subscription.Close()
 		logging.Wait()
 	}

@@ -25,9 +25,9 @@ import (
 
 // servers are what the kubelet and Prometheus ask, from the start to the very end.
 type servers struct {
-	probes, metrics net.Listener // nil for none
-	handler         http.Handler // of metrics
-	secure          bool
+	probes, metrics, inspect net.Listener // nil for none
+	handler                  http.Handler // of metrics
+	secure                   bool
 
 	logger  klog.Logger
 	ctx     context.Context
@@ -42,10 +42,11 @@ func newServers(ctx context.Context, o *options, c *clients, p *probes) (*server
 		s.handler = metrics.Protect(s.handler, c.kube)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	var err1, err2 error
+	var err1, err2, err3 error
 	s.probes, err1 = listen("health-probe-bind-address", o.probeAddress)
 	s.metrics, err2 = listen("metrics-bind-address", o.metricsAddress)
-	if err := errors.Join(err1, err2); err != nil {
+	s.inspect, err3 = listen("inspect-bind-address", o.inspectAddress)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		s.stop()
 		return nil, err
 	}
@@ -81,13 +82,18 @@ func (s *servers) serveMetrics(w *webhooks) {
 		s.running.Go(func() { s.serve(s.metrics, mux) })
 		return
 	}
+	s.serveSecurely(s.metrics, mux, w, "Metrics are served no more")
+}
+
+// serveSecurely serves by HTTPS until stop, and logs over when that ends before.
+func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *webhooks, over string) {
 	certificate := selfSigned()
 	if w != nil {
 		certificate = w.certificate
 	}
 	s.running.Go(func() {
-		if err := webhook.Serve(s.ctx, s.metrics, mux, certificate, 0); err != nil {
-			s.logger.Error(err, "Metrics are served no more")
+		if err := webhook.Serve(s.ctx, listener, handler, certificate, 0); err != nil {
+			s.logger.Error(err, over)
 		}
 	})
 }
@@ -124,7 +130,7 @@ func (s *servers) serve(listener net.Listener, handler http.Handler) {
 // stop ends all servers.
 func (s *servers) stop() {
 	s.cancel()
-	for _, listener := range []net.Listener{s.probes, s.metrics} {
+	for _, listener := range []net.Listener{s.probes, s.metrics, s.inspect} {
 		if listener != nil {
 			_ = listener.Close() // It may be closed already.
 		}

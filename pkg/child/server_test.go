@@ -194,7 +194,7 @@ type configuration = corev1ac.ConfigMapApplyConfiguration
 
 func newFixture() *fixture {
 	f := &fixture{server: &server{}, owner: owner.DeepCopy(), clock: clocktesting.NewFakePassiveClock(t0), trace: trace.NewRecorder(10)}
-	f.written = loop.NewWritten("test", f.clock, f.trace)
+	f.written = loop.NewWritten("test", "Owner", f.clock, f.trace)
 	client := func(namespace string) *server {
 		if namespace != owner.Namespace {
 			panic("the client is for namespace " + namespace)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -20,16 +21,29 @@ import (
 // kept: what began a burst tells more than how it went on.
 const maxCauses = 8
 
-// causes holds why each key waits. An entry exists only while its key does.
+// causes holds why each key waits, and why each is being synced. An entry exists only while
+// its key does.
 type causes struct {
-	mu    sync.Mutex
-	byKey map[cache.ObjectName]*pending
+	mu      sync.Mutex
+	byKey   map[cache.ObjectName]*pending
+	syncing map[cache.ObjectName]syncing
+	timers  timers
 }
 
 // pending is why one key waits.
 type pending struct {
 	causes []trace.Cause
 	more   int // further causes, beyond maxCauses
+}
+
+// syncing is why one key is being synced.
+type syncing struct {
+	since time.Time
+	why   pending
+}
+
+func newCauses() causes {
+	return causes{byKey: map[cache.ObjectName]*pending{}, syncing: map[cache.ObjectName]syncing{}, timers: timers{}}
 }
 
 func (c *causes) add(key cache.ObjectName, cause trace.Cause) {
@@ -47,16 +61,56 @@ func (c *causes) add(key cache.ObjectName, cause trace.Cause) {
 	p.causes = append(p.causes, cause)
 }
 
-// take hands the causes of key over to the sync that they led to.
-func (c *causes) take(key cache.ObjectName) pending {
+// take hands the causes of key over to the sync that they led to, which begins now. If no
+// event asked for the key, an earlier sync did: verb says how.
+func (c *causes) take(key cache.ObjectName, now time.Time, verb string) pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.byKey[key]
-	if p == nil {
-		return pending{}
+	var why pending
+	if p := c.byKey[key]; p != nil {
+		why = *p
+		delete(c.byKey, key)
+	} else {
+		why.causes = []trace.Cause{{Time: now, Verb: verb}}
 	}
-	delete(c.byKey, key)
-	return *p
+	c.syncing[key] = syncing{now, why}
+	c.timers.fired(key, now)
+	return why
+}
+
+// done says that the sync of key has ended, and that the key comes back after delay, if that is
+// positive.
+func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, retries int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.syncing, key)
+	if delay > 0 {
+		c.timers.set(key, now, timer{now.Add(delay), retries})
+	}
+}
+
+// timers are the keys that come back at a time: what the workqueue knows of them too, and
+// tells nobody.
+type timers map[cache.ObjectName]timer
+
+type timer struct {
+	at      time.Time
+	retries int // how often the sync has failed in a row
+}
+
+// set does what the workqueue does: of two times, the earlier one stays.
+func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
+	if have, ok := t[key]; ok && have.at.After(now) && have.at.Before(next.at) {
+		next.at = have.at
+	}
+	t[key] = next
+}
+
+// fired forgets the timer of key, if its time has come.
+func (t timers) fired(key cache.ObjectName, now time.Time) {
+	if have, ok := t[key]; ok && !have.at.After(now) {
+		delete(t, key)
+	}
 }
 
 // String renders the causes in one line, for the log.

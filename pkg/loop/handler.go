@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/trace"
+	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
 // Self is the key of the object itself: for the resource that a controller is
@@ -44,50 +45,63 @@ func groupOf(apiVersion string) string {
 // the given kind, the key that keyOf finds for it. When an update moves an
 // object from one key to another, both are added.
 func (l *Loop) Handler(kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) cache.ResourceEventHandler {
-	add := func(verb string, old, obj metav1.Object) {
-		key, ok := keyOf(obj)
-		if !ok {
-			return
-		}
-		cause := trace.Cause{
-			Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
-			Verb: verb, ResourceVersion: obj.GetResourceVersion(),
-		}
-		if old != nil {
-			cause.Fields = changedFields(old, obj)
-		}
-		l.Add(key, cause)
+	return &handler{l, kind, keyOf}
+}
+
+type handler struct {
+	loop  *Loop
+	kind  string
+	keyOf func(metav1.Object) (cache.ObjectName, bool)
+}
+
+// String returns the name of the controller: whoever looks at an informer's handlers wants to
+// know where they lead.
+func (h *handler) String() string { return h.loop.Name }
+
+func (h *handler) OnAdd(o any, _ bool) {
+	if obj, ok := o.(metav1.Object); ok {
+		h.add(string(cache.Added), nil, obj)
 	}
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(o any, _ bool) {
-			if obj, ok := o.(metav1.Object); ok {
-				add(string(cache.Added), nil, obj)
-			}
-		},
-		UpdateFunc: func(o, n any) {
-			old, ok1 := o.(metav1.Object)
-			obj, ok2 := n.(metav1.Object)
-			if !ok1 || !ok2 {
-				return
-			}
-			if old.GetResourceVersion() == obj.GetResourceVersion() {
-				add(string(cache.Sync), nil, obj)
-				return
-			}
-			before, had := keyOf(old)
-			if after, has := keyOf(obj); had && (!has || after != before) {
-				add(string(cache.Updated), nil, old)
-			}
-			add(string(cache.Updated), old, obj)
-		},
-		DeleteFunc: func(o any) {
-			// After a missed delete the informer knows only the last state that it saw.
-			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = tombstone.Obj
-			}
-			if obj, ok := o.(metav1.Object); ok {
-				add(string(cache.Deleted), nil, obj)
-			}
-		},
+}
+
+func (h *handler) OnUpdate(o, n any) {
+	old, ok1 := o.(metav1.Object)
+	obj, ok2 := n.(metav1.Object)
+	if !ok1 || !ok2 {
+		return
 	}
+	if old.GetResourceVersion() == obj.GetResourceVersion() {
+		h.add(string(cache.Sync), nil, obj)
+		return
+	}
+	before, had := h.keyOf(old)
+	if after, has := h.keyOf(obj); had && (!has || after != before) {
+		h.add(string(cache.Updated), nil, old)
+	}
+	h.add(string(cache.Updated), old, obj)
+}
+
+func (h *handler) OnDelete(o any) {
+	// After a missed delete the informer knows only the last state that it saw.
+	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = tombstone.Obj
+	}
+	if obj, ok := o.(metav1.Object); ok {
+		h.add(string(cache.Deleted), nil, obj)
+	}
+}
+
+func (h *handler) add(verb string, old, obj metav1.Object) {
+	key, ok := h.keyOf(obj)
+	if !ok {
+		return
+	}
+	cause := trace.Cause{
+		Object: trace.Object{Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		Verb:   verb, ResourceVersion: obj.GetResourceVersion(),
+	}
+	if old != nil {
+		cause.Fields = changes.Paths(old, obj)
+	}
+	h.loop.Add(key, cause)
 }

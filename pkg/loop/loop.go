@@ -42,8 +42,13 @@ func Soonest(a, b time.Duration) time.Duration {
 type Config struct {
 	// Name is the controller's, for logs and traces.
 	Name string
+	// Kind is that of the objects whose keys are synced, such as "MyCronJob".
+	Kind string
 	// Queue holds the keys that are to be synced. The Loop shuts it down.
 	Queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// Limiter is the one that Queue asks: for State to tell when what failed comes back. May
+	// be nil.
+	Limiter *Limiter
 	// Sync is called with each key that the queue hands out.
 	Sync SyncFunc
 	// Trace is told of every stage; nil for nobody.
@@ -54,13 +59,15 @@ type Config struct {
 type Loop struct {
 	Config
 	causes  causes
-	panics  atomic.Int64
 	metrics Metrics
+	hold    hold
+
+	workers, added, syncs, failed, panics atomic.Int64
 }
 
 // New returns a Loop. It starts nothing: keys may be added before Run.
 func New(config Config) *Loop {
-	return &Loop{Config: config, causes: causes{byKey: map[cache.ObjectName]*pending{}}, metrics: metricsOf(config.Name)}
+	return &Loop{Config: config, causes: newCauses(), metrics: metricsOf(config.Name)}
 }
 
 // Add puts key into the queue, because of cause. The cause is recorded before
@@ -69,12 +76,19 @@ func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
 	if cause.Time.IsZero() {
 		cause.Time = time.Now()
 	}
+	l.added.Add(1)
 	l.causes.add(key, cause)
-	l.Trace.Report(trace.Event{
-		Time: cause.Time, Stage: trace.Enqueue, Source: l.Name, Verb: cause.Verb,
-		Namespace: key.Namespace, Name: key.Name, ResourceVersion: cause.ResourceVersion,
-	})
+	if l.Trace.Wants(cause.ResourceVersion) {
+		l.Trace.Report(trace.Event{
+			Time: cause.Time, Stage: trace.Enqueue, Source: l.Name, Verb: cause.Verb,
+			Object: cause.Object, For: l.object(key), ResourceVersion: cause.ResourceVersion,
+		})
+	}
 	l.Queue.Add(key)
+}
+
+func (l *Loop) object(key cache.ObjectName) trace.Object {
+	return trace.Object{Kind: l.Kind, Namespace: key.Namespace, Name: key.Name}
 }
 
 // Panics returns how many syncs have panicked.
@@ -88,7 +102,11 @@ func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
 	l.metrics.Workers(workers)
-	defer l.metrics.Workers(-workers)
+	l.workers.Add(int64(workers))
+	defer func() {
+		l.workers.Add(int64(-workers))
+		l.metrics.Workers(-workers)
+	}()
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
@@ -113,19 +131,16 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	why := l.causes.take(key)
-	if len(why.causes) == 0 {
-		// No event asked for the key, so an earlier sync did.
-		verb := trace.VerbAfter
-		if l.Queue.NumRequeues(key) > 0 {
-			verb = trace.VerbRetry
-		}
-		why.causes = []trace.Cause{{Time: time.Now(), Verb: verb}}
+	verb := trace.VerbAfter // for a key that no event has asked for
+	if l.Queue.NumRequeues(key) > 0 {
+		verb = trace.VerbRetry
 	}
+	why := l.causes.take(key, time.Now(), verb)
+	l.hold.wait(ctx)
 	start := time.Now()
 	l.metrics.Started(why.causes)
 	l.Trace.Report(trace.Event{
-		Time: start, Stage: trace.Sync, Source: l.Name, Namespace: key.Namespace, Name: key.Name, Causes: why.causes,
+		Time: start, Stage: trace.Sync, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.causes, More: why.more,
 	})
 	logger := klog.FromContext(drain).WithValues("object", key)
 	syncCtx := context.WithValue(klog.NewContext(drain, logger), contextKey{}, why.causes)
@@ -152,22 +167,23 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 // finish puts the key back as the outcome says, and tells of it.
 func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, took, after time.Duration, err error) {
 	event := trace.Event{
-		Stage: trace.Done, Source: l.Name, Namespace: key.Namespace, Name: key.Name,
-		Causes: why.causes, Duration: took, After: after,
+		Stage: trace.Done, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.causes, More: why.more, Duration: took, After: after,
 	}
-	switch {
-	case err == nil:
+	l.syncs.Add(1)
+	delay, retries := after, 0
+	if err == nil {
 		l.Queue.Forget(key)
-		if after > 0 {
-			l.Queue.AddAfter(key, after)
-		}
-	default:
+	} else {
 		event.Err = err.Error()
+		l.failed.Add(1)
 		l.Queue.AddRateLimited(key)
-		if after > 0 {
-			l.Queue.AddAfter(key, after) // The queue keeps the earlier of the two.
-		}
+		retries = l.Queue.NumRequeues(key)
+		delay = Soonest(after, l.Limiter.last(key)) // The queue keeps the earlier of the two.
 	}
+	if after > 0 {
+		l.Queue.AddAfter(key, after)
+	}
+	l.causes.done(key, time.Now(), delay, retries)
 	l.Trace.Report(event)
 	if isConflict(err) {
 		// Somebody else wrote first. The watch brings their version; nothing is wrong.

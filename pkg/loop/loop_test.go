@@ -17,7 +17,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,12 +32,9 @@ import (
 var key = cache.NewObjectName("default", "sample")
 
 func newLoop(sync SyncFunc) *Loop {
+	limiter := NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, 8*time.Second))
 	return New(Config{
-		Name: "test",
-		Queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, 8*time.Second)),
-		Sync:  sync,
-		Trace: trace.NewRecorder(100),
+		Name: "test", Kind: "Thing", Queue: workqueue.NewTypedRateLimitingQueue(limiter), Limiter: limiter, Sync: sync, Trace: trace.NewRecorder(100),
 	})
 }
 
@@ -229,17 +225,17 @@ func TestDrainCanBeCutShort(t *testing.T) {
 func TestCausesAreBounded(t *testing.T) {
 	l := newLoop(nil)
 	for range 20 {
-		l.Add(key, trace.Cause{Verb: "Updated", Kind: "Job", Name: "x", ResourceVersion: "7", Fields: []string{"status.succeeded"}})
+		l.Add(key, trace.Cause{Verb: "Updated", Object: trace.Object{Kind: "Job", Name: "x"}, ResourceVersion: "7", Fields: []string{"status.succeeded"}})
 	}
-	p := l.causes.take(key)
+	p := l.causes.take(key, time.Now(), trace.VerbAfter)
 	if len(p.causes) != maxCauses || p.more != 20-maxCauses {
 		t.Errorf("%d causes and %d more, want %d and %d", len(p.causes), p.more, maxCauses, 20-maxCauses)
 	}
 	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") || !strings.HasSuffix(text, "; and 12 more") {
 		t.Errorf("causes read %q", text)
 	}
-	if again := l.causes.take(key); again.causes != nil || len(l.causes.byKey) != 0 {
-		t.Error("causes are handed over twice")
+	if again := l.causes.take(key, time.Now(), trace.VerbAfter); again.String() != "After" || len(l.causes.byKey) != 0 {
+		t.Errorf("causes are handed over twice: %s", again)
 	}
 }
 
@@ -324,39 +320,10 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-func TestChangedFields(t *testing.T) {
-	old := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](1)}}
-	for name, test := range map[string]struct {
-		change func(*batchv1.Job)
-		want   string
-	}{
-		"nothing":                    {func(*batchv1.Job) {}, ""},
-		"only the version":           {func(j *batchv1.Job) { j.ResourceVersion = "9" }, ""},
-		"a scalar behind a pointer":  {func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) }, "spec.parallelism"},
-		"a pointer that was nil":     {func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }, "spec.suspend"},
-		"a time":                     {func(j *batchv1.Job) { j.Status.StartTime = ptr.To(metav1.Now()) }, "status.startTime"},
-		"a map":                      {func(j *batchv1.Job) { j.Labels = map[string]string{"a": "b"} }, "metadata.labels"},
-		"far down: the third level":  {func(j *batchv1.Job) { j.Spec.Template.Spec.HostNetwork = true }, "spec.template.spec"},
-		"two fields":                 {func(j *batchv1.Job) { j.Status.Active, j.Status.Failed = 1, 1 }, "status.active status.failed"},
-		"an embedded struct is flat": {func(j *batchv1.Job) { j.Kind = "Job" }, "kind"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			changed := old.DeepCopy()
-			test.change(changed)
-			if got := strings.Join(changedFields(old, changed), " "); got != test.want {
-				t.Errorf("changed fields %q, want %q", got, test.want)
-			}
-		})
-	}
-	if got := changedFields(old, &corev1.Pod{}); got != nil {
-		t.Errorf("objects of two types: %q, want nothing", got)
-	}
-}
-
 func TestWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-		w := NewWritten("test", clock.RealClock{}, nil)
+		w := NewWritten("test", "MyCronJob", clock.RealClock{}, nil)
 		add := func(j *batchv1.Job) {
 			t.Helper()
 			if err := store.Add(j); err != nil {

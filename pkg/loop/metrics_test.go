@@ -78,7 +78,7 @@ func TestWhatIsCounted(t *testing.T) {
 					}
 					return test.after, test.err
 				})
-				l.Add(key, trace.Cause{Verb: "Added", Kind: "Job", Name: "j"})
+				l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Job", Name: "j"}})
 				l.Run(ctx, context.WithoutCancel(ctx), 2)
 				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
 				if !slices.Equal(counting.told, want) {
@@ -118,7 +118,7 @@ func BenchmarkLoop(b *testing.B) {
 	l.Trace = nil
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx, ctx, 1) })
-	cause := trace.Cause{Time: time.Now(), Kind: "Job", Verb: "Added"}
+	cause := trace.Cause{Time: time.Now(), Object: trace.Object{Kind: "Job"}, Verb: "Added"}
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Add(key, cause)

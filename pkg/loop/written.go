@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package loop
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -26,9 +27,9 @@ const maxStale = 5 * time.Second
 // each key, so that the next sync does not decide by a cache that is older than its
 // own writes, and reports them to the trace.
 type Written struct {
-	source string
-	clock  clock.PassiveClock
-	trace  *trace.Recorder
+	source, kind string
+	clock        clock.PassiveClock
+	trace        *trace.Recorder
 
 	mu    sync.Mutex
 	byKey map[cache.ObjectName][]write
@@ -39,16 +40,16 @@ type write struct {
 	shown func() bool // whether the cache shows it
 }
 
-// NewWritten returns a Written for the controller source that remembers nothing.
-// recorder may be nil.
-func NewWritten(source string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
-	return &Written{source: source, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
+// NewWritten returns a Written for the controller source, which syncs objects of the given
+// kind, that remembers nothing. recorder may be nil.
+func NewWritten(source, kind string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
+	return &Written{source: source, kind: kind, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
 }
 
 // Record notes that a sync of key wrote obj, which store caches. What it did is
 // said like "create jobs.batch"; obj is the API server's answer.
 func (w *Written) Record(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
-	w.report(did, obj)
+	w.report(key, did, obj)
 	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -63,7 +64,7 @@ func (w *Written) Record(key cache.ObjectName, did string, store cache.Store, ob
 
 // RecordDelete notes that a sync of key deleted obj, which store caches.
 func (w *Written) RecordDelete(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
-	w.report(did, obj)
+	w.report(key, did, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -71,11 +72,20 @@ func (w *Written) RecordDelete(key cache.ObjectName, did string, store cache.Sto
 	})
 }
 
-func (w *Written) report(did string, obj metav1.Object) {
+func (w *Written) report(key cache.ObjectName, did string, obj metav1.Object) {
+	if w.trace == nil {
+		return
+	}
 	w.trace.Report(trace.Event{
 		Stage: trace.Write, Source: w.source, Verb: did,
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), ResourceVersion: obj.GetResourceVersion(),
+		Object: trace.Object{Kind: kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		For:    trace.Object{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}, ResourceVersion: obj.GetResourceVersion(),
 	})
+}
+
+// kindOf returns the name of the type, which typed clients give every answer.
+func kindOf(obj metav1.Object) string {
+	return reflect.Indirect(reflect.ValueOf(obj)).Type().Name()
 }
 
 func cachedObject(store cache.Store, name string) metav1.Object {

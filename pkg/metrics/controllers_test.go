@@ -77,7 +77,7 @@ func feedControllers(t *testing.T, name string) {
 		for range 2 {
 			l := newLoop(name, once(outcomes))
 			for name := range outcomes {
-				l.Add(cache.NewObjectName("default", name), trace.Cause{Kind: "Job", Verb: "Added"})
+				l.Add(cache.NewObjectName("default", name), trace.Cause{Object: trace.Object{Kind: "Job"}, Verb: "Added"})
 			}
 			running.Go(func() { l.Run(ctx, ctx, 3) })
 		}
@@ -125,7 +125,7 @@ func TestWorkers(t *testing.T) {
 		s.expect(t, 0, "controller_runtime_max_concurrent_reconciles", "controller="+name)
 		s.expect(t, 0, "controller_runtime_reconcile_total", "controller="+name, "result=error")
 		for _, object := range []string{"a", "b"} {
-			l.Add(cache.NewObjectName("default", object), trace.Cause{Kind: "Job", Verb: "Added"})
+			l.Add(cache.NewObjectName("default", object), trace.Cause{Object: trace.Object{Kind: "Job"}, Verb: "Added"})
 		}
 		var running sync.WaitGroup
 		running.Go(func() { l.Run(ctx, ctx, 5) })
@@ -178,7 +178,7 @@ func TestMissedSlots(t *testing.T) {
 // Whoever is counted must not feel it.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := newControllers(promauto.With(prometheus.NewRegistry())).ForController("allocations")
-	causes := []trace.Cause{{Kind: "Job", Name: "a", Verb: "Added"}, {Kind: "Pod", Name: "b", Verb: "Updated"}, {Verb: trace.VerbRetry}}
+	causes := []trace.Cause{{Object: trace.Object{Kind: "Job", Name: "a"}, Verb: "Added"}, {Object: trace.Object{Kind: "Pod", Name: "b"}, Verb: "Updated"}, {Verb: trace.VerbRetry}}
 	if got := testing.AllocsPerRun(1000, func() {
 		m.Started(causes)
 		m.Finished(loop.Error, time.Second)
@@ -198,7 +198,7 @@ func BenchmarkLoop(b *testing.B) {
 	})
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx, ctx, 1) })
-	key, cause := cache.NewObjectName("default", "sample"), trace.Cause{Time: time.Now(), Kind: "Job", Verb: "Added"}
+	key, cause := cache.NewObjectName("default", "sample"), trace.Cause{Time: time.Now(), Object: trace.Object{Kind: "Job"}, Verb: "Added"}
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Add(key, cause)

@@ -289,7 +289,7 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 		if got, want := ours.IndexResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
 			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
 		}
-		if queued := ours.queued.Load(); queued != 0 {
+		if queued := ours.arrived.Load() - ours.applied.Load(); queued != 0 {
 			t.Errorf("%s: %s: at rest, with %d queued", step, s.name, queued)
 		}
 	}
@@ -393,8 +393,8 @@ func freeRunning(t *testing.T, seed uint64, relists bool) {
 				t.Errorf("%s, object %s:\n got   %v\n stock %v", s.name, key, calls[key], expected[key])
 			}
 		}
-		if ours, ok := s.informer.(*Informer); ok && ours.queued.Load() != 0 {
-			t.Errorf("%s: at rest, with %d queued", s.name, ours.queued.Load())
+		if ours, ok := s.informer.(*Informer); ok && ours.arrived.Load() != ours.applied.Load() {
+			t.Errorf("%s: at rest, with %d queued", s.name, ours.arrived.Load()-ours.applied.Load())
 		}
 	}
 }

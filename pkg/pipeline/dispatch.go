@@ -209,6 +209,13 @@ func newListener(handler cache.ResourceEventHandler, logger klog.Logger, upstrea
 	}
 }
 
+func (l *listener) name() string {
+	if named, ok := l.handler.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return fmt.Sprintf("%T", l.handler)
+}
+
 // HasSynced tells whether the handler has been given all there was when it
 // joined, or, if it joined before the informer synced, all of the first list.
 func (l *listener) HasSynced() bool { return l.progress.HasSynced() }

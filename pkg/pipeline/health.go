@@ -65,6 +65,10 @@ type source struct {
 	mu   sync.Mutex
 	open *openWatch // nil: none
 	now  Health     // but for Synced and Watching
+
+	held    *Hold       // nil: requests reach the API server
+	free    *time.Timer // ends held
+	expired bool        // the next WATCH is told that its resourceVersion is too old
 }
 
 var (
@@ -94,6 +98,10 @@ func (s *source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext is not what ends a failure: without a WATCH, its result grows old.
 func (s *source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if err := s.obstacle(false); err != nil {
+		s.failed(err)
+		return nil, err
+	}
 	list, err := s.lw.ListWithContext(ctx, options)
 	if err != nil && ctx.Err() == nil {
 		s.failed(err)
@@ -102,6 +110,10 @@ func (s *source) ListWithContext(ctx context.Context, options metav1.ListOptions
 }
 
 func (s *source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if err := s.obstacle(true); err != nil {
+		s.failed(err)
+		return nil, err
+	}
 	w, err := s.lw.WatchWithContext(ctx, options)
 	if err != nil {
 		// A server that cannot begin a WATCH with all objects says that it is invalid.

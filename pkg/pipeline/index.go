@@ -13,8 +13,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // pop takes deltas out of the queue and applies them, until ctx ends. Run calls
@@ -51,7 +49,7 @@ func (i *Informer) applyDeltas(popped any, initial bool) error {
 	}
 	i.handlers.mu.Lock()
 	defer i.handlers.mu.Unlock()
-	defer i.unqueue(deltas)
+	defer i.took(deltas)
 	for _, delta := range deltas { // from oldest to newest
 		if err := i.apply(delta, initial); err != nil {
 			return err
@@ -154,7 +152,7 @@ func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
 func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 	i.handlers.mu.Lock()
 	defer i.handlers.mu.Unlock()
-	defer i.unqueue(deltas)
+	defer i.took(deltas)
 	writes := make([]cache.Transaction, len(deltas))
 	notes := make([]notification, len(deltas))
 	for n, delta := range deltas {
@@ -192,24 +190,18 @@ func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
 
 // tell passes on, as the index holds it now, what a delta has changed.
 func (i *Informer) tell(verb cache.DeltaType, note *notification) {
-	obj := note.new
-	if obj == nil {
-		obj = note.old
-	} else {
-		i.mutations.AddObject(obj)
+	if note.new != nil {
+		i.mutations.AddObject(note.new)
 	}
-	i.report(trace.Index, verb, obj)
 	// Before the notification is handed over: the handler, in its own goroutine, may
 	// report the next stage at once.
-	if i.recorder != nil && i.handlers.wants(note) {
-		i.report(trace.Dispatch, verb, obj)
-	}
+	i.tracer.tell(verb, note, i.handlers.wants)
 	i.handlers.tell(note)
 }
 
-// unqueue takes off the count what wire has put on it: one for each object that
+// took counts what was applied of that which wire has counted: one for each object that
 // came off the wire. Syncs and tombstones did not.
-func (i *Informer) unqueue(deltas []cache.Delta) {
+func (i *Informer) took(deltas []cache.Delta) {
 	n := 0
 	for _, delta := range deltas {
 		switch obj := delta.Object.(type) {
@@ -222,5 +214,5 @@ func (i *Informer) unqueue(deltas []cache.Delta) {
 			}
 		}
 	}
-	i.queued.Add(int64(-n))
+	i.applied.Add(int64(n))
 }

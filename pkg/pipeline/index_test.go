@@ -247,7 +247,7 @@ func TestApplyBatch(t *testing.T) {
 					}
 				}
 			}
-			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.IndexResourceVersion(), informer.queued.Load()}
+			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.IndexResourceVersion(), informer.applied.Load()}
 		}
 		if !reflect.DeepEqual(results[true], results[false]) {
 			t.Errorf("as a batch:\n%v\none by one:\n%v", results[true], results[false])

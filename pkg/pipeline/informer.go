@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,11 @@ type Config struct {
 	// Object is an example of what it reads. What is of another type is dropped.
 	// An unstructured one needs its apiVersion and kind.
 	Object runtime.Object
-	// Resource names the informer in traces and logs, such as "jobs.batch".
+	// Resource names the informer in logs, such as "jobs.batch".
 	Resource string
+	// Name names it in traces; Resource if empty. Several informers of a resource tell
+	// themselves apart by it.
+	Name string
 	// Description is what the reflector calls the objects in its logs; their Go
 	// type if empty.
 	Description string
@@ -80,10 +84,12 @@ type Informer struct {
 	indexer   cache.Indexer
 	handlers  dispatcher
 	mutations cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
-	tracer
+	tracer    tracer
 
-	queued atomic.Int64  // objects off the wire and not yet in the index
-	synced chan struct{} // closed once the index holds the first list
+	synced  chan struct{} // closed once the index holds the first list
+	arrived atomic.Int64  // objects off the wire; wire counts them
+	_       [64]byte      // The two are written by two goroutines: not in one cache line.
+	applied atomic.Int64  // objects off the wire that are in the index
 
 	mu                sync.Mutex
 	started, stopped  bool
@@ -91,6 +97,7 @@ type Informer struct {
 	watchErrorHandler cache.WatchErrorHandlerWithContext // fixed from the start
 	resyncCheckPeriod time.Duration                      // fixed from the start
 	reflector         *cache.Reflector                   // nil before the start
+	wire              *wire                              // the same
 }
 
 var _ cache.SharedIndexInformer = (*Informer)(nil)
@@ -106,7 +113,7 @@ func New(cfg Config) *Informer {
 		name:              cfg.Resource,
 		clock:             clock.RealClock{},
 		mutations:         cache.NewCacheMutationDetector(fmt.Sprintf("%T", cfg.Object)),
-		tracer:            tracer{recorder: cfg.Trace, resource: cfg.Resource},
+		tracer:            tracer{recorder: cfg.Trace, source: cmp.Or(cfg.Name, cfg.Resource), kind: kindOf(cfg.Object)},
 		synced:            make(chan struct{}),
 		transform:         cfg.Transform,
 		watchErrorHandler: cache.DefaultWatchErrorHandler,
@@ -186,6 +193,8 @@ func (i *Informer) stop() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stopped = true
+	i.wire.dam.abandon()
+	i.source.release()
 }
 
 // IsStopped tells whether the informer ran, and ended. It accepts no handler
@@ -340,8 +349,20 @@ type controller struct{ *Informer }
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
+// Name returns what the informer is called in traces.
+func (i *Informer) Name() string { return i.tracer.source }
+
+// Kind returns the kind of the informer's objects, such as "Job".
+func (i *Informer) Kind() string { return i.tracer.kind }
+
+// Queue returns which delta queue the informer is built on.
+func (i *Informer) Queue() Queue { return i.cfg.Queue }
+
 // Stats is a snapshot of what is under way in an Informer.
 type Stats struct {
+	// Arrived is the number of objects that have come off the wire so far, and Applied of
+	// those of them that the index has taken in.
+	Arrived, Applied int64
 	// Queued is the number of objects that came off the wire and are not in the
 	// index yet. An object counts as often as it came. With a DeltaFIFO, a
 	// deletion of something that was not there counts for good.
@@ -352,7 +373,7 @@ type Stats struct {
 
 // HandlerStats is a snapshot of one handler.
 type HandlerStats struct {
-	// Handler is its Go type.
+	// Handler is what it calls itself, if it is a fmt.Stringer, or else its Go type.
 	Handler string
 	// Pending is the number of notifications that it has not finished.
 	Pending int
@@ -365,9 +386,10 @@ type HandlerStats struct {
 func (i *Informer) Stats() Stats {
 	i.handlers.mu.Lock()
 	defer i.handlers.mu.Unlock()
-	stats := Stats{Queued: max(int(i.queued.Load()), 0), Handlers: make([]HandlerStats, len(i.handlers.listeners))}
+	stats := Stats{Applied: i.applied.Load(), Arrived: i.arrived.Load(), Handlers: make([]HandlerStats, len(i.handlers.listeners))}
+	stats.Queued = max(int(stats.Arrived-stats.Applied), 0)
 	for n, l := range i.handlers.listeners {
-		stats.Handlers[n] = HandlerStats{Handler: fmt.Sprintf("%T", l.handler), Pending: int(l.backlog.pending.Load()), Synced: l.HasSynced()}
+		stats.Handlers[n] = HandlerStats{Handler: l.name(), Pending: int(l.backlog.pending.Load()), Synced: l.HasSynced()}
 	}
 	return stats
 }

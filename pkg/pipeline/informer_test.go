@@ -832,7 +832,7 @@ func TestStats(t *testing.T) {
 		check := func(when string, pending int, synced bool) {
 			t.Helper()
 			synctest.Wait()
-			want := Stats{Handlers: []HandlerStats{
+			want := Stats{Arrived: 10, Applied: 10, Handlers: []HandlerStats{
 				{Handler: "*pipeline.journal", Synced: true},
 				{Handler: "cache.ResourceEventHandlerFuncs", Pending: pending, Synced: synced},
 			}}
@@ -856,7 +856,7 @@ func TestStatsCountsTheQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := &wire{queue: q, queued: &informer.queued}
+		line := &wire{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
 		must(line.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
 		must(line.Add(configMap("a/3", "3")))
 		must(line.Update(configMap("a/3", "4")))

@@ -7,17 +7,13 @@ package pipeline
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
-
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // DefaultBackoff paces a reflector whose LIST or WATCH fails or ends: 30 to 60
@@ -35,8 +31,8 @@ const backoffReset = 2 * time.Minute
 //
 // The caller holds i.mu.
 func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Reflector {
-	line := &wire{queue: queue, queued: &i.queued, tracer: i.tracer}
-	reflector := cache.NewReflectorWithOptions(i.source, i.cfg.Object, line, cache.ReflectorOptions{
+	i.wire = &wire{queue: queue, arrived: &i.arrived, tracer: &i.tracer}
+	reflector := cache.NewReflectorWithOptions(i.source, i.cfg.Object, i.wire, cache.ReflectorOptions{
 		Logger:          &logger,
 		Name:            i.name,
 		TypeDescription: i.cfg.Description,
@@ -82,9 +78,10 @@ func (i *Informer) reflect(ctx context.Context) {
 // Both reports precede the call: once the queue has the object, the goroutine
 // that pops it may report the next stage first.
 type wire struct {
-	queue  cache.Queue
-	queued *atomic.Int64 // objects handed over and not yet applied; apply takes them off
-	tracer
+	queue   cache.Queue
+	arrived *atomic.Int64 // objects handed over; Informer.took counts those that were applied
+	dam     dam           // open, but for learning
+	tracer  *tracer
 }
 
 var (
@@ -93,41 +90,64 @@ var (
 	_ cache.ReflectorBookmarkStore = (*wire)(nil)
 )
 
-func (w *wire) Add(obj any) error {
-	w.arrive(cache.Added, obj)
-	return w.settle(1, w.queue.Add(obj))
-}
+func (w *wire) Add(obj any) error { return w.hand(handed{verb: cache.Added, obj: obj}) }
 
-func (w *wire) Update(obj any) error {
-	w.arrive(cache.Updated, obj)
-	return w.settle(1, w.queue.Update(obj))
-}
+func (w *wire) Update(obj any) error { return w.hand(handed{verb: cache.Updated, obj: obj}) }
 
-func (w *wire) Delete(obj any) error {
-	w.arrive(cache.Deleted, obj)
-	return w.settle(1, w.queue.Delete(obj))
-}
+func (w *wire) Delete(obj any) error { return w.hand(handed{verb: cache.Deleted, obj: obj}) }
 
 // Replace hands over everything that exists as of resourceVersion. What is not
 // in objs is gone: the queue, or with RealFIFO the index, finds out what that is.
 func (w *wire) Replace(objs []any, resourceVersion string) error {
-	for _, obj := range objs {
-		w.arrive(cache.Replaced, obj)
-	}
-	return w.settle(len(objs), w.queue.Replace(objs, resourceVersion))
+	return w.hand(handed{verb: cache.Replaced, all: objs, resourceVersion: resourceVersion})
 }
 
 // Resync has nothing to do with the API server: the queue emits again what the
 // index already holds. Its event names no object, as the queue picks them.
-func (w *wire) Resync() error {
-	w.report(trace.Queue, cache.Sync, nil)
-	return w.queue.Resync()
+func (w *wire) Resync() error { return w.hand(handed{verb: cache.Sync}) }
+
+// handed is one call of the Reflector.
+type handed struct {
+	verb            cache.DeltaType
+	obj             any    // of Added, Updated and Deleted
+	all             []any  // of Replaced
+	resourceVersion string // of Replaced
 }
 
-func (w *wire) arrive(verb cache.DeltaType, obj any) {
-	w.queued.Add(1)
-	w.report(trace.Wire, verb, obj)
-	w.report(trace.Queue, verb, obj)
+// hand tells of it, and hands it on: to the queue, or to whoever holds that.
+func (w *wire) hand(h handed) error {
+	switch h.verb {
+	case cache.Replaced:
+		w.arrived.Add(int64(len(h.all)))
+		for _, obj := range h.all {
+			w.tracer.arrive(cache.Replaced, obj)
+		}
+	case cache.Sync:
+		w.tracer.resync()
+	default:
+		w.arrived.Add(1)
+		w.tracer.arrive(h.verb, h.obj)
+	}
+	if w.dam.keeps(h) {
+		return nil
+	}
+	return w.pass(h)
+}
+
+// pass puts it into the queue.
+func (w *wire) pass(h handed) error {
+	switch h.verb {
+	case cache.Added:
+		return w.settle(1, w.queue.Add(h.obj))
+	case cache.Updated:
+		return w.settle(1, w.queue.Update(h.obj))
+	case cache.Deleted:
+		return w.settle(1, w.queue.Delete(h.obj))
+	case cache.Replaced:
+		return w.settle(len(h.all), w.queue.Replace(h.all, h.resourceVersion))
+	default:
+		return w.queue.Resync()
+	}
 }
 
 // settle takes back what arrive counted if the queue refused it: a key or a
@@ -135,7 +155,7 @@ func (w *wire) arrive(verb cache.DeltaType, obj any) {
 // object of a Replace has queued those before it; the count is then too low.
 func (w *wire) settle(n int, err error) error {
 	if err != nil {
-		w.queued.Add(int64(-n))
+		w.arrived.Add(int64(-n))
 	}
 	return err
 }
@@ -158,36 +178,6 @@ func (w *wire) Bookmark(resourceVersion string) error {
 		return q.Bookmark(resourceVersion)
 	}
 	return nil
-}
-
-// tracer reports the objects of one informer to the trace.
-type tracer struct {
-	recorder *trace.Recorder // nil: nobody watches
-	resource string
-}
-
-// report is called for every object at every stage. It is small enough to be
-// inlined, so that without a recorder it costs one comparison.
-func (t *tracer) report(stage trace.Stage, verb cache.DeltaType, obj any) {
-	if t.recorder != nil {
-		t.record(stage, verb, obj)
-	}
-}
-
-func (t *tracer) record(stage trace.Stage, verb cache.DeltaType, obj any) {
-	event := trace.Event{Stage: stage, Source: t.resource, Verb: string(verb)}
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		var namespaced bool
-		if event.Namespace, event.Name, namespaced = strings.Cut(gone.Key, "/"); !namespaced {
-			event.Namespace, event.Name = "", gone.Key
-		}
-		obj = gone.Obj
-	}
-	if object, err := meta.Accessor(obj); err == nil {
-		event.Namespace, event.Name = object.GetNamespace(), object.GetName()
-		event.ResourceVersion = object.GetResourceVersion()
-	}
-	t.recorder.Report(event)
 }
 
 func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, DefaultBackoff) }

@@ -107,7 +107,7 @@ func TestTombstonesAreNamed(t *testing.T) {
 	} {
 		recorder := trace.NewRecorder(1)
 		traced := tracer{recorder: recorder}
-		traced.report(trace.Index, cache.Deleted, test.obj)
+		traced.tell(cache.Deleted, &notification{old: test.obj}, nobody)
 		if got := line(recorder.Events()[0]); got != test.want {
 			t.Errorf("%v: %q, want %q", test.obj, got, test.want)
 		}
@@ -118,17 +118,27 @@ func TestTombstonesAreNamed(t *testing.T) {
 // object. With a recorder it looks, and still does not allocate.
 func TestReportsDoNotAllocate(t *testing.T) {
 	tombstone := any(cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "1")})
-	for name, obj := range map[string]any{"object": configMap("a/1", "1"), "tombstone": tombstone} {
+	for name, note := range map[string]*notification{"object": {new: configMap("a/1", "1")}, "tombstone": {old: tombstone}} {
 		for when, recorder := range map[string]*trace.Recorder{"not traced": nil, "traced": trace.NewRecorder(16)} {
-			traced := tracer{recorder: recorder, resource: "configmaps"}
-			if got := testing.AllocsPerRun(1000, func() { traced.report(trace.Index, cache.Updated, obj) }); got != 0 {
+			traced := tracer{recorder: recorder, source: "configmaps", kind: "ConfigMap"}
+			report := func() {
+				traced.arrive(cache.Updated, note.new)
+				traced.tell(cache.Updated, note, nobody)
+			}
+			for range 100 { // until the object's life is full
+				report()
+			}
+			if got := testing.AllocsPerRun(1000, report); got != 0 {
 				t.Errorf("%s, %s: %v allocations, want 0", name, when, got)
 			}
 		}
 	}
 	silent := tracer{}
-	silent.report(trace.Index, cache.Added, (*untouchable)(nil))
+	silent.arrive(cache.Added, (*untouchable)(nil))
+	silent.tell(cache.Added, &notification{new: (*untouchable)(nil)}, nil)
 }
+
+func nobody(*notification) bool { return false }
 
 // untouchable panics when asked for its metadata.
 type untouchable struct{ corev1.ConfigMap }

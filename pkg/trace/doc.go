@@ -10,13 +10,18 @@ SPDX-License-Identifier: Apache-2.0
 //	wire → queue → index → dispatch → enqueue → sync … write … done
 //	└──────── pkg/pipeline ───────┘   └────── pkg/loop ───────────┘
 //
-// The Recorder keeps the newest events in a ring of fixed size and hands each
-// one to its subscribers. It never blocks a stage: a subscriber that does not
-// keep up loses events, and is told how many. Reporting does not allocate, and
-// a nil *Recorder is a valid one that records nothing, so that a stage reports
-// with one plain call whether anybody watches or not.
+// The Recorder keeps the newest events of all objects in a ring, and the newest of each
+// object in its Life, both of a fixed size. It never blocks a stage: a subscriber that does
+// not keep up loses events, and is told how many. A nil *Recorder is a valid one that
+// records nothing, so that a stage reports with one plain call whether anybody watches or
+// not.
 //
-// Events and causes carry names, versions and field paths, not values: what an
-// object holds does not leak through its trace. An error's text is the exception;
-// whoever returns an error from a sync keeps secrets out of it, as out of a log.
+// Recording costs some hundred nanoseconds an event. Where changes come faster than
+// recordings may cost, only some are recorded, and each of these at all of its stages: a
+// stage asks Wants first. Syncs, what they wrote and how they ended are always recorded.
+//
+// Events and causes carry names, versions and field paths. Of values they carry those that
+// package changes lets through: numbers, states and short texts of typed fields, and nothing
+// of a Secret. An error's text is what the sync returned; whoever returns an error keeps
+// secrets out of it, as out of a log.
 package trace

@@ -13,19 +13,24 @@ import (
 // Recorder keeps the newest events and passes each on to its subscribers. It is
 // safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
+	sampling sampler
+
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
 	last        uint64  // Seq of the newest event; 0 before the first
+	lives       lives
 	subscribers map[*Subscription]struct{}
 }
 
 // NewRecorder returns a Recorder that keeps the newest size events; size is at
 // least 1. The ring is allocated here, once.
 func NewRecorder(size int) *Recorder {
-	return &Recorder{ring: make([]Event, max(size, 1)), subscribers: map[*Subscription]struct{}{}}
+	return &Recorder{
+		sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), subscribers: map[*Subscription]struct{}{},
+	}
 }
 
-// Report records e. It does not block and does not allocate.
+// Report records e. It does not block, and allocates only for a Life that grows.
 func (r *Recorder) Report(e Event) {
 	if r == nil {
 		return
@@ -36,8 +41,12 @@ func (r *Recorder) Report(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
-	e.Seq = r.last
+	e.Seq, e.OneIn = r.last, r.sampling.oneIn()
 	r.ring[(e.Seq-1)%uint64(len(r.ring))] = e
+	r.lives.add(&e)
+	if e.Stage < Sync {
+		r.sampling.spend(e.Time)
+	}
 	for s := range r.subscribers {
 		select {
 		case s.events <- e:
@@ -47,23 +56,69 @@ func (r *Recorder) Report(e Event) {
 	}
 }
 
-// Events returns the recorded events, oldest first: a copy.
-func (r *Recorder) Events() []Event {
+// Wants reports whether to report the change that made resourceVersion. It is true for what
+// has none.
+func (r *Recorder) Wants(resourceVersion string) bool {
+	return r != nil && r.sampling.wants(resourceVersion)
+}
+
+// OneIn returns of how many changes one is recorded now: 1 for all.
+func (r *Recorder) OneIn() int {
 	if r == nil {
-		return nil
+		return 1
+	}
+	return int(r.sampling.oneIn())
+}
+
+// Events returns the events in the ring, oldest first: a copy.
+func (r *Recorder) Events() []Event {
+	events, _ := r.Since(0, 0)
+	return events
+}
+
+// Since returns the events after the one numbered seq, oldest first, and how many of those
+// after it are not among them: the ring has them no longer, or they are more than most, which
+// is 0 for no limit. The newest are those that are returned.
+func (r *Recorder) Since(seq uint64, most int) (events []Event, missed uint64) {
+	if r == nil {
+		return nil, 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if seq >= r.last {
+		return nil, 0
+	}
 	size := uint64(len(r.ring))
-	first := uint64(1)
-	if r.last > size {
-		first = r.last - size + 1
+	count := min(r.last-seq, size)
+	if most > 0 {
+		count = min(count, uint64(most))
 	}
-	events := make([]Event, 0, r.last-first+1)
-	for seq := first; seq <= r.last; seq++ {
-		events = append(events, r.ring[(seq-1)%size])
+	events = make([]Event, 0, count)
+	for next := r.last - count + 1; next <= r.last; next++ {
+		events = append(events, r.ring[(next-1)%size])
 	}
-	return events
+	return events, r.last - seq - count
+}
+
+// Last returns the number of the newest event; 0 before the first.
+func (r *Recorder) Last() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// Life returns what is remembered of o: the events whose Object it is, and those of its
+// syncs, oldest first. There may have been more, if forgotten.
+func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
+	if r == nil {
+		return nil, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lives.of(o)
 }
 
 // Subscription receives every event that is reported while it is open.

@@ -47,6 +47,23 @@ func (s Stage) String() string {
 	return fmt.Sprintf("stage(%d)", uint8(s))
 }
 
+// Object names an object. A cluster-wide one has no namespace.
+type Object struct {
+	Kind, Namespace, Name string
+}
+
+// String renders the object as "Job default/sample".
+func (o Object) String() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + o.Name
+	}
+	if o.Kind == "" || name == "" {
+		return o.Kind + name
+	}
+	return o.Kind + " " + name
+}
+
 // Event says that one object passed one stage.
 type Event struct {
 	// Seq numbers a Recorder's events from 1 without gaps. The Recorder sets it.
@@ -55,25 +72,108 @@ type Event struct {
 	Time time.Time
 	// Stage is the station that reports.
 	Stage Stage
+	// OneIn says that of so many changes one was recorded then: 1 for all. The Recorder
+	// sets it.
+	OneIn uint32
 	// Source is the reporting gear: an informer's resource ("jobs.batch") up to
 	// Dispatch, a controller's name ("mycronjob") from Enqueue on.
 	Source string
-	// Namespace and Name are the object's; Namespace is empty for a cluster-wide one.
-	Namespace, Name string
+	// Object is what passed. At Enqueue it is the object whose change is the cause; at
+	// Write the object that was written; at Sync and Done the one that For names.
+	Object
+	// For is the object that is synced: from Enqueue on.
+	For Object
 	// ResourceVersion is the object's, if the stage has the object at hand.
 	ResourceVersion string
 	// Verb says what happened: a delta type (Added, Updated, Deleted, Replaced,
-	// Sync), or the verb of a write (create, update, delete, apply).
+	// Sync), or what a write did ("create jobs.batch").
 	Verb string
-	// Causes says why, from Enqueue on. Neither the reporter nor a reader may
-	// change the slice afterwards: it is shared.
+	// Changes are the fields in which the object differs from what the index held
+	// before (Index). As for Causes, nobody changes the slice.
+	Changes []Change
+	// Causes says why (Sync, Done). Neither the reporter nor a reader may change the slice
+	// afterwards: it is shared.
 	Causes []Cause
+	// More counts further causes, which were not kept.
+	More int
 	// Duration is how long the sync took (Done).
 	Duration time.Duration
 	// After is how long until the sync asked to run again (Done); zero if it did not.
 	After time.Duration
 	// Err is the text of the error that the sync ended with (Done, Write).
 	Err string
+}
+
+// String renders the event in one line, without its time:
+//
+//	index     jobs.batch  Updated Job default/sample-1641736135 (resourceVersion 4711: status.active 1 → 0)
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-9s %s  ", e.Stage, e.Source)
+	switch e.Stage {
+	case Enqueue:
+		fmt.Fprintf(&b, "%s, because %s", e.For, Cause{Object: e.Object, Verb: e.Verb, ResourceVersion: e.ResourceVersion})
+	case Sync:
+		b.WriteString(e.For.String())
+		for i, cause := range e.Causes {
+			b.WriteString([]string{", because ", "; "}[min(i, 1)])
+			b.WriteString(cause.String())
+		}
+		if e.More > 0 {
+			fmt.Fprintf(&b, "; and %d more", e.More)
+		}
+	case Done:
+		fmt.Fprintf(&b, "%s, after %s", e.For, e.Duration.Round(time.Microsecond))
+		if e.Err != "" {
+			fmt.Fprintf(&b, ", failed: %s", e.Err)
+		}
+		if e.After > 0 {
+			fmt.Fprintf(&b, ", again in %s", e.After.Round(time.Millisecond))
+		}
+	default:
+		e.describe(&b)
+	}
+	return b.String()
+}
+
+// describe writes what happened to the object.
+func (e Event) describe(b *strings.Builder) {
+	fmt.Fprint(b, e.Verb)
+	if e.Object != (Object{}) {
+		fmt.Fprint(b, " ", e.Object)
+	}
+	var notes []string
+	for _, change := range e.Changes {
+		notes = append(notes, change.String())
+	}
+	switch changed := strings.Join(notes, ", "); {
+	case e.ResourceVersion != "" && changed != "":
+		fmt.Fprintf(b, " (resourceVersion %s: %s)", e.ResourceVersion, changed)
+	case e.ResourceVersion != "":
+		fmt.Fprintf(b, " (resourceVersion %s)", e.ResourceVersion)
+	}
+	if e.Stage == Write {
+		fmt.Fprintf(b, ", for %s", e.For)
+	}
+	if e.Err != "" {
+		fmt.Fprintf(b, ", failed: %s", e.Err)
+	}
+}
+
+// Change says how one field of an object differs from before.
+type Change struct {
+	// Path is the field's in JSON, such as "status.active".
+	Path string
+	// Old and New are its values, as a person reads them; "" both, where they are not shown.
+	Old, New string
+}
+
+// String renders the change as "status.active 1 → 0".
+func (c Change) String() string {
+	if c.Old == "" && c.New == "" {
+		return c.Path
+	}
+	return c.Path + " " + c.Old + " → " + c.New
 }
 
 // Verbs of causes that no watch event stands behind.
@@ -90,9 +190,9 @@ const (
 type Cause struct {
 	// Time is when the key was put in.
 	Time time.Time
-	// Kind, Namespace and Name are those of the object whose change is the cause:
-	// the synced object itself, or one that it owns or reads.
-	Kind, Namespace, Name string
+	// Object is the one whose change is the cause: the synced object itself, or one that it
+	// owns or reads.
+	Object
 	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry
 	// or Start.
 	Verb string
@@ -109,17 +209,9 @@ type Cause struct {
 func (c Cause) String() string {
 	var b strings.Builder
 	b.WriteString(c.Verb)
-	if c.Kind != "" {
+	if c.Object != (Object{}) {
 		b.WriteByte(' ')
-		b.WriteString(c.Kind)
-	}
-	if c.Name != "" {
-		b.WriteByte(' ')
-		if c.Namespace != "" {
-			b.WriteString(c.Namespace)
-			b.WriteByte('/')
-		}
-		b.WriteString(c.Name)
+		b.WriteString(c.Object.String())
 	}
 	if c.ResourceVersion != "" {
 		b.WriteString(" (resourceVersion ")

@@ -76,11 +76,11 @@ type Controller struct {
 // nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
-	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
 	if _, err := config.ApiExampleAs.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
 		return nil, fmt.Errorf("watch ApiExampleAs: %w", err)
 	}
@@ -97,13 +97,16 @@ func newController(config Config) *Controller {
 		cache:    config.ApiExampleAs.Informer().GetIndexer(),
 		recorder: config.Recorder,
 		clock:    config.Clock,
-		written:  loop.NewWritten(Name, config.Clock, config.Trace),
+		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
 	}
 	c.owners = child.NewOwners(kind.Kind, v1.LabelApiExampleA, c.written, config.Clock)
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 		config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
 	return c
 }
+
+// Loop returns the controller's workqueue and workers, for those who want to look at them.
+func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs ApiExampleAs until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {

@@ -97,14 +97,14 @@ func New(config Config) (*Controller, error) {
 		cache:     config.ECSInstances.Informer().GetStore(),
 		recorder:  config.Recorder,
 		clock:     config.Clock,
-		written:   loop.NewWritten(Name, config.Clock, config.Trace),
+		written:   loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace),
 		sessions:  &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
-	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{Name: Name, Kind: "ECSInstance", Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
 	c.secrets = &secrets{
 		informer: config.Secret, add: c.loop.Add,
@@ -115,6 +115,9 @@ func New(config Config) (*Controller, error) {
 	}
 	return c, nil
 }
+
+// Loop returns the controller's workqueue and workers, for those who want to look at them.
+func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs ECSInstances until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {

@@ -262,7 +262,7 @@ func (f *fleet) learn(ids []string, byID map[string]*aliyun.Instance, err error,
 		}
 		if verb != "" {
 			for user := range m.users {
-				tell = append(tell, told{user, trace.Cause{Kind: "Instance", Name: id, Verb: verb, Fields: fields}})
+				tell = append(tell, told{user, trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}, Verb: verb, Fields: fields}})
 			}
 		}
 		m.seen, m.due, m.awaited = is, due, false

@@ -133,7 +133,8 @@ func (s *secrets) tell(w *watched, verb string, obj any) {
 	s.mu.Unlock()
 	for _, user := range users {
 		s.add(user, trace.Cause{
-			Kind: "Secret", Namespace: secret.GetNamespace(), Name: secret.GetName(), Verb: verb, ResourceVersion: secret.GetResourceVersion(),
+			Object: trace.Object{Kind: "Secret", Namespace: secret.GetNamespace(), Name: secret.GetName()},
+			Verb:   verb, ResourceVersion: secret.GetResourceVersion(),
 		})
 	}
 }

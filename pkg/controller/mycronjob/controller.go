@@ -77,13 +77,13 @@ func New(config Config) (*Controller, error) {
 		crons:      config.MyCronJobs.Informer().GetIndexer(),
 		recorder:   config.Recorder,
 		clock:      config.Clock,
-		written:    loop.NewWritten(Name, config.Clock, config.Trace),
+		written:    loop.NewWritten(Name, "MyCronJob", config.Clock, config.Trace),
 	}
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
-	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{Name: Name, Kind: "MyCronJob", Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
 	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
 		return nil, fmt.Errorf("index Jobs: %w", err)
 	}
@@ -95,6 +95,9 @@ func New(config Config) (*Controller, error) {
 	}
 	return c, nil
 }
+
+// Loop returns the controller's workqueue and workers, for those who want to look at them.
+func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs MyCronJobs until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {

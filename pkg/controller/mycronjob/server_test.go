@@ -197,7 +197,7 @@ func (s *server) connect() *client {
 	glassback.AddReactor("*", "*", s.handle)
 	c.Controller = &Controller{
 		kube: kube, client: glassback, myCronJobs: listers.NewMyCronJobLister(c.crons), crons: c.crons, jobs: c.jobs,
-		recorder: c.events, clock: s.clock, written: loop.NewWritten(Name, s.clock, nil),
+		recorder: c.events, clock: s.clock, written: loop.NewWritten(Name, "MyCronJob", s.clock, nil),
 	}
 	c.catchUp()
 	return c

@@ -84,11 +84,11 @@ type Controller struct {
 // nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
-	c.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
 	if _, err := config.RedisClusters.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
 		return nil, fmt.Errorf("watch RedisClusters: %w", err)
 	}
@@ -119,7 +119,7 @@ func labelled(obj metav1.Object) (cache.ObjectName, bool) {
 }
 
 func newController(config Config) *Controller {
-	written := loop.NewWritten(Name, config.Clock, config.Trace)
+	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
 	return &Controller{
 		applied:    newApplied(config, written),
 		kube:       config.Kube,
@@ -136,6 +136,9 @@ func newController(config Config) *Controller {
 		sessions:   &sessions{kube: config.Kube, dial: config.Dial, clock: config.Clock, byKey: map[cache.ObjectName]*session{}},
 	}
 }
+
+// Loop returns the controller's workqueue and workers, for those who want to look at them.
+func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs RedisClusters until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {

@@ -99,11 +99,11 @@ func New(config Config) *Keeper {
 	k := &Keeper{
 		Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
 	}
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost),
+	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
-	k.loop = loop.New(loop.Config{Name: Name, Queue: queue, Sync: k.Sync, Trace: config.Trace})
+	k.loop = loop.New(loop.Config{Name: Name, Kind: "Certificate", Queue: queue, Limiter: limiter, Sync: k.Sync, Trace: config.Trace})
 	return k
 }
 
@@ -114,6 +114,9 @@ func (k *Keeper) Handler(kind string) cache.ResourceEventHandler {
 
 // Leaf returns what the webhook server shows.
 func (k *Keeper) Leaf() *Leaf { return &k.leaf }
+
+// Loop returns the keeper's workqueue and worker, for those who want to look at them.
+func (k *Keeper) Loop() *loop.Loop { return k.loop }
 
 // Run keeps the certificates until ctx is done (see loop.Loop.Run).
 func (k *Keeper) Run(ctx, drain context.Context) {

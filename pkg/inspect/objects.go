@@ -1,0 +1,108 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package inspect
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// mostFound is how many objects find returns at most.
+const mostFound = 50
+
+// Found is the answer to find.
+type Found struct {
+	Objects []Object `json:"objects"`
+	More    int      `json:"more,omitempty"`
+}
+
+// life answers for a kind by any of its names.
+func (s *server) life(r *http.Request) (*Life, *failure) {
+	kind, namespace, name := r.FormValue("kind"), r.FormValue("namespace"), r.FormValue("name")
+	if kind == "" || name == "" {
+		return nil, wrong("kind and name are missing: say which object, such as ?kind=Job&namespace=default&name=sample")
+	}
+	informers := s.watching(kind)
+	if len(informers) > 0 {
+		kind = informers[0].Kind()
+	} else if !slices.ContainsFunc(s.Loops, func(run Run) bool { return strings.EqualFold(run.Loop.Kind, kind) }) {
+		return nil, missing("nobody here watches a %q: there are %s", kind, strings.Join(s.kinds(), ", "))
+	}
+	object := trace.Object{Kind: kind, Namespace: namespace, Name: name}
+	events, forgotten := s.Trace.Life(object)
+	life := &Life{Object: objectOf(object), Events: []Event{}, Forgotten: forgotten}
+	for _, w := range informers {
+		if _, exists, err := w.GetStore().GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
+			life.Exists = true
+		}
+		life.Resource = w.Resource
+	}
+	for n := range events {
+		life.Gaps = life.Gaps || events[n].OneIn > 1
+		life.Events = append(life.Events, s.event(&events[n]))
+	}
+	if !life.Exists && len(events) == 0 {
+		return nil, missing("there is no %s: nothing is remembered of it, and it is in no index", object)
+	}
+	return life, nil
+}
+
+// watching returns the informers of a kind, which may be called by its own name, its resource's
+// with or without the group, or an alias.
+func (s *server) watching(kind string) []*Watched {
+	var all []*Watched
+	for n := range s.Informers {
+		w := &s.Informers[n]
+		plural, _, _ := strings.Cut(w.Resource, ".")
+		names := append([]string{w.Kind(), w.Resource, plural}, w.Aliases...)
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, kind) }) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func (s *server) kinds() []string {
+	var all []string
+	for n := range s.Informers {
+		all = append(all, s.Informers[n].Kind())
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// find looks for a text in what objects are called: "job/default/sample" has each part of it.
+func (s *server) find(r *http.Request) (*Found, *failure) {
+	found := &Found{Objects: []Object{}}
+	words := strings.Fields(strings.ToLower(r.FormValue("q")))
+	seen := map[Object]bool{}
+	for n := range s.Informers {
+		w := &s.Informers[n]
+		for _, key := range w.GetStore().ListKeys() {
+			name, err := cache.ParseObjectName(key)
+			if err != nil {
+				continue // No informer here has such a key.
+			}
+			object := objectOfKey(w.Kind(), name)
+			called := strings.ToLower(object.Kind + "/" + key)
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(called, word) }) && !seen[object] {
+				seen[object] = true
+				found.Objects = append(found.Objects, object)
+			}
+		}
+	}
+	slices.SortFunc(found.Objects, func(a, b Object) int {
+		return strings.Compare(a.Kind+"/"+a.Namespace+"/"+a.Name, b.Kind+"/"+b.Namespace+"/"+b.Name)
+	})
+	found.More = max(0, len(found.Objects)-mostFound)
+	found.Objects = found.Objects[:len(found.Objects)-found.More]
+	return found, nil
+}

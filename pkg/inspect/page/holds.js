@@ -1,0 +1,76 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Breakpoints: holding a gear by hand, and letting it go again.
+
+import { el, setText } from './dom.js';
+import * as format from './format.js';
+
+/** @typedef {import('./types.js').Hold} Hold */
+/** @typedef {import('./types.js').HoldRequest} HoldRequest */
+
+const explain = /** @type {Record<string, string>} */ ({
+  wire: 'Hold stops reading the watch. Drop breaks it; the next one goes on from the same resourceVersion. Expire breaks it, and has that resourceVersion be too old, so that everything is listed again.',
+  queue: 'Hold stops popping: deltas pile up, and the index grows old. Changes of one object gather in one entry.',
+  sync: 'Hold has workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. Delay makes every sync slow.',
+});
+
+/** What piles up. */
+const piles = /** @type {Record<string, [string, string]>} */ ({ wire: ['change', 'changes'], queue: ['delta', 'deltas'], sync: ['key', 'keys'] });
+
+export class Holds {
+  root = el('div', { class: 'holds' });
+  #state = el('p', { class: 'hold-state', role: 'status' });
+  #problem = el('p', { class: 'error', role: 'alert' });
+  #buttons = /** @type {Record<string, HTMLButtonElement>} */ ({});
+  #post;
+  #gear;
+  #id;
+
+  /** @param {string} gear @param {string} id @param {(request: HoldRequest) => Promise<void>} post */
+  constructor(gear, id, post) {
+    this.#gear = gear;
+    this.#id = id;
+    this.#post = post;
+    const row = el('div', { class: 'row' }, this.#button('hold', 'Hold'), this.#button('release', 'Release'));
+    if (gear === 'wire') row.append(this.#button('drop', 'Drop the watch'), this.#button('expire', 'Expire it'));
+    if (gear === 'sync') row.append(this.#delay());
+    this.root.append(el('h3', {}, 'Breakpoint'), row, this.#state, this.#problem, el('p', { class: 'muted' }, explain[gear]));
+  }
+
+  /** @param {string} action @param {string} label */
+  #button(action, label) {
+    const button = el('button', { type: 'button', 'data-action': action, onclick: () => this.#send(action, 0) }, label);
+    this.#buttons[action] = button;
+    return button;
+  }
+
+  #delay() {
+    const seconds = el('select', { 'aria-label': 'Delay' }, ...['0.5', '2', '5', '15'].map((s) => el('option', { value: s, selected: s === '2' }, `${s} s`)));
+    const button = el('button', { type: 'button', 'data-action': 'delay', onclick: () => this.#send('delay', Number(seconds.value)) }, 'Delay each by');
+    return el('span', { class: 'joined' }, button, seconds);
+  }
+
+  /** @param {string} action @param {number} delay */
+  async #send(action, delay) {
+    setText(this.#problem, '');
+    try {
+      await this.#post({ gear: this.#gear, id: this.#id, action, ...(delay ? { delay } : {}) });
+    } catch (err) {
+      setText(this.#problem, err instanceof Error ? err.message : String(err));
+    }
+  }
+
+  /** @param {Hold | undefined} hold @param {number} now in the operator's time */
+  show(hold, now) {
+    this.root.classList.toggle('held', Boolean(hold));
+    this.#buttons.release.disabled = !hold;
+    this.#buttons.hold.disabled = Boolean(hold && !hold.delay);
+    if (!hold) return setText(this.#state, '');
+    const how = hold.delay ? `Each sync waits ${format.duration(hold.delay)}` : `Held for ${format.age(now - Date.parse(hold.since))}`;
+    const [one, many] = piles[this.#gear];
+    setText(this.#state, `${how}. ${format.plural(hold.kept, one, many)} ${hold.kept === 1 ? 'waits' : 'wait'} before it. Releases itself in ${format.countdown(Date.parse(hold.until) - now)}.`);
+  }
+}

@@ -1,0 +1,307 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// The page: where its parts are put together.
+//
+// What tests and others may rely on:
+//
+//   [data-section=ID]              a controller's section of the picture
+//   [data-gear=G][data-id=ID]      a gear, a <button>: G is wire, queue, index or handlers and ID an
+//                                  informer's, or G is workqueue or sync and ID a controller's;
+//                                  data-state is held, failing, waiting, retrying or busy, or not there;
+//                                  .gear-value, .gear-unit and .gear-extra are its texts
+//   .dot                           an object on its way, an <a>; dot-added, dot-updated, dot-deleted,
+//                                  dot-resync, dot-key, dot-write or dot-failed say what it is
+//   #panel, #panel-close           the panel beside the picture, hidden if nothing is open
+//   #panel [data-action=A]         in a gear's panel: hold, release, drop, expire, delay; .hold-state
+//   #life                          in it, the life of an object: .pass.pass-change, .pass-sync (with .why
+//                                  and .outcome; .pass-failed), .pass-written, and in these li[data-seq]
+//                                  [data-stage], of which .current is the one that the address names
+//   #search, #search-results       the search box, and li[role=option] for what it found
+//   #pause, #speed, #live          #pause has aria-pressed; the values of #speed are 1, 0.25, 0.0625
+//   #behind                        how far the picture is behind
+//   #filter, #filter-toggle        a form: controller, kind, namespace, name; #filter-clear
+//   #theme                         auto, light, dark: html[data-theme]
+//   #notice                        says that not all changes are shown; hidden if they are
+//   #connection                    data-state is connecting, live or lost
+//   #auth, #token, #auth-submit    the dialog that asks for a bearer token
+//   #keys, #help                   the dialog with the keys
+//   body.paused                    while it is paused
+//
+// Addresses: see address.js.
+
+import * as address from './address.js';
+import { API } from './api.js';
+import { askToken, Controls } from './controls.js';
+import { byID, setText } from './dom.js';
+import * as format from './format.js';
+import { Motion } from './motion.js';
+import { Panel } from './panel.js';
+import { Picture } from './picture.js';
+import { Playback } from './playback.js';
+import { Search } from './search.js';
+import { matches, noFilter, Recent, sections, shape } from './state.js';
+
+/** @typedef {import('./types.js').Overview} Overview */
+/** @typedef {import('./types.js').Events} Events */
+/** @typedef {import('./types.js').Event} Event */
+/** @typedef {import('./types.js').Filter} Filter */
+/** @typedef {import('./types.js').ObjectName} ObjectName */
+
+/** How many events are kept for slow motion and pauses. */
+const BUFFER = 20000;
+/** How long a notice that events were left out stays. */
+const NOTICE = 5000;
+
+class Page {
+  #api = new API(askToken);
+  #picture = new Picture(byID('picture'), byID('stations'));
+  #motion = new Motion();
+  #playback = new Playback(BUFFER);
+  #recent = new Recent();
+  #filter = noFilter();
+  /** The newest overview, and the one that the picture shows. @type {Overview | undefined} */
+  #newest;
+  /** @type {Overview | undefined} */
+  #shown;
+  #shape = '';
+  /** The operator's clock less this one's. */
+  #skew = 0;
+  #frame = 0;
+  #slowly = 0;
+  #missed = { count: 0, until: 0 };
+  #retryAt = 0;
+  #address = address.parse(location.hash);
+  #panel;
+  #controls;
+
+  constructor() {
+    this.#panel = new Panel(this.#api, {
+      get: (what, query) => this.#api.get(what, query),
+      hold: async (request) => this.#overview(await this.#api.post('hold', request)),
+      recent: (gear, id) => this.#recent.of(gear, id),
+      now: () => Date.now() + this.#skew,
+    }, (object) => this.#follow(object));
+    this.#controls = new Controls({
+      pause: (paused) => this.#pause(paused),
+      speed: (speed) => { this.#playback.speed = speed; },
+      live: () => this.#skip(),
+      filter: (filter) => this.#narrow(filter),
+      close: () => this.#close(),
+    });
+    new Search((text) => this.#api.get('find', { q: text }));
+  }
+
+  start() {
+    this.#respectMotion();
+    new ResizeObserver(() => this.#measureBar()).observe(byID('bar'));
+    addEventListener('hashchange', () => this.#go());
+    byID('panel-close').addEventListener('click', () => this.#close());
+    byID('connection').addEventListener('click', () => this.#api.hurry());
+    document.addEventListener('visibilitychange', () => this.#wake());
+    addEventListener('online', () => this.#api.hurry());
+    this.#go();
+    this.#stream();
+    requestAnimationFrame((now) => this.#tick(now));
+  }
+
+  /** The headings stick below the bar, whose height depends on what wraps. */
+  #measureBar() {
+    document.documentElement.style.setProperty('--bar', `${byID('bar').offsetHeight}px`);
+  }
+
+  #respectMotion() {
+    const query = matchMedia('(prefers-reduced-motion: reduce)');
+    const apply = () => {
+      this.#motion.still = query.matches;
+      this.#picture.still = query.matches;
+    };
+    query.addEventListener('change', apply);
+    apply();
+  }
+
+  #stream() {
+    this.#api.stream(this.#filter, {
+      overview: (overview) => this.#overview(overview),
+      events: (events) => this.#events(events),
+      connection: (state, retryAt) => this.#connection(state, retryAt),
+    });
+  }
+
+  /** @param {Overview} overview */
+  #overview(overview) {
+    if (this.#newest && this.#newest.instance !== overview.instance) this.#forget();
+    this.#skew = Date.parse(overview.time) - Date.now();
+    this.#newest = overview;
+    this.#playback.push({ time: Date.parse(overview.time), overview });
+    this.#controls.offer(overview);
+    this.#panel.update(overview);
+  }
+
+  /** Another operator has other numbers. */
+  #forget() {
+    this.#motion.clear();
+    this.#recent.clear();
+    this.#playback.clear();
+  }
+
+  /** @param {Events} batch */
+  #events(batch) {
+    if (batch.missed) this.#missed = { count: this.#missed.count + batch.missed, until: Date.now() + NOTICE };
+    for (const event of batch.events) {
+      this.#playback.push({ time: Date.parse(event.time), event });
+      this.#recent.add(event);
+      this.#panel.notice(event);
+    }
+  }
+
+  /** @param {'connecting' | 'live' | 'lost'} state @param {number} [retryAt] */
+  #connection(state, retryAt = 0) {
+    const before = byID('connection').dataset.state;
+    byID('connection').dataset.state = state;
+    this.#retryAt = retryAt;
+    document.body.classList.toggle('stale', state === 'lost' || (state === 'connecting' && before === 'lost'));
+    if (state === 'live' && before !== 'live') say('Connected.');
+    if (state === 'lost' && before === 'live') say('The connection is lost. Trying again.');
+    this.#showConnection();
+  }
+
+  #showConnection() {
+    const node = byID('connection');
+    const wait = Math.max(0, Math.ceil((this.#retryAt - Date.now()) / 1000));
+    const texts = /** @type {Record<string, string>} */ ({ live: 'Live', connecting: 'Connecting …', lost: `Connection lost. Next try in ${wait} s` });
+    setText(node, texts[node.dataset.state ?? ''] ?? '');
+  }
+
+  /** The one loop: everything that moves does so here. @param {number} now */
+  #tick(now) {
+    const elapsed = Math.min(100, now - (this.#frame || now));
+    this.#frame = now;
+    this.#playback.advance(elapsed, (item) => {
+      if (item.overview) this.#shown = item.overview;
+      if (item.event && matches(item.event, this.#filter)) this.#show(item.event);
+    });
+    this.#showOverview();
+    if (!this.#playback.paused) {
+      this.#motion.step(elapsed, this.#playback.speed ** 0.6);
+      this.#picture.draw(this.#motion, elapsed);
+    }
+    this.#panel.tick(now);
+    if (now - this.#slowly > 250) {
+      this.#slowly = now;
+      this.#slow();
+    }
+    requestAnimationFrame((next) => this.#tick(next));
+  }
+
+  /** @param {Event} event */
+  #show(event) {
+    this.#motion.take(event);
+    this.#picture.hit(event);
+  }
+
+  #showOverview() {
+    const overview = this.#shown;
+    if (!overview) return;
+    this.#shown = undefined;
+    const found = sections(overview, this.#filter);
+    const now = shape(found);
+    if (now !== this.#shape || !this.#frame) {
+      this.#shape = now;
+      this.#motion.arrange(found);
+      this.#picture.build(found);
+      this.#select();
+    }
+    this.#picture.update(overview);
+    this.#motion.agree(overview);
+    setText(byID('instance'), `${overview.instance}, ${overview.version}`);
+  }
+
+  /** What changes a few times a second at most. */
+  #slow() {
+    this.#showConnection();
+    const { behind, lost, paused } = this.#playback;
+    const parts = [];
+    if (behind >= 1000) parts.push(`${format.duration(Math.round(behind / 100) / 10)} behind`);
+    if (lost) parts.push('what was before is thrown away');
+    this.#controls.showBehind(paused ? Math.max(behind, 1500) : behind, parts.join(', '));
+    this.#showNotice();
+    if (this.#newest) this.#panel.update(this.#newest);
+  }
+
+  #showNotice() {
+    const texts = [];
+    const oneIn = this.#newest?.oneIn ?? 1;
+    if (oneIn > 1) texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all of them would cost too much now. Counts are of all.`);
+    if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} left out: there were too many to send.`);
+    else this.#missed.count = 0;
+    if (this.#motion.refused) texts.push('More objects move than are drawn.');
+    this.#motion.refused = 0;
+    const node = byID('notice');
+    setText(node, texts.join(' '));
+    node.hidden = !texts.length;
+  }
+
+  /** @param {boolean} paused */
+  #pause(paused) {
+    this.#playback.paused = paused;
+    say(paused ? 'Paused.' : 'Resumed.');
+  }
+
+  /** Goes to the present. */
+  #skip() {
+    const last = this.#playback.skip();
+    this.#motion.clear();
+    if (last?.overview) this.#shown = last.overview;
+  }
+
+  /** @param {Filter} filter */
+  #narrow(filter) {
+    if (JSON.stringify(filter) === JSON.stringify(this.#filter)) return;
+    this.#filter = filter;
+    this.#motion.clear();
+    this.#shown = this.#newest;
+    this.#stream();
+  }
+
+  /** @param {ObjectName} object */
+  #follow(object) {
+    this.#controls.setFilter({ ...noFilter(), namespace: object.namespace ?? '', name: object.name });
+  }
+
+  /** In a hidden page there are no frames: what has gathered meanwhile is left out. */
+  #wake() {
+    if (document.hidden) return;
+    this.#api.hurry();
+    if (!this.#playback.paused && this.#playback.speed === 1) this.#skip();
+  }
+
+  #go() {
+    this.#address = address.parse(location.hash);
+    this.#panel.show(this.#address, this.#newest);
+    this.#select();
+  }
+
+  #select() {
+    const { gear, id } = this.#address.view === 'gear' ? this.#address : { gear: '', id: '' };
+    this.#picture.select(gear, id, this.#address.view === 'object' ? format.keyOf(this.#address.object) : '');
+  }
+
+  /** Closes the panel. The focus goes back to its gear. */
+  #close() {
+    if (!this.#panel.isOpen) return;
+    const from = this.#address;
+    location.hash = '#/';
+    if (from.view === 'gear') this.#picture.focus(from.gear, from.id);
+    else byID('picture').focus({ preventScroll: true });
+  }
+}
+
+/** Tells those who do not see it. @param {string} text */
+function say(text) {
+  setText(byID('status'), text);
+}
+
+new Page().start();

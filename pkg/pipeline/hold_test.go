@@ -1,0 +1,198 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// bench is an informer on a fake API server, and what its handler was told.
+type bench struct {
+	*testing.T
+
+	api      *fakeAPI
+	informer *Informer
+	told     *lines
+	recorder *trace.Recorder
+}
+
+// lines is a handler that notes its calls in their order.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) note(method string, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	key, _ := cache.MetaNamespaceKeyFunc(obj)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, method+" "+key+" "+versionOf(obj))
+}
+
+func (l *lines) OnAdd(obj any, _ bool) { l.note("add", obj) }
+func (l *lines) OnUpdate(_, obj any)   { l.note("update", obj) }
+func (l *lines) OnDelete(obj any)      { l.note("delete", obj) }
+
+func (l *lines) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.all
+	l.all = nil
+	return all
+}
+
+func newBench(t *testing.T, queue Queue) *bench {
+	t.Helper()
+	b := &bench{T: t, api: newFakeAPI(), told: &lines{}, recorder: trace.NewRecorder(1000)}
+	b.informer = New(Config{
+		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
+		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},
+	})
+	mustAdd(t, b.informer, b.told)
+	run(t, b.informer)
+	synctest.Wait()
+	return b
+}
+
+// expect compares what the handler was told since the last time.
+func (b *bench) expect(when string, want ...string) {
+	b.Helper()
+	synctest.Wait()
+	if got, want := strings.Join(b.told.take(), "; "), strings.Join(want, "; "); got != want {
+		b.Errorf("%s:\n told %s\n want %s", when, got, want)
+	}
+}
+
+func keptOf(informer *Informer, most int) string {
+	hold, kept := informer.QueueHeld(most)
+	if hold == nil {
+		return "not held"
+	}
+	lines := []string{fmt.Sprint(hold.Kept)}
+	for _, k := range kept {
+		lines = append(lines, fmt.Sprintf("%s %s %s", k.Verb, k.Object, k.ResourceVersion))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func TestAHeldQueueFillsAndDrains(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		b := newBench(t, queue)
+		b.api.put("a/1") // 2
+		b.expect("before", "add a/1 2")
+		b.informer.HoldQueue()
+		b.informer.HoldQueue() // once is enough
+		b.api.put("a/1")       // 3
+		b.api.put("a/2")       // 4
+		b.api.remove("a/1")    // 5
+		b.expect("held")
+		if got, want := keptOf(b.informer, 2), "3; Updated ConfigMap a/1 3; Added ConfigMap a/2 4"; got != want {
+			t.Errorf("kept is %s, want %s", got, want)
+		}
+		if queued := b.informer.Stats().Queued; queued != 3 {
+			t.Errorf("%d queued, want 3", queued)
+		}
+		b.informer.ReleaseQueue()
+		b.informer.ReleaseQueue()
+		want := []string{"update a/1 3", "delete a/1 5", "add a/2 4"} // object by object
+		if queue == RealFIFO {
+			want = []string{"update a/1 3", "add a/2 4", "delete a/1 5"}
+		}
+		b.expect("released", want...)
+		if got := keptOf(b.informer, 2); got != "not held" || b.informer.Stats().Queued != 0 {
+			t.Errorf("kept is %s, and %d queued", got, b.informer.Stats().Queued)
+		}
+		b.api.put("a/3") // 6
+		b.expect("after", "add a/3 6")
+	})
+}
+
+func TestAHeldQueueReleasesItself(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		b := newBench(t, queue)
+		b.informer.HoldQueue()
+		b.api.put("a/1") // 2
+		time.Sleep(HoldLimit - time.Second)
+		b.expect("held")
+		time.Sleep(time.Second)
+		b.expect("released", "add a/1 2")
+	})
+}
+
+func TestAHeldQueueDoesNotHoldUpTheEnd(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		b := newBench(t, queue)
+		b.informer.HoldQueue()
+		b.api.put("a/1")
+		synctest.Wait() // and the end of the test ends the informer
+	})
+}
+
+func TestAHeldWireCatchesUp(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		b := newBench(t, queue)
+		b.api.put("a/1") // 2
+		b.expect("before", "add a/1 2")
+		b.informer.HoldWire()
+		synctest.Wait()
+		b.api.put("a/2")    // 3
+		b.api.remove("a/1") // 4
+		time.Sleep(time.Minute)
+		b.expect("held")
+		if health := b.informer.Health(); health.Watching || !errors.Is(health.Err, errHeld) || b.informer.WireHeld() == nil {
+			t.Errorf("health is %+v", health)
+		}
+		b.informer.ReleaseWire()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := strings.Join(b.told.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
+			t.Errorf("released: told %s", got)
+		}
+		if health := b.informer.Health(); !health.Watching || b.informer.WireHeld() != nil {
+			t.Errorf("health is %+v", health)
+		}
+	})
+}
+
+func TestADroppedWatchMissesNothing(t *testing.T) {
+	for name, expired := range map[string]bool{"and goes on": false, "and is too old": true} {
+		t.Run(name, func(t *testing.T) {
+			eachQueue(t, func(t *testing.T, queue Queue) {
+				b := newBench(t, queue)
+				b.api.put("a/1") // 2
+				b.expect("before", "add a/1 2")
+				b.informer.DropWatch(expired)
+				b.api.remove("a/1") // 3
+				b.api.put("a/2")    // 4
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				got := strings.Join(b.told.take(), "; ")
+				if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
+					t.Errorf("told %s", got)
+				}
+				relisted := strings.Contains(fmt.Sprint(b.recorder.Events()), "wire      configmaps  Replaced ConfigMap a/2")
+				if relisted != expired {
+					t.Errorf("read everything again: %t, want %t", relisted, expired)
+				}
+			})
+		})
+	}
+}

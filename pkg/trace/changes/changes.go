@@ -1,0 +1,174 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package changes tells in which fields two versions of an object differ, by their paths in
+// JSON: for the causes and the events of package trace.
+//
+// Paths names the fields and nothing else. Between shows values too, as far as they can be
+// shown to anybody who may look at the operator: numbers, times and short texts of typed
+// fields, states of conditions, lengths of lists. What is free text by a user's own names
+// (labels, annotations, data, config: all maps) or of a Secret is not.
+package changes
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+const (
+	// maxFields bounds the paths that are named for one change.
+	maxFields = 6
+	// maxDepth bounds how far down a path is followed: spec.template.spec is three.
+	maxDepth = 3
+)
+
+// Paths returns the JSON paths of the fields in which two objects of the same type differ,
+// such as "status.succeeded": six at most. Maps and lists are compared whole, and what
+// changes with every write is left out. It returns nil for objects of different types.
+func Paths(old, obj any) []string {
+	var paths []string
+	compare(old, obj, func(path string, _, _ reflect.Value) bool {
+		paths = append(paths, path)
+		return len(paths) < maxFields
+	})
+	return paths
+}
+
+// Between returns the same fields with their values, where these are shown. Of a list of
+// conditions it returns each that differs, as "status.conditions[Ready]".
+func Between(old, obj any) []trace.Change {
+	var all []trace.Change
+	_, secret := obj.(*corev1.Secret)
+	compare(old, obj, func(path string, a, b reflect.Value) bool {
+		if list := conditions(path, a, b); len(list) > 0 {
+			all = append(all, list...)
+			return len(all) < maxFields
+		}
+		change := trace.Change{Path: path}
+		if !secret && !sensitive(path) {
+			change.Old, change.New = show(a, b)
+		}
+		all = append(all, change)
+		return len(all) < maxFields
+	})
+	return all[:min(len(all), maxFields)]
+}
+
+// compare calls differ for each field that differs, until that returns false.
+func compare(old, obj any, differ func(path string, a, b reflect.Value) bool) {
+	a, b := reflect.ValueOf(old), reflect.ValueOf(obj)
+	if a.IsValid() && b.IsValid() && a.Type() == b.Type() {
+		w := walker{differ: differ}
+		w.walk(a, b)
+	}
+}
+
+// walker goes through two objects. It allocates nothing for fields that do not differ: a cache
+// has hundreds of them compared for every change.
+type walker struct {
+	names  [maxDepth]string
+	depth  int // of names that are in use
+	differ func(path string, a, b reflect.Value) bool
+}
+
+func (w *walker) path() string { return strings.Join(w.names[:w.depth], ".") }
+
+// walk returns whether to go on.
+func (w *walker) walk(a, b reflect.Value) bool {
+	for a.Kind() == reflect.Pointer {
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() == b.IsNil() || w.differ(w.path(), a, b)
+		}
+		if a.UnsafePointer() == b.UnsafePointer() {
+			return true
+		}
+		a, b = a.Elem(), b.Elem()
+	}
+	if w.depth < maxDepth {
+		if fields := fieldsOf(a.Type()); len(fields) > 0 {
+			return w.walkFields(fields, a, b)
+		}
+	}
+	return equal(a, b) || w.differ(w.path(), a, b)
+}
+
+func (w *walker) walkFields(fields []structField, a, b reflect.Value) bool {
+	for _, f := range fields {
+		if f.name == "" { // an embedded struct, inlined in JSON
+			if !w.walk(a.Field(f.index), b.Field(f.index)) {
+				return false
+			}
+			continue
+		}
+		if w.depth == 1 && w.names[0] == "metadata" && (f.name == "resourceVersion" || f.name == "managedFields") {
+			continue
+		}
+		w.names[w.depth] = f.name
+		w.depth++
+		more := w.walk(a.Field(f.index), b.Field(f.index))
+		w.depth--
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// equal compares what is not followed further. An empty list or map is none.
+func equal(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Bool, reflect.String, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float64:
+		return a.Equal(b)
+	case reflect.Slice, reflect.Map:
+		if a.Len() != b.Len() || a.Len() == 0 {
+			return a.Len() == b.Len()
+		}
+	}
+	if a.CanAddr() && b.CanAddr() { // else each would be copied
+		return equality.Semantic.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
+	}
+	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
+}
+
+type structField struct {
+	index int
+	name  string
+}
+
+// fieldsByType remembers the JSON names of a struct type's fields.
+var fieldsByType sync.Map // reflect.Type → []structField
+
+// fieldsOf returns the fields of a struct that appear in its JSON under their own
+// names; none for other types, and for structs that render themselves, like a
+// time or a quantity.
+func fieldsOf(t reflect.Type) []structField {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	if known, ok := fieldsByType.Load(t); ok {
+		return known.([]structField)
+	}
+	var fields []structField
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		fieldsByType.Store(t, fields)
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "-" && (name != "" || f.Anonymous) {
+			fields = append(fields, structField{i, name})
+		}
+	}
+	fieldsByType.Store(t, fields)
+	return fields
+}
