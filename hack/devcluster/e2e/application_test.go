@@ -17,7 +17,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,6 +49,7 @@ func TestApplication(t *testing.T) {
 			"replicas go to the autoscaler and back without a dip":   testReplicasHandOver,
 			"kubectl scale scales the Application":                   testScale,
 			"an object of somebody else is named and never touched":  testConflict,
+			"objects of somebody else of all kinds are named":        testConflictOfAllKinds,
 			"a child that has lost its label is found again":         testLostLabel,
 			"Pods that cannot be made show as the Deployment's word": testReplicaFailure,
 			"a Deployment that the API server refuses":               testRejectedDeployment,
@@ -339,6 +343,49 @@ func testConflict(t *testing.T, w *world, ns string) {
 	w.must(t, w.kube.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.ready(t, ns, "a")
 	w.condition(t, ns, "a", appv1.ConditionConflict, "NoConflict")
+}
+
+// Where a child of each kind that can be left out should be, there is somebody else's.
+func testConflictOfAllKinds(t *testing.T, w *world, ns string) {
+	meta := metav1.ObjectMeta{Name: "a"}
+	var errs [4]error
+	_, errs[0] = w.kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	}, metav1.CreateOptions{})
+	_, errs[1] = w.kube.NetworkingV1().Ingresses(ns).Create(t.Context(), &networkingv1.Ingress{
+		ObjectMeta: meta, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}},
+		}},
+	}, metav1.CreateOptions{})
+	_, errs[2] = w.kube.AutoscalingV2().HorizontalPodAutoscalers(ns).Create(t.Context(), &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: meta, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			MaxReplicas: 1, ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other"},
+		},
+	}, metav1.CreateOptions{})
+	_, errs[3] = w.kube.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+	}, metav1.CreateOptions{})
+	w.must(t, errors.Join(errs[:]...))
+	before, err := w.children(t.Context(), ns, "a")
+	w.must(t, err)
+	w.createApp(t, ns, "a", func(a *appv1.Application) {
+		a.Spec.Autoscaling = &appv1.Autoscaling{MaxReplicas: 3}
+		a.Spec.PDB = &appv1.DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(1))}
+	})
+	c := w.condition(t, ns, "a", appv1.ConditionConflict, "Conflict")
+	for kind := range before {
+		if !strings.Contains(c.Message, kind+" a exists already") {
+			t.Errorf("condition Conflict does not name the %s: %s", kind, c.Message)
+		}
+	}
+	w.condition(t, ns, "a", appv1.ConditionAvailable, "MinimumReplicasAvailable") // the rest converges
+	after, err := w.children(t.Context(), ns, "a")
+	w.must(t, err)
+	for kind, uid := range before {
+		if after[kind] != uid {
+			t.Errorf("the foreign %s was replaced", kind)
+		}
+	}
 }
 
 func testLostLabel(t *testing.T, w *world, ns string) {
