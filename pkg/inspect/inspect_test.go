@@ -64,10 +64,10 @@ func newWorks(t *testing.T, config Config) *works {
 	config.Trace = trace.NewRecorder(1000)
 	w.informer = pipeline.New(pipeline.Config{
 		ListerWatcher: listing{&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 			},
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return w.watch, nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return w.watch, nil },
 		}},
 		Object: &corev1.Secret{}, Resource: "secrets", Trace: config.Trace, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
