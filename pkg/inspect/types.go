@@ -142,6 +142,9 @@ type Event struct {
 	Duration float64 `json:"duration,omitempty"`
 	After    float64 `json:"after,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	// Repeats is how many syncs before this one are left out of a Life, because they were like it:
+	// asked for by the one before, without a write or an error: at done.
+	Repeats int `json:"repeats,omitempty"`
 	// Line is all of it in one line, as glassback trace prints it.
 	Line string `json:"line"`
 }

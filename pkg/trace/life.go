@@ -5,7 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 
 package trace
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 // What is remembered of single objects is bounded by these two: some 20 MB when full.
 const (
@@ -22,9 +25,8 @@ type lives struct {
 // life is what happened to one object.
 type life struct {
 	object Object
-	ring   []Event // grows up to maxLifeSteps
-	oldest int     // in ring, once it has that many
-	more   bool    // there were others, which it has no longer
+	events []Event // oldest first
+	more   bool    // there were others before
 }
 
 func newLives() lives {
@@ -49,14 +51,30 @@ func (l *lives) file(o Object, e *Event) {
 	} else {
 		l.recent.MoveToFront(element)
 	}
-	entry := element.Value.(*life)
-	if len(entry.ring) < maxLifeSteps {
-		entry.ring = append(entry.ring, *e)
-		return
+	element.Value.(*life).add(e)
+}
+
+func (l *life) add(e *Event) {
+	if len(l.events) < maxLifeSteps {
+		l.events = append(l.events, *e)
+	} else {
+		copy(l.events, l.events[1:])
+		l.events[maxLifeSteps-1] = *e
+		l.more = true
 	}
-	entry.ring[entry.oldest] = *e
-	entry.oldest = (entry.oldest + 1) % maxLifeSteps
-	entry.more = true
+	// Of quiet syncs in a row, the last one stays: an object that is looked at every ten seconds
+	// would soon have nothing else in its life.
+	if n := len(l.events); n >= 4 && quiet(l.events[n-4:n-2]) && quiet(l.events[n-2:]) {
+		l.events[n-1].Repeats = l.events[n-3].Repeats + 1
+		l.events = append(l.events[:n-4], l.events[n-2:]...)
+	}
+}
+
+// quiet reports whether two events are a sync that nothing had happened for, and that did
+// nothing.
+func quiet(two []Event) bool {
+	began, ended := &two[0], &two[1]
+	return began.Stage == Sync && ended.Stage == Done && ended.Err == "" && len(began.Causes) == 1 && began.Causes[0].Verb == VerbAfter
 }
 
 // open begins the life of o, in the place of the one that is longest past.
@@ -77,6 +95,5 @@ func (l *lives) of(o Object) (events []Event, forgotten bool) {
 		return nil, false
 	}
 	entry := element.Value.(*life)
-	events = append(events, entry.ring[entry.oldest:]...)
-	return append(events, entry.ring[:entry.oldest]...), entry.more
+	return slices.Clone(entry.events), entry.more
 }

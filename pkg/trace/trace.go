@@ -102,6 +102,9 @@ type Event struct {
 	After time.Duration
 	// Err is the text of the error that the sync ended with (Done, Write).
 	Err string
+	// Repeats is how many syncs before this one are not in the Life, because they were like
+	// it: asked for by the one before, without a write or an error (Done).
+	Repeats int
 }
 
 // String renders the event in one line, without its time:
@@ -129,6 +132,9 @@ func (e Event) String() string {
 		}
 		if e.After > 0 {
 			fmt.Fprintf(&b, ", again in %s", e.After.Round(time.Millisecond))
+		}
+		if e.Repeats > 0 {
+			fmt.Fprintf(&b, ", like %d before it", e.Repeats)
 		}
 	default:
 		e.describe(&b)

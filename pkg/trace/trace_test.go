@@ -209,6 +209,37 @@ func TestLifeIsOfOneObject(t *testing.T) {
 	}
 }
 
+func TestQuietSyncsInARowAreOne(t *testing.T) {
+	r := NewRecorder(1)
+	object := Object{Name: "a"}
+	sync := func(verb, err string) {
+		causes := []Cause{{Verb: verb}}
+		r.Report(Event{Stage: Sync, Object: object, For: object, Causes: causes})
+		r.Report(Event{Stage: Done, Object: object, For: object, Causes: causes, Err: err})
+	}
+	sync("Added", "")
+	for range 3 {
+		sync(VerbAfter, "")
+	}
+	sync(VerbAfter, "no")
+	sync(VerbRetry, "")
+	sync(VerbAfter, "")
+	r.Report(Event{Stage: Sync, Object: object, For: object, Causes: []Cause{{Verb: VerbAfter}}})
+	r.Report(Event{Stage: Write, Object: Object{Name: "b"}, For: object})
+	r.Report(Event{Stage: Done, Object: object, For: object})
+	events, forgotten := r.Life(object)
+	got := ""
+	for _, e := range events {
+		got += e.Stage.String() + " "
+		if e.Repeats > 0 {
+			got += fmt.Sprintf("×%d ", e.Repeats)
+		}
+	}
+	if want := "sync done sync done ×2 sync done sync done sync done sync write done "; got != want || forgotten {
+		t.Errorf("the life is\n %q, want\n %q", got, want)
+	}
+}
+
 func TestLivesAreBounded(t *testing.T) {
 	r := NewRecorder(1)
 	long := Object{Name: "long"}

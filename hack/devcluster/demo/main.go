@@ -5,6 +5,7 @@
 //	main        the steps, in their order
 //	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
 //	├─ operator how the operator is run, and the ECS simulator
+//	├─ bridge   leads a browser to the operator's page, where the cluster has a network of its own
 //	├─ child    a process that does not outlive the demo
 //	├─ kinds    the table of Glassback's kinds: what is shown of each, and how the user may try it
 //	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs; page: of an Application's
@@ -159,11 +160,23 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer simulator.stop()
 	s.say("Starting %s as ServiceAccount %s/%s, with a simulated ECS", o.glassback, operatorNamespace, operatorAccount)
-	op, err := startOperator(ctx, admin, c, o, dir, ecs)
+	page, err := freeAddress()
+	if err != nil {
+		return false, err
+	}
+	op, err := startOperator(ctx, admin, c, o, dir, ecs, page)
 	if err != nil {
 		return false, err
 	}
 	defer op.stop()
+	if c.Real() { // Nobody outside reaches the loopback of its network.
+		b, err := openBridge(c, page)
+		if err != nil {
+			return false, err
+		}
+		defer b.stop()
+		page = b.address()
+	}
 
 	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
 	if err == nil {
@@ -173,7 +186,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		}
 	}
 	if err == nil {
-		sayWhere(s, c, op, ecs)
+		sayWhere(s, c, op, ecs, page)
 		ready, err = watch(ctx, s, o, newFollower(admin, examples, c.Real()), op.wait, simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -203,11 +216,13 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 	return nil
 }
 
-func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs string) {
+func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
 	for _, line := range leftAlone(c.Real()) {
 		s.say("%s", line)
 	}
 	s.say("")
+	s.say("  the gears at work     http://%s/inspect/", page)
+	s.say("  why did it sync?      bin/glassback why mycronjob/mycronjob-sample --address http://%s", page)
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
 	if c.Real() {

@@ -34,8 +34,8 @@ func startSimulator(ctx context.Context, c *cluster.Cluster, o options, dir stri
 	return simulator, "http://" + address, err
 }
 
-// startOperator starts the operator, whose ECS is at an address.
-func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o options, dir, ecs string) (*child, error) {
+// startOperator starts the operator, whose ECS is at an address, and which shows its page at another.
+func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o options, dir, ecs, page string) (*child, error) {
 	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
 	if err := admin.writeKubeconfig(ctx, operatorNamespace, operatorAccount, tokenLife, kubeconfig); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func startOperator(ctx context.Context, admin *api, c *cluster.Cluster, o option
 	}
 	// In the cluster's network, from which it reaches what is in containers, and the API server reaches it.
 	command := c.Command(ctx, o.glassback, "--kubeconfig", kubeconfig, "--webhook-url", "https://"+webhooks, "-v=2",
-		"--ecs-endpoint", ecs, "--controllers", controllersOn(c.Real()))
+		"--inspect-bind-address", page, "--inspect-breakpoints", "--ecs-endpoint", ecs, "--controllers", controllersOn(c.Real()))
 	return start("the operator", filepath.Join(dir, "operator.log"), withAccount(os.Environ()), command.Args)
 }
 
