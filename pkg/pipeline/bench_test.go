@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -224,6 +225,72 @@ func heapInUse() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// BenchmarkTracing is what tracing costs: BenchmarkUpdate with an informer that is traced and
+// one that is not, in turns, so that both have the machine as it is at the time. What counts
+// are the ratios of their times: as they pass, and of the processors. The latter do not
+// depend on what else the machine does.
+func BenchmarkTracing(b *testing.B) {
+	const turn = 5000 // events
+	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
+		b.Run(queue.String(), func(b *testing.B) {
+			var feed [2]func(n int)
+			for traced := range feed {
+				var recorder *trace.Recorder
+				if traced == 1 {
+					recorder = trace.NewRecorder(8192)
+				}
+				feed[traced] = feeder(b, queue, recorder)
+			}
+			var took, spent [2]time.Duration
+			b.ResetTimer()
+			for left := b.N; left > 0; left -= turn {
+				for traced := range feed {
+					start, used := time.Now(), processorTime(b)
+					feed[traced](min(left, turn))
+					took[traced] += time.Since(start)
+					spent[traced] += processorTime(b) - used
+				}
+			}
+			b.ReportMetric(float64(took[1])/float64(took[0]), "time:traced/not")
+			b.ReportMetric(float64(spent[1])/float64(spent[0]), "cpu:traced/not")
+		})
+	}
+}
+
+// processorTime is what this process has used so far.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// feeder returns a func that sends n updates through an informer.
+func feeder(b *testing.B, queue Queue, recorder *trace.Recorder) func(n int) {
+	b.Helper()
+	source := newBenchSource(1000, false)
+	informer := New(Config{ListerWatcher: source, Object: &corev1.Pod{}, Resource: "pods", Queue: queue, Indexers: benchIndexers(), Trace: recorder})
+	var told, expected atomic.Int64
+	done := make(chan struct{}, 1)
+	b.Cleanup(benchRun(b, informer, 1, func() {
+		if told.Add(1) == expected.Load() {
+			done <- struct{}{}
+		}
+	}))
+	events, next := updates(source, 1<<16), 0 // so many that a sample is not always the same few
+	return func(n int) {
+		told.Store(0)
+		expected.Store(int64(n))
+		for range n {
+			source.events <- events[next%len(events)]
+			next++
+		}
+		<-done
+	}
 }
 
 // BenchmarkReaders is updates while others list the index.

@@ -30,6 +30,14 @@ type notification struct {
 	initial  bool // an addition that belongs to what was there when the handler joined
 }
 
+// object returns the object as it is now, or was last.
+func (n *notification) object() any {
+	if n.new != nil {
+		return n.new
+	}
+	return n.old
+}
+
 // isResync tells whether this is an update that changes nothing: the
 // resourceVersion is the same. It comes from a Sync, or from a Replace after a
 // lost watch, and is for those who want resyncs only.

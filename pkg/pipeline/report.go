@@ -29,10 +29,8 @@ type tracer struct {
 
 // arrive reports that an object came off the wire, and is about to be put into the queue.
 func (t *tracer) arrive(verb cache.DeltaType, obj any) {
-	if t.recorder == nil {
-		return
-	}
-	if event, wanted := t.event(verb, obj); wanted {
+	if t.recorder != nil && t.recorder.Wants(resourceVersionOf(obj)) {
+		event := t.event(verb, obj)
 		t.send(trace.Wire, event)
 		t.send(trace.Queue, event)
 	}
@@ -44,26 +42,22 @@ func (t *tracer) resync() {
 }
 
 // tell reports that the index holds the outcome of a delta, and that handlers are told of it, if
-// any wants it.
+// there is one that wants it.
 func (t *tracer) tell(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
-	if t.recorder == nil {
-		return
+	if t.recorder != nil && t.recorder.Wants(resourceVersionOf(note.object())) {
+		t.told(verb, note, wanted)
 	}
-	obj := note.new
-	if obj == nil {
-		obj = note.old
-	}
-	event, recorded := t.event(verb, obj)
-	if !recorded {
-		return
-	}
-	dispatched := event
+}
+
+func (t *tracer) told(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
+	event := t.event(verb, note.object())
 	if note.old != nil && note.new != nil {
 		event.Changes = changes.Between(note.old, note.new)
 	}
 	t.send(trace.Index, event)
 	if wanted(note) {
-		t.send(trace.Dispatch, dispatched)
+		event.Changes = nil
+		t.send(trace.Dispatch, event)
 	}
 }
 
@@ -72,25 +66,31 @@ func (t *tracer) send(stage trace.Stage, event trace.Event) {
 	t.recorder.Report(event)
 }
 
-// event returns what there is to say of an object, if its change is one to record.
-func (t *tracer) event(verb cache.DeltaType, obj any) (trace.Event, bool) {
-	var name trace.Object
+// event returns what there is to say of an object.
+func (t *tracer) event(verb cache.DeltaType, obj any) trace.Event {
+	event := trace.Event{Source: t.source, Object: trace.Object{Kind: t.kind}, Verb: string(verb)}
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		var namespaced bool
-		if name.Namespace, name.Name, namespaced = strings.Cut(gone.Key, "/"); !namespaced {
-			name.Namespace, name.Name = "", gone.Key
+		if event.Namespace, event.Name, namespaced = strings.Cut(gone.Key, "/"); !namespaced {
+			event.Namespace, event.Name = "", gone.Key
 		}
 		obj = gone.Obj
 	}
-	version := ""
 	if object, ok := accessor(obj); ok {
-		if version = object.GetResourceVersion(); !t.recorder.Wants(version) {
-			return trace.Event{}, false
-		}
-		name.Namespace, name.Name = object.GetNamespace(), object.GetName()
+		event.Namespace, event.Name, event.ResourceVersion = object.GetNamespace(), object.GetName(), object.GetResourceVersion()
 	}
-	name.Kind = t.kind
-	return trace.Event{Source: t.source, Object: name, Verb: string(verb), ResourceVersion: version}, true
+	return event
+}
+
+// resourceVersionOf returns the resourceVersion of an object, or the last one that is known of it.
+func resourceVersionOf(obj any) string {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if object, ok := accessor(obj); ok {
+		return object.GetResourceVersion()
+	}
+	return ""
 }
 
 // accessor is meta.Accessor, without an error that would be made to be dropped.

@@ -13,10 +13,10 @@ import (
 )
 
 // What recording may cost: so many events a second, of the stages that every change passes,
-// and so many at once after a time in which there were fewer. A thousand changes a second
-// are five thousand events, and cost a thousandth to a hundredth of a core.
+// and so many at once after a time in which there were fewer. Five hundred changes a
+// second are 2,500 events, and cost some hundredth of a core.
 const (
-	maxRate  = 5000
+	maxRate  = 2500
 	maxBurst = 5000
 	window   = 100 * time.Millisecond
 	perTurn  = maxRate * int64(window) / int64(time.Second)
