@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package docs has only this test: that the documents do not drift from what they are about.
+// Package docs has only tests: that the documents do not drift from what they are about.
 package docs
 
 import (
@@ -17,26 +17,30 @@ import (
 
 var (
 	quotes = regexp.MustCompile("(?s)```go\n(.*?)```\n")
+	fences = regexp.MustCompile("(?ms)^```.*?^```\n")
 	links  = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 )
 
 func TestQuotedCodeIsAsItIs(t *testing.T) {
 	var code strings.Builder
-	err := filepath.WalkDir("../pkg", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") {
+	for _, root := range []string{"../pkg", "sixth"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			code.Write(data)
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		data, err := os.ReadFile(path)
-		code.Write(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for name, text := range documents(t) {
-		for _, quote := range quotes.FindAllStringSubmatch(text, -1) {
+		// What is marked is compared with what the mark names.
+		for _, quote := range quotes.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 			if !strings.Contains(code.String(), quote[1]) {
-				t.Errorf("%s quotes what is in no file of pkg:\n%s", name, quote[1])
+				t.Errorf("%s quotes what is in no file of pkg or docs/sixth:\n%s", name, quote[1])
 			}
 		}
 	}
@@ -44,7 +48,7 @@ func TestQuotedCodeIsAsItIs(t *testing.T) {
 
 func TestLinkedFilesAreThere(t *testing.T) {
 	for name, text := range documents(t) {
-		for _, link := range links.FindAllStringSubmatch(text, -1) {
+		for _, link := range links.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
 			if strings.Contains(link[1], "://") {
 				continue
 			}
@@ -70,4 +74,32 @@ func documents(t *testing.T) map[string]string {
 		texts[name] = string(data)
 	}
 	return texts
+}
+
+// TestNamedTestsAreThere is about tests by which a document says that something is so.
+func TestNamedTestsAreThere(t *testing.T) {
+	defined, name := regexp.MustCompile(`(?m)^func (Test\w+)\(`), regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	there := map[string]bool{}
+	for _, root := range []string{"../pkg", "../hack", "../artifacts", "."} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			for _, test := range defined.FindAllStringSubmatch(string(data), -1) {
+				there[test[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for document, text := range documents(t) {
+		for _, test := range name.FindAllStringSubmatch(text, -1) {
+			if !there[test[1]] {
+				t.Errorf("%s names %s, and there is no such test", document, test[1])
+			}
+		}
+	}
 }
