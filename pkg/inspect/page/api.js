@@ -29,7 +29,7 @@ export class Refused extends Error {
  * @typedef {object} Listener
  * @property {(overview: Overview) => void} overview
  * @property {(events: Events) => void} events
- * @property {(state: 'connecting' | 'live' | 'lost', retryAt?: number) => void} connection
+ * @property {(state: 'connecting' | 'live' | 'lost', retryAt?: number, reason?: string) => void} connection retryAt and reason: of what is lost
  */
 
 export class API {
@@ -51,18 +51,24 @@ export class API {
   /** @template T @param {string} what @param {Record<string, string>} [query] @param {AbortSignal} [signal] @returns {Promise<T>} */
   async get(what, query = {}, signal) {
     const response = await this.#fetch(`api/${what}?${new URLSearchParams(query)}`, { signal });
-    return response.json();
+    return withLists(await response.json());
   }
 
   /** @template T @param {string} what @param {unknown} body @returns {Promise<T>} */
   async post(what, body) {
     const response = await this.#fetch(`api/${what}`, {
-      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
     });
-    return response.json();
+    return withLists(await response.json());
   }
 
-  /** Opens the stream for what filter lets through, in the place of the one that is open. @param {Filter} filter @param {Listener} listener */
+  /**
+   * Opens the stream for what filter lets through, in the place of the one that is open.
+   * @param {Filter} filter
+   * @param {Listener} listener
+   */
   stream(filter, listener) {
     this.#streaming?.abort();
     this.#streaming = new AbortController();
@@ -83,7 +89,9 @@ export class API {
       const response = await fetch(url, { ...init, headers, cache: 'no-store' });
       if (response.ok) return response;
       const refused = new Refused(response.status, await problem(response));
-      if (response.status !== 401) throw refused;
+      // 403: whom the token is for may not look. Another token may help.
+      const asks = response.status === 401 || (response.status === 403 && token && init.method !== 'POST');
+      if (!asks) throw refused;
       if (this.#token === token) await this.#newToken(token ? refused.message : '');
     }
   }
@@ -103,20 +111,26 @@ export class API {
     let failures = 0;
     while (!stop.aborted) {
       listener.connection('connecting');
-      const got = await this.#streamOnce(query, listener, stop);
+      const { got, reason } = await this.#streamOnce(query, listener, stop);
       if (stop.aborted) return;
       failures = got ? 0 : failures + 1;
       const wait = Math.min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** failures) * (0.8 + 0.4 * Math.random());
-      listener.connection('lost', Date.now() + wait);
+      listener.connection('lost', Date.now() + wait, reason);
       await this.#sleep(wait);
     }
   }
 
-  /** Reads one stream to its end. It returns whether anything came. @param {string} query @param {Listener} listener @param {AbortSignal} stop */
+  /**
+   * Reads one stream to its end. It returns whether anything came, and why not, if the operator said so.
+   * @param {string} query
+   * @param {Listener} listener
+   * @param {AbortSignal} stop
+   */
   async #streamOnce(query, listener, stop) {
     const broken = new AbortController();
     let silence = 0;
     let got = false;
+    let reason = '';
     const alive = () => {
       clearTimeout(silence);
       silence = window.setTimeout(() => broken.abort(), SILENCE);
@@ -124,8 +138,8 @@ export class API {
     const messages = new Messages((event, data) => {
       if (!got) listener.connection('live');
       got = true;
-      if (event === 'overview') listener.overview(JSON.parse(data));
-      else if (event === 'events') listener.events(JSON.parse(data));
+      if (event === 'overview') listener.overview(withLists(JSON.parse(data)));
+      else if (event === 'events') listener.events(withLists(JSON.parse(data)));
     });
     try {
       const signal = AbortSignal.any([stop, broken.signal]);
@@ -135,12 +149,13 @@ export class API {
         alive();
         if (!stop.aborted) messages.push(chunk);
       });
-    } catch {
+    } catch (err) {
       // However it ended, it is opened again.
+      if (err instanceof Refused) reason = err.message;
     } finally {
       clearTimeout(silence);
     }
-    return got;
+    return { got, reason };
   }
 
   /** @param {number} ms @returns {Promise<void>} */
@@ -166,6 +181,33 @@ async function read(response, take) {
   }
 }
 
+/** The fields that are lists, and are null where Go has an empty one. */
+const lists = [
+  'informers',
+  'controllers',
+  'handlers',
+  'events',
+  'objects',
+  'passed',
+  'deltas',
+  'indexers',
+  'groups',
+  'waiting',
+  'processing',
+  'timers',
+];
+/** Those of them whose elements have lists. */
+const nested = ['informers', 'objects', 'groups'];
+
+/** Makes empty lists of those that are null. @param {any} answer */
+function withLists(answer) {
+  for (const name of lists) {
+    if (answer[name] === null) answer[name] = [];
+    if (nested.includes(name) && Array.isArray(answer[name])) answer[name].forEach(withLists);
+  }
+  return answer;
+}
+
 /** @param {Response} response */
 async function problem(response) {
   try {
@@ -177,8 +219,12 @@ async function problem(response) {
   return `The answer was ${response.status} ${response.statusText}.`;
 }
 
-/** @param {Filter} filter */
-function streamQuery(filter) {
-  const set = Object.entries(filter).filter(([, value]) => value);
+/**
+ * What the operator is asked to leave out. A controller's changes come from informers, which it
+ * takes for other sources, and names it compares as a whole: these two are left to the page.
+ * @param {Filter} filter
+ */
+function streamQuery({ kind, namespace }) {
+  const set = Object.entries({ kind, namespace }).filter(([, value]) => value);
   return set.length ? `?${new URLSearchParams(set)}` : '';
 }

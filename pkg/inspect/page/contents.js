@@ -33,12 +33,18 @@ import { Holds } from './holds.js';
 /** @param {string} gear @param {string} id @param {string} by @param {Source} source @returns {View} */
 export function viewOf(gear, id, by, source) {
   switch (gear) {
-    case 'wire': return wire(id, source);
-    case 'queue': return queue(id, source);
-    case 'index': return index(id, by, source);
-    case 'handlers': return handlers(id, source);
-    case 'workqueue': return workqueue(id, source);
-    default: return sync(id, source);
+    case 'wire':
+      return wire(id, source);
+    case 'queue':
+      return queue(id, source);
+    case 'index':
+      return index(id, by, source);
+    case 'handlers':
+      return handlers(id, source);
+    case 'workqueue':
+      return workqueue(id, source);
+    default:
+      return sync(id, source);
   }
 }
 
@@ -48,7 +54,13 @@ class Facts {
 
   /** @param {[string, string][]} facts */
   show(facts) {
-    list(this.root, facts, ([name]) => name, ([name]) => el('div', {}, el('dt', {}, name), el('dd', {})), (node, [, value]) => setText(node.lastElementChild, value));
+    list(
+      this.root,
+      facts,
+      ([name]) => name,
+      ([name]) => el('div', {}, el('dt', {}, name), el('dd', {})),
+      (node, [, value]) => setText(node.lastElementChild, value),
+    );
   }
 }
 
@@ -90,11 +102,17 @@ class Block {
 
 /** @param {Event} e */
 function eventItem(e) {
-  const about = e.stage === 'done' ? `${e.error ? 'failed' : 'done'} after ${format.duration(e.duration ?? 0)}` : e.verb ?? e.stage;
+  const about = e.stage === 'done' ? `${e.error ? 'failed' : 'done'} after ${format.duration(e.duration ?? 0)}` : (e.verb ?? e.stage);
   const version = e.resourceVersion ? ` rv ${e.resourceVersion}` : '';
-  return el('li', { class: `item${e.error ? ' item-failed' : ''}` },
-    el('a', { href: address.ofObject(e.for ?? e, { seq: e.seq }), title: e.line }, format.title(e)), ' ',
-    el('span', { class: 'detail' }, `${about}${version}`), el('span', { class: 'time' }, format.clock(e.time)), e.error && el('p', { class: 'error' }, e.error));
+  return el(
+    'li',
+    { class: `item${e.error ? ' item-failed' : ''}` },
+    el('a', { href: address.ofObject(e.for ?? e, { seq: e.seq }), title: e.line }, format.title(e)),
+    ' ',
+    el('span', { class: 'detail' }, `${about}${version}`),
+    el('span', { class: 'time' }, format.clock(e.time)),
+    e.error && el('p', { class: 'error' }, e.error),
+  );
 }
 
 /** @param {ObjectName} o @param {string} [rv] */
@@ -127,8 +145,11 @@ function wire(id, source) {
       holds.show(i.wireHeld, source.now());
       setText(error, i.failing ? `${i.error || 'The watch fails.'} Since ${format.clock(i.failing)}.` : '');
       facts.show([
-        ['Watch open', yesNo(i.watching)], ['First list complete', yesNo(i.synced)], ['Read up to resourceVersion', i.resourceVersion || 'nothing yet'],
-        ['Objects arrived', format.count(i.arrived)], ['Failures', format.count(i.failures)],
+        ['Watch open', yesNo(i.watching)],
+        ['First list complete', yesNo(i.synced)],
+        ['Read up to resourceVersion', i.resourceVersion || 'nothing yet'],
+        ['Objects arrived', format.count(i.arrived)],
+        ['Failures', format.count(i.failures)],
       ]);
       recent.showEvents(source.recent('wire', id));
     },
@@ -148,13 +169,22 @@ function queue(id, source) {
       if (!i) return;
       holds.root.hidden = !overview.breakpoints;
       holds.show(i.queueHeld, source.now());
-      facts.show([['Kind of queue', i.queue], ['Deltas in it', format.count(i.queued)], ['Arrived', format.count(i.arrived)], ['Applied to the index', format.count(i.applied)]]);
+      facts.show([
+        ['Kind of queue', i.queue],
+        ['Deltas in it', format.count(i.queued)],
+        ['Arrived', format.count(i.arrived)],
+        ['Applied to the index', format.count(i.applied)],
+      ]);
     },
     async poll() {
       /** @type {import('./types.js').Queue} */
       const q = await source.get('queue', { informer: id });
-      waiting.show(q.objects, (d) => format.keyOf(d) + d.deltas[0]?.resourceVersion, (d) => el('li', { class: 'item' }, objectLink(d), el('ol', { class: 'deltas' })),
-        (node, d) => showDeltas(node.querySelector('ol'), d.deltas, source.now()));
+      waiting.show(
+        q.objects,
+        (d) => format.keyOf(d) + d.deltas[0]?.resourceVersion,
+        (d) => el('li', { class: 'item' }, objectLink(d), el('ol', { class: 'deltas' })),
+        (node, d) => showDeltas(node.querySelector('ol'), d.deltas, source.now()),
+      );
       waiting.more(q.more);
       passed.showEvents(q.passed);
     },
@@ -163,9 +193,13 @@ function queue(id, source) {
 
 /** @param {HTMLElement} node @param {import('./types.js').Delta[]} deltas @param {number} now */
 function showDeltas(node, deltas, now) {
-  list(node, deltas.map((d, n) => ({ ...d, n })), (d) => `${d.n} ${d.resourceVersion}`,
+  list(
+    node,
+    deltas.map((d, n) => ({ ...d, n })),
+    (d) => `${d.n} ${d.resourceVersion}`,
     (d) => el('li', { class: `chip verb-${d.verb}` }, el('b', {}, d.verb), ` rv ${d.resourceVersion} `, el('span')),
-    (li, d) => setText(li.lastElementChild, format.age(now - Date.parse(d.since))));
+    (li, d) => setText(li.lastElementChild, format.age(now - Date.parse(d.since))),
+  );
 }
 
 /** @param {string} id @param {string} by @param {Source} source @returns {View} */
@@ -181,12 +215,23 @@ function index(id, by, source) {
     root: el('div', {}, facts.root, tabs, search, groups),
     update(overview) {
       const i = informerOf(overview, id);
-      if (i) facts.show([['Objects', format.count(i.objects)], ['Deltas applied', format.count(i.applied)], ['Complete since the start', yesNo(i.synced)], ['Newest change took', format.duration(i.lag)]]);
+      if (i)
+        facts.show([
+          ['Objects', format.count(i.objects)],
+          ['Deltas applied', format.count(i.applied)],
+          ['Complete since the start', yesNo(i.synced)],
+          ['Newest change took', format.duration(i.lag)],
+        ]);
     },
     async poll() {
       last = /** @type {import('./types.js').Index} */ (await source.get('index', { informer: id, by }));
-      list(tabs, ['', ...last.indexers], (name) => name, (name) => el('a', { href: address.ofGear('index', id, name) }, name ? `by ${name}` : 'by key'),
-        (node, name) => setAttr(node, 'aria-current', name === by ? 'true' : undefined));
+      list(
+        tabs,
+        ['', ...last.indexers],
+        (name) => name,
+        (name) => el('a', { href: address.ofGear('index', id, name) }, name ? `by ${name}` : 'by key'),
+        (node, name) => setAttr(node, 'aria-current', name === by ? 'true' : undefined),
+      );
       show();
     },
   };
@@ -196,17 +241,36 @@ function index(id, by, source) {
 function showGroups(root, data, part, now) {
   const shown = data.groups.map((g) => ({ ...g, objects: part ? g.objects.filter((o) => format.path(o).includes(part)) : g.objects }));
   if (data.more) shown.push({ value: `… and ${format.count(data.more)} more values`, objects: [] });
-  list(root, shown, (g) => g.value,
-    (g) => el('section', { class: 'block' }, el('h3', {}, el('span', {}, g.value || (data.by ? '(empty)' : 'By key')), ' ', el('small', {})), el('ul', { class: 'items' }), el('p', { class: 'muted' })),
+  list(
+    root,
+    shown,
+    (g) => g.value,
+    (g) =>
+      el(
+        'section',
+        { class: 'block' },
+        el('h3', {}, el('span', {}, g.value || (data.by ? '(empty)' : 'By key')), ' ', el('small', {})),
+        el('ul', { class: 'items' }),
+        el('p', { class: 'muted' }),
+      ),
     (node, g) => {
-      setText(node.querySelector('small'), g.objects.length || !data.more ? format.count(g.objects.length + (part ? 0 : g.more ?? 0)) : '');
-      list(node.querySelector('ul'), g.objects, format.keyOf, (o) => el('li', { class: 'item' }, objectLink(o), ' ', el('span', { class: 'detail' }), el('span', { class: 'time' })),
+      setText(
+        node.querySelector('small'),
+        g.objects.length || !data.more ? format.count(g.objects.length + (part ? 0 : (g.more ?? 0))) : '',
+      );
+      list(
+        node.querySelector('ul'),
+        g.objects,
+        format.keyOf,
+        (o) => el('li', { class: 'item' }, objectLink(o), ' ', el('span', { class: 'detail' }), el('span', { class: 'time' })),
         (li, o) => {
           setText(li.children[1], `rv ${o.resourceVersion}`);
           setText(li.children[2], `${format.age(now - Date.parse(o.created))} old`);
-        });
+        },
+      );
       setText(node.lastElementChild, g.more ? `and ${format.count(g.more)} more` : '');
-    });
+    },
+  );
 }
 
 /** @param {string} id @param {Source} source @returns {View} */
@@ -218,9 +282,21 @@ function handlers(id, source) {
     update(overview) {
       const i = informerOf(overview, id);
       if (!i) return;
-      all.show(i.handlers.map((h, n) => ({ ...h, n })), (h) => `${h.n} ${h.name}`,
-        (h) => el('li', { class: 'item' }, el('b', {}, h.name), ' ', h.controller && el('a', { href: address.ofGear('workqueue', h.controller) }, `→ workqueue ${h.controller}`), ' ', el('span', { class: 'detail' })),
-        (li, h) => setText(li.lastElementChild, `${format.count(h.pending)} pending, ${h.synced ? 'synced' : 'not synced yet'}`));
+      all.show(
+        i.handlers.map((h, n) => ({ ...h, n })),
+        (h) => `${h.n} ${h.name}`,
+        (h) =>
+          el(
+            'li',
+            { class: 'item' },
+            el('b', {}, h.name),
+            ' ',
+            h.controller && el('a', { href: address.ofGear('workqueue', h.controller) }, `→ workqueue ${h.controller}`),
+            ' ',
+            el('span', { class: 'detail' }),
+          ),
+        (li, h) => setText(li.lastElementChild, `${format.count(h.pending)} pending, ${h.synced ? 'synced' : 'not synced yet'}`),
+      );
       recent.showEvents(source.recent('handlers', id));
     },
   };
@@ -242,20 +318,33 @@ function workqueue(id, source) {
     update(overview) {
       const c = controllerOf(overview, id);
       if (!c) return;
-      facts.show([['Waiting', format.count(c.waiting)], ['Processing', format.count(c.processing)], ['Timers', format.count(c.timers)],
-        ['Retrying', format.count(c.retrying)], ['Keys added', format.count(c.added)], ['Syncs', format.count(c.syncs)]]);
+      facts.show([
+        ['Waiting', format.count(c.waiting)],
+        ['Processing', format.count(c.processing)],
+        ['Timers', format.count(c.timers)],
+        ['Retrying', format.count(c.retrying)],
+        ['Keys added', format.count(c.added)],
+        ['Syncs', format.count(c.syncs)],
+      ]);
     },
     async poll() {
       /** @type {import('./types.js').Workqueue} */
       const w = await source.get('workqueue', { controller: id });
       showEntries(waiting, w.waiting, source.now());
       showEntries(processing, w.processing, source.now());
-      timers.show(w.timers, format.keyOf, (t) => el('li', { class: 'item' }, objectLink(t), ' ', el('span', { class: 'detail' }), el('span', { class: 'time' })),
+      timers.show(
+        w.timers,
+        format.keyOf,
+        (t) => el('li', { class: 'item' }, objectLink(t), ' ', el('span', { class: 'detail' }), el('span', { class: 'time' })),
         (li, t) => {
           li.classList.toggle('item-failed', Boolean(t.retries));
-          setText(li.children[1], t.retries ? `failed ${t.retries === 1 ? 'once' : `${t.retries} times in a row`}, backing off` : 'asked for by its last sync');
+          setText(
+            li.children[1],
+            t.retries ? `failed ${t.retries === 1 ? 'once' : `${t.retries} times in a row`}, backing off` : 'asked for by its last sync',
+          );
           setText(li.children[2], `in ${format.duration(Math.max(0, Math.round((Date.parse(t.at) - source.now()) / 100) / 10))}`);
-        });
+        },
+      );
       timers.more(w.more);
     },
   };
@@ -263,22 +352,38 @@ function workqueue(id, source) {
 
 /** @param {Block} block @param {import('./types.js').Entry[]} entries @param {number} now */
 function showEntries(block, entries, now) {
-  block.show(entries, format.keyOf,
+  block.show(
+    entries,
+    format.keyOf,
     () => el('li', { class: 'item' }),
     (li, e) => {
       const version = `${e.since} ${e.causes?.length} ${e.moreCauses} ${e.again}`;
       if (li.dataset.version !== version) {
         li.dataset.version = version;
-        li.replaceChildren(objectLink(e), ' ', el('span', { class: 'detail' }, e.again ? 'dirty: is queued again when its sync ends' : ''), el('span', { class: 'time' }), causes(e));
+        li.replaceChildren(
+          objectLink(e),
+          ' ',
+          el('span', { class: 'detail' }, e.again ? 'dirty: is queued again when its sync ends' : ''),
+          el('span', { class: 'time' }),
+          causes(e),
+        );
       }
       setText(li.querySelector('.time'), `for ${format.duration(Math.max(0, Math.round((now - Date.parse(e.since)) / 100) / 10))}`);
-    });
+    },
+  );
 }
 
 /** @param {import('./types.js').Entry} e */
 function causes(e) {
   const more = e.moreCauses ? [el('li', {}, `and ${e.moreCauses} more`)] : [];
-  return el('ul', { class: 'causes' }, ...(e.causes ?? []).map((c) => el('li', {}, c.name ? el('a', { href: address.ofObject(c, { rv: c.resourceVersion }) }, c.line) : c.line)), ...more);
+  return el(
+    'ul',
+    { class: 'causes' },
+    ...(e.causes ?? []).map((c) =>
+      el('li', {}, c.name ? el('a', { href: address.ofObject(c, { rv: c.resourceVersion }) }, c.line) : c.line),
+    ),
+    ...more,
+  );
 }
 
 /** @param {string} id @param {Source} source @returns {View} */
@@ -294,8 +399,13 @@ function sync(id, source) {
       if (!c) return;
       holds.root.hidden = !overview.breakpoints;
       holds.show(c.syncHeld, source.now());
-      facts.show([['Workers', c.workers ? format.count(c.workers) : 'none: another replica leads'], ['In flight', format.count(c.processing)], ['Syncs', format.count(c.syncs)],
-        ['Failed', format.count(c.failed)], ['Panicked', format.count(c.panics)]]);
+      facts.show([
+        ['Workers', c.workers ? format.count(c.workers) : 'none: another replica leads'],
+        ['In flight', format.count(c.processing)],
+        ['Syncs', format.count(c.syncs)],
+        ['Failed', format.count(c.failed)],
+        ['Panicked', format.count(c.panics)],
+      ]);
       recent.showEvents(source.recent('sync', id).filter((e) => e.stage !== 'sync'));
     },
     async poll() {

@@ -64,7 +64,11 @@ export class Controls {
   /** Offers what there is. @param {Overview} overview */
   offer(overview) {
     const kinds = [...new Set([...overview.informers.map((i) => i.kind), ...overview.controllers.map((c) => c.kind)])].sort();
-    options(this.#filter, 'controller', overview.controllers.map((c) => c.id));
+    options(
+      this.#filter,
+      'controller',
+      overview.controllers.map((c) => c.id),
+    );
     options(this.#filter, 'kind', kinds);
   }
 
@@ -137,7 +141,12 @@ function options(form, name, values) {
   const all = ['', ...values];
   if (all.length === select.options.length && all.every((v, n) => v === select.options[n].value)) return;
   const chosen = select.value;
-  list(select, all, (v) => v, (v) => el('option', { value: v }, v || 'all'));
+  list(
+    select,
+    all,
+    (v) => v,
+    (v) => el('option', { value: v }, v || 'all'),
+  );
   select.value = chosen;
 }
 
@@ -156,11 +165,15 @@ export function askToken(reason) {
   input.focus();
   return new Promise((resolve) => {
     // Without a token there is nothing to see. So Esc closes it only to be asked again.
-    dialog.addEventListener('close', () => {
-      const token = input.value.trim();
-      input.value = '';
-      resolve(token);
-    }, { once: true });
+    dialog.addEventListener(
+      'close',
+      () => {
+        const token = input.value.trim();
+        input.value = '';
+        resolve(token);
+      },
+      { once: true },
+    );
   });
 }
 

@@ -10,7 +10,6 @@ SPDX-License-Identifier: Apache-2.0
  * @property {string} name as the address and data-gear have it
  * @property {string} title
  * @property {string} idea one sentence: what this gear is there for
- * @property {string} holds what its panel shows
  * @property {string} more what to know about it, for the panel
  * @property {'informer' | 'controller'} of
  */
@@ -18,45 +17,56 @@ SPDX-License-Identifier: Apache-2.0
 /** In the order in which an object passes them. @type {Gear[]} */
 export const gears = [
   {
-    name: 'wire', title: 'Wire', of: 'informer',
+    name: 'wire',
+    title: 'Wire',
+    of: 'informer',
     idea: 'One LIST, then one WATCH that stays open: nobody polls.',
-    holds: 'The connection, and what came off it last',
-    more: 'The reflector remembers the last resourceVersion that it has read. When the watch breaks, the next one goes on from there; '
-      + 'if the API server no longer knows it (410 Gone), everything is listed again.',
+    more:
+      'The reflector remembers the last resourceVersion that it has read. When the watch breaks, the next one goes on from there; ' +
+      'if the API server no longer knows it (410 Gone), everything is listed again.',
   },
   {
-    name: 'queue', title: 'Delta queue', of: 'informer',
+    name: 'queue',
+    title: 'Delta queue',
+    of: 'informer',
     idea: 'What happened, in order, and not yet applied.',
-    holds: 'Deltas that wait to be popped',
-    more: 'A DeltaFIFO keeps a list of deltas for each object: what happens to an object while it waits joins its list, and one Pop takes '
-      + 'all of it. A RealFIFO keeps every delta in the order of its arrival.',
+    more:
+      'A DeltaFIFO keeps a list of deltas for each object: what happens to an object while it waits joins its list, and one Pop takes ' +
+      'all of it. A RealFIFO keeps every delta in the order of its arrival.',
   },
   {
-    name: 'index', title: 'Index', of: 'informer',
+    name: 'index',
+    title: 'Index',
+    of: 'informer',
     idea: 'A local copy of every object: listers read here, and cost the API server nothing.',
-    holds: 'Objects by key, and by each indexer',
     more: 'The index is updated before any handler is told. So a handler finds in it what it was told, or something newer: never older.',
   },
   {
-    name: 'handlers', title: 'Handlers', of: 'informer',
+    name: 'handlers',
+    title: 'Handlers',
+    of: 'informer',
     idea: 'Turn a change into a key: whose sync does it concern?',
-    holds: 'Event handlers, and notifications that they have not taken yet',
-    more: 'A handler does no work. It finds the key of the object that has to be synced, often the owner of the one that changed, and puts '
-      + 'it into a workqueue. Each handler has a backlog of its own, so a slow one holds up nobody else.',
+    more:
+      'A handler does no work. It finds the key of the object that has to be synced, often the owner of the one that changed, and puts ' +
+      'it into a workqueue. Each handler has a backlog of its own, so a slow one holds up nobody else.',
   },
   {
-    name: 'workqueue', title: 'Workqueue', of: 'controller',
+    name: 'workqueue',
+    title: 'Workqueue',
+    of: 'controller',
     idea: 'Keys, not events: ten changes of one object are one sync.',
-    holds: 'Keys that wait, that are being synced, and that come back',
-    more: 'A key is in it at most once, and never with two workers at a time. A key that is added while its sync runs is marked dirty, and '
-      + 'queued again when the sync ends. A sync that fails comes back after a backoff, which doubles each time.',
+    more:
+      'A key is in it at most once, and never with two workers at a time. A key that is added while its sync runs is marked dirty, and ' +
+      'queued again when the sync ends. A sync that fails comes back after a backoff, which doubles each time.',
   },
   {
-    name: 'sync', title: 'Sync', of: 'controller',
+    name: 'sync',
+    title: 'Sync',
+    of: 'controller',
     idea: 'Compares what is with what should be, writes the difference, and forgets why it ran.',
-    holds: 'Syncs under way, and how the last ones ended',
-    more: 'A sync is level driven: it reads the present from the index, whatever the change was that led to it. What it writes comes back '
-      + 'over the wire as a change like any other, and leads to one more sync, which finds nothing left to do.',
+    more:
+      'A sync is level driven: it reads the present from the index, whatever the change was that led to it. What it writes comes back ' +
+      'over the wire as a change like any other, and leads to one more sync, which finds nothing left to do.',
   },
 ];
 
@@ -67,5 +77,12 @@ export function gearNamed(name) {
 
 /** Which gear an event of a stage is shown at. @type {Record<string, string>} */
 export const gearOfStage = {
-  wire: 'wire', queue: 'queue', index: 'index', dispatch: 'handlers', enqueue: 'workqueue', sync: 'sync', write: 'sync', done: 'sync',
+  wire: 'wire',
+  queue: 'queue',
+  index: 'index',
+  dispatch: 'handlers',
+  enqueue: 'workqueue',
+  sync: 'sync',
+  write: 'sync',
+  done: 'sync',
 };

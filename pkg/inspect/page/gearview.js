@@ -32,14 +32,37 @@ export function gearView(gear, id, of) {
   const about = gearNamed(gear);
   const cog = svg('svg', { class: 'cog', viewBox: '-10 -10 20 20', 'aria-hidden': 'true' }, svg('path', { d: cogPath(8) }));
   const parts = {
-    value: el('b', { class: 'gear-value' }), unit: el('span', { class: 'gear-unit' }), extra: el('span', { class: 'gear-extra' }),
+    value: el('b', { class: 'gear-value' }),
+    unit: el('span', { class: 'gear-unit' }),
+    extra: el('span', { class: 'gear-extra' }),
   };
-  const texts = el('span', { class: 'gear-text' }, el('span', { class: 'vh' }, `${about?.title} of ${of}: `),
-    el('span', { class: 'gear-title', 'aria-hidden': 'true' }, about?.title), parts.value, ' ', parts.unit, ' ', parts.extra);
-  const button = el('button', {
-    type: 'button', class: `gear gear-${gear}`, 'data-gear': gear, 'data-id': id, title: `${id}: ${about?.idea}`, tabindex: -1,
-    onclick: () => { location.hash = address.ofGear(gear, id); },
-  }, cog, texts);
+  const texts = el(
+    'span',
+    { class: 'gear-text' },
+    el('span', { class: 'vh' }, `${about?.title} of ${of}: `),
+    el('span', { class: 'gear-title', 'aria-hidden': 'true' }, about?.title),
+    parts.value,
+    ' ',
+    parts.unit,
+    ' ',
+    parts.extra,
+  );
+  const button = el(
+    'button',
+    {
+      type: 'button',
+      class: `gear gear-${gear}`,
+      'data-gear': gear,
+      'data-id': id,
+      title: `${id}: ${about?.idea}`,
+      tabindex: -1,
+      onclick: () => {
+        location.hash = address.ofGear(gear, id);
+      },
+    },
+    cog,
+    texts,
+  );
   return { gear, id, button, cog, parts, angle: 0, owed: 0 };
 }
 
@@ -68,20 +91,42 @@ export function showInformerGear(view, informer, now) {
     case 'queue': {
       const held = heldFor(informer.queueHeld, now);
       const kept = Math.max(informer.queued, informer.queueHeld?.kept ?? 0);
-      return show(view, format.count(kept), held || (kept === 1 ? 'delta' : 'deltas'), held ? '' : informer.queue, held ? 'held' : kept ? 'busy' : '');
+      return show(
+        view,
+        format.count(kept),
+        held || (kept === 1 ? 'delta' : 'deltas'),
+        held ? '' : informer.queue,
+        held ? 'held' : kept ? 'busy' : '',
+      );
     }
     case 'index':
-      return show(view, format.count(informer.objects), informer.synced ? (informer.objects === 1 ? 'object' : 'objects') : 'not synced yet',
-        informer.lag ? `lag ${format.duration(informer.lag)}` : '', informer.synced ? '' : 'waiting');
+      return show(
+        view,
+        format.count(informer.objects),
+        informer.synced ? (informer.objects === 1 ? 'object' : 'objects') : 'not synced yet',
+        informer.lag ? `lag ${format.duration(informer.lag)}` : '',
+        informer.synced ? '' : 'waiting',
+      );
     default: {
       const pending = informer.handlers.reduce((sum, h) => sum + h.pending, 0);
       const synced = informer.handlers.every((h) => h.synced);
-      return show(view, format.count(pending), 'pending', synced ? format.plural(informer.handlers.length, 'handler') : 'not synced yet', pending ? 'busy' : synced ? '' : 'waiting');
+      return show(
+        view,
+        format.count(pending),
+        'pending',
+        synced ? format.plural(informer.handlers.length, 'handler') : 'not synced yet',
+        pending ? 'busy' : synced ? '' : 'waiting',
+      );
     }
   }
 }
 
-/** What a watch is like if it is not well, and how bad that is. @param {Informer} informer @param {number} now @returns {[string, string]} */
+/**
+ * What a watch is like if it is not well, and how bad that is.
+ * @param {Informer} informer
+ * @param {number} now
+ * @returns {[string, string]}
+ */
 function wireState(informer, now) {
   if (informer.wireHeld) return [heldFor(informer.wireHeld, now), 'held'];
   if (informer.failing) return [`failing for ${format.age(now - Date.parse(informer.failing))}`, 'failing'];
@@ -98,11 +143,17 @@ export function showControllerGear(view, c, now) {
     return show(view, format.count(c.waiting), 'waiting', extra, c.retrying ? 'retrying' : c.waiting ? 'busy' : '');
   }
   const held = heldFor(c.syncHeld, now);
-  const workers = c.workers ? `in flight, ${format.plural(c.workers, 'worker')}` : 'no workers here';
+  const workers = c.workers ? `of ${format.plural(c.workers, 'worker')}` : 'no workers here';
   const syncs = [format.plural(c.syncs, 'sync')];
   if (c.failed) syncs.push(`${format.count(c.failed)} failed`);
   if (c.panics) syncs.push(`${format.count(c.panics)} panicked`);
-  show(view, format.count(c.processing), held || workers, syncs.join(', '), held ? 'held' : c.processing ? 'busy' : c.workers ? '' : 'waiting');
+  show(
+    view,
+    format.count(c.processing),
+    held || workers,
+    syncs.join(', '),
+    held ? 'held' : c.processing ? 'busy' : c.workers ? '' : 'waiting',
+  );
   showPips(view, c);
 }
 
@@ -120,14 +171,25 @@ function showPips(view, c) {
     view.button.append(pips);
   }
   const workers = Array.from({ length: Math.min(MOST_PIPS, c.workers) }, (_, n) => n);
-  list(pips, workers, String, () => el('i'), (node, n) => node.classList.toggle('on', n < c.processing));
+  list(
+    pips,
+    workers,
+    String,
+    () => el('i'),
+    (node, n) => node.classList.toggle('on', n < c.processing),
+  );
 }
 
 /** The outline of a cog with so many teeth. @param {number} teeth */
 function cogPath(teeth) {
   const points = [];
   for (let n = 0; n < teeth; n++) {
-    for (const [radius, turn] of [[7, -0.33], [9.4, -0.17], [9.4, 0.17], [7, 0.33]]) {
+    for (const [radius, turn] of [
+      [7, -0.33],
+      [9.4, -0.17],
+      [9.4, 0.17],
+      [7, 0.33],
+    ]) {
       const angle = ((n + turn) / teeth) * 2 * Math.PI;
       points.push(`${(radius * Math.cos(angle)).toFixed(2)} ${(radius * Math.sin(angle)).toFixed(2)}`);
     }

@@ -12,13 +12,21 @@ import * as format from './format.js';
 /** @typedef {import('./types.js').HoldRequest} HoldRequest */
 
 const explain = /** @type {Record<string, string>} */ ({
-  wire: 'Hold stops reading the watch. Drop breaks it; the next one goes on from the same resourceVersion. Expire breaks it, and has that resourceVersion be too old, so that everything is listed again.',
+  wire:
+    'Hold stops reading the watch. Drop breaks it; the next one goes on from the same resourceVersion. ' +
+    'Expire breaks it, and has that resourceVersion be too old, so that everything is listed again.',
   queue: 'Hold stops popping: deltas pile up, and the index grows old. Changes of one object gather in one entry.',
-  sync: 'Hold has workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. Delay makes every sync slow.',
+  sync:
+    'Hold has workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. ' +
+    'Delay makes every sync slow.',
 });
 
 /** What piles up. */
-const piles = /** @type {Record<string, [string, string]>} */ ({ wire: ['change', 'changes'], queue: ['delta', 'deltas'], sync: ['key', 'keys'] });
+const piles = /** @type {Record<string, [string, string]>} */ ({
+  wire: ['change', 'changes'],
+  queue: ['delta', 'deltas'],
+  sync: ['key', 'keys'],
+});
 
 export class Holds {
   root = el('div', { class: 'holds' });
@@ -48,8 +56,16 @@ export class Holds {
   }
 
   #delay() {
-    const seconds = el('select', { 'aria-label': 'Delay' }, ...['0.5', '2', '5', '15'].map((s) => el('option', { value: s, selected: s === '2' }, `${s} s`)));
-    const button = el('button', { type: 'button', 'data-action': 'delay', onclick: () => this.#send('delay', Number(seconds.value)) }, 'Delay each by');
+    const seconds = el(
+      'select',
+      { 'aria-label': 'Delay' },
+      ...['0.5', '2', '5', '15'].map((s) => el('option', { value: s, selected: s === '2' }, `${s} s`)),
+    );
+    const button = el(
+      'button',
+      { type: 'button', 'data-action': 'delay', onclick: () => this.#send('delay', Number(seconds.value)) },
+      'Delay each by',
+    );
     return el('span', { class: 'joined' }, button, seconds);
   }
 
@@ -71,6 +87,7 @@ export class Holds {
     if (!hold) return setText(this.#state, '');
     const how = hold.delay ? `Each sync waits ${format.duration(hold.delay)}` : `Held for ${format.age(now - Date.parse(hold.since))}`;
     const [one, many] = piles[this.#gear];
-    setText(this.#state, `${how}. ${format.plural(hold.kept, one, many)} ${hold.kept === 1 ? 'waits' : 'wait'} before it. Releases itself in ${format.countdown(Date.parse(hold.until) - now)}.`);
+    const kept = `${format.plural(hold.kept, one, many)} ${hold.kept === 1 ? 'waits' : 'wait'} before it`;
+    setText(this.#state, `${how}. ${kept}. Releases itself in ${format.countdown(Date.parse(hold.until) - now)}.`);
   }
 }

@@ -34,7 +34,11 @@ export function layout(width, lanes, controlled) {
   return width < STACKED_BELOW ? stacked(width, lanes, controlled) : wide(width, lanes, controlled);
 }
 
-/** The columns of the wide layout, which the headings share. @param {number} width @returns {{ server: Box, cells: Record<string, { x: number, w: number }> }} */
+/**
+ * The columns of the wide layout, which the headings share.
+ * @param {number} width
+ * @returns {{ server: Box, cells: Record<string, { x: number, w: number }> }}
+ */
 export function columns(width) {
   const server = { x: 0, y: 0, w: 30, h: 0 };
   const gaps = { wire: 28, queue: 26, index: 26, handlers: 26, workqueue: 66, sync: 34 };
@@ -64,7 +68,15 @@ function wide(width, lanes, controlled) {
   const top = (body - tall) / 2 - 6;
   const boxes = controlled ? boxesOf({ workqueue: { ...cells.workqueue, y: top, h: tall }, sync: { ...cells.sync, y: top, h: tall } }) : {};
   const made = Array.from({ length: lanes }, (_, n) => wideLane(cells, server.w, (body - lanes * row) / 2 + n * row, boxes.workqueue));
-  return { stacked: false, width, height, server: { ...server, h: height }, lanes: made, boxes, track: controlled ? wideReturn(boxes, server.w, height - 9) : undefined };
+  return {
+    stacked: false,
+    width,
+    height,
+    server: { ...server, h: height },
+    lanes: made,
+    boxes,
+    track: controlled ? wideReturn(boxes, server.w, height - 9) : undefined,
+  };
 }
 
 /**
@@ -87,21 +99,38 @@ function wideLane(cells, start, y, workqueue) {
   return { boxes, label: { x: cells.wire.x, y }, track: withStops(points, workqueue ? { ...boxes, workqueue } : boxes) };
 }
 
-/** From the workqueue through the sync, down, and back on the left. @param {Record<string, Box>} boxes @param {number} start @param {number} back @returns {Track} */
+/**
+ * From the workqueue through the sync, down, and back on the left.
+ * @param {Record<string, Box>} boxes
+ * @param {number} start
+ * @param {number} back
+ * @returns {Track}
+ */
 function wideReturn(boxes, start, back) {
   const y = below(boxes.workqueue);
   const turn = right(boxes.sync) + 14;
   const bend = Math.min(10, (back - y) / 2);
-  const track = withStops([
-    { x: right(boxes.workqueue) - STOP_INSET, y }, { x: turn - bend, y },
-    ...arc({ x: turn - bend, y }, { x: turn, y }, { x: turn, y: y + bend }),
-    ...arc({ x: turn, y: back - bend }, { x: turn, y: back }, { x: turn - bend, y: back }), { x: start + 2, y: back },
-  ], { sync: boxes.sync });
+  const track = withStops(
+    [
+      { x: right(boxes.workqueue) - STOP_INSET, y },
+      { x: turn - bend, y },
+      ...arc({ x: turn - bend, y }, { x: turn, y }, { x: turn, y: y + bend }),
+      ...arc({ x: turn, y: back - bend }, { x: turn, y: back }, { x: turn - bend, y: back }),
+      { x: start + 2, y: back },
+    ],
+    { sync: boxes.sync },
+  );
   Object.assign(track.stops, { workqueue: 0, server: track.length });
   return track;
 }
 
-/** Workqueue and sync are below the lanes; the way is round the right edge. @param {number} width @param {number} lanes @param {boolean} controlled @returns {Layout} */
+/**
+ * Workqueue and sync are below the lanes; the way is round the right edge.
+ * @param {number} width
+ * @param {number} lanes
+ * @param {boolean} controlled
+ * @returns {Layout}
+ */
 function stacked(width, lanes, controlled) {
   const row = 84;
   const tall = 100;
@@ -110,10 +139,20 @@ function stacked(width, lanes, controlled) {
   const edge = width - 7;
   const y = lanes * row + 4;
   const half = (edge - 12 - left - 24) / 2;
-  const boxes = controlled ? boxesOf({ workqueue: { x: left + half + 24, y, w: half, h: tall }, sync: { x: left, y, w: half, h: tall } }) : {};
+  const boxes = controlled
+    ? boxesOf({ workqueue: { x: left + half + 24, y, w: half, h: tall }, sync: { x: left, y, w: half, h: tall } })
+    : {};
   const height = controlled ? below(boxes.sync) + 24 : y;
   const made = Array.from({ length: lanes }, (_, n) => stackedLane(left, edge, n * row, boxes.workqueue));
-  return { stacked: true, width, height, server: { ...server, h: height }, lanes: made, boxes, track: controlled ? stackedReturn(boxes, server.w) : undefined };
+  return {
+    stacked: true,
+    width,
+    height,
+    server: { ...server, h: height },
+    lanes: made,
+    boxes,
+    track: controlled ? stackedReturn(boxes, server.w) : undefined,
+  };
 }
 
 /** @param {number} left @param {number} edge @param {number} y @param {Box | undefined} workqueue @returns {LaneLayout} */
@@ -123,11 +162,17 @@ function stackedLane(left, edge, y, workqueue) {
   const w = (edge - 12 - left - 3 * gap) / 4;
   const boxes = boxesOf(Object.fromEntries(LANE_GEARS.map((gear, i) => [gear, { x: left + i * (w + gap), y: y + 22, w, h: tile }])));
   const trackY = below(boxes.wire);
-  const points = [{ x: left - 14, y: trackY }, { x: workqueue ? edge - 8 : right(boxes.handlers) + 4, y: trackY }];
+  const points = [
+    { x: left - 14, y: trackY },
+    { x: workqueue ? edge - 8 : right(boxes.handlers) + 4, y: trackY },
+  ];
   if (workqueue) {
     const joinY = below(workqueue);
-    points.push(...arc({ x: edge - 8, y: trackY }, { x: edge, y: trackY }, { x: edge, y: trackY + 8 }),
-      ...arc({ x: edge, y: joinY - 8 }, { x: edge, y: joinY }, { x: edge - 8, y: joinY }), { x: workqueue.x + 4, y: joinY });
+    points.push(
+      ...arc({ x: edge - 8, y: trackY }, { x: edge, y: trackY }, { x: edge, y: trackY + 8 }),
+      ...arc({ x: edge, y: joinY - 8 }, { x: edge, y: joinY }, { x: edge - 8, y: joinY }),
+      { x: workqueue.x + 4, y: joinY },
+    );
   }
   const track = withStops(points, boxes);
   if (workqueue) track.stops.workqueue = track.length;
@@ -138,7 +183,13 @@ function stackedLane(left, edge, y, workqueue) {
 function stackedReturn(boxes, start) {
   const y = below(boxes.workqueue);
   const from = boxes.workqueue.x + 4;
-  const track = withStops([{ x: from, y }, { x: start + 2, y }], {});
+  const track = withStops(
+    [
+      { x: from, y },
+      { x: start + 2, y },
+    ],
+    {},
+  );
   track.stops = { workqueue: 0, sync: from - (boxes.sync.x + STOP_INSET), server: track.length };
   return track;
 }

@@ -6,9 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 // The life of one object, in the panel: a timeline of passes, kept up to date.
 
 import * as address from './address.js';
+import { Refused } from './api.js';
 import { el, list, setText } from './dom.js';
 import * as format from './format.js';
-import { because, causesOf, headline, outcome, passes, remember, stageOf, text, why } from './story.js';
+import { because, causesOf, headline, leftOut, outcome, passes, remember, stageOf, text, why } from './story.js';
 import { isAbout } from './state.js';
 
 /** @typedef {import('./types.js').Life} LifeOfObject */
@@ -27,7 +28,14 @@ const REFRESH = 700;
 const MET = 6;
 
 const stageTitles = /** @type {Record<string, string>} */ ({
-  wire: 'Wire', queue: 'Queue', index: 'Index', dispatch: 'Handlers', enqueue: 'Workqueue', sync: 'Sync', write: 'Write', done: 'Done',
+  wire: 'Wire',
+  queue: 'Queue',
+  index: 'Index',
+  dispatch: 'Handlers',
+  enqueue: 'Workqueue',
+  sync: 'Sync',
+  write: 'Write',
+  done: 'Done',
 });
 
 export class LifeView {
@@ -105,10 +113,11 @@ export class LifeView {
       this.#life = await this.#api.get('life', { kind, namespace, name }, this.#stop.signal);
       const began = performance.now();
       this.#render();
-      this.#asked = began + 8 * (performance.now() - began);
+      this.#asked = began + 12 * (performance.now() - began);
     } catch (err) {
       if (this.#stop.signal.aborted) return;
-      this.#stale = true;
+      // What is not there is asked for again once something happens to it.
+      this.#stale = !(err instanceof Refused && err.status === 404);
       this.#asked = now + 2000;
       setText(this.#note, err instanceof Error ? err.message : String(err));
     } finally {
@@ -143,10 +152,20 @@ export class LifeView {
     const at = this.#newestFirst && n >= 0 ? all.length - 1 - n : n;
     if (at >= this.#shown) this.#shown = at + 1;
     const memory = remember(life);
-    list(this.#passes, all.slice(0, this.#shown), (p) => String(p.events[0].seq), () => el('li', {}), (node, pass) => showPass(node, pass, memory, current));
+    const anchor = this.#passes.querySelector('li:has(> .events > .current)');
+    const before = anchor?.getBoundingClientRect().top ?? 0;
+    list(
+      this.#passes,
+      all.slice(0, this.#shown),
+      (p) => String(p.events[0].seq),
+      () => el('li', {}),
+      (node, pass) => showPass(node, pass, memory, current),
+    );
     this.#more.hidden = all.length <= this.#shown;
     setText(this.#more, `Show ${Math.min(PAGE, all.length - this.#shown)} more of ${all.length} passes`);
     if (current && !this.#found) this.#scroll(current);
+    else if (anchor?.isConnected && this.root.parentElement)
+      this.root.parentElement.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 
   /** The event that the address names. @param {LifeOfObject} life */
@@ -163,11 +182,17 @@ export class LifeView {
   #summarize(life, all, current) {
     const counts = { change: 0, sync: 0, written: 0 };
     for (const pass of all) counts[pass.type]++;
-    const where = life.exists ? `The index of ${life.resource} holds it.` : `The index${life.resource ? ` of ${life.resource}` : ''} does not hold it.`;
+    const where = life.exists
+      ? `The index of ${life.resource} holds it.`
+      : `The index${life.resource ? ` of ${life.resource}` : ''} does not hold it.`;
     setText(this.#summary, `${where} Remembered: ${format.plural(counts.change, 'change')}, ${format.plural(counts.sync, 'sync')}.`);
     const notes = [];
     if ((this.#at.seq || this.#at.rv) && !current) {
-      notes.push(this.#at.seq ? `Event ${this.#at.seq} is not remembered any more.` : `The change to resourceVersion ${this.#at.rv} is not remembered, or has not come yet.`);
+      notes.push(
+        this.#at.seq
+          ? `Event ${this.#at.seq} is not remembered any more.`
+          : `The change to resourceVersion ${this.#at.rv} is not remembered, or has not come yet.`,
+      );
     }
     if (life.forgotten) notes.push('There was more before, which is forgotten.');
     if (life.gaps) notes.push('At some time there were too many changes to record all of them: some are missing here.');
@@ -191,7 +216,12 @@ function showPass(node, pass, memory, current) {
   node.dataset.version = version;
   const done = stageOf(pass, 'done');
   node.className = `pass pass-${pass.type}${done?.error ? ' pass-failed' : ''}`;
-  node.replaceChildren(heading(pass, memory.life), ...(pass.type === 'sync' ? explained(pass, memory) : []), ...changes(pass), eventList(pass, memory.life, current));
+  node.replaceChildren(
+    heading(pass, memory.life),
+    ...(pass.type === 'sync' ? explained(pass, memory) : []),
+    ...changes(pass),
+    eventList(pass, memory.life, current),
+  );
 }
 
 /** @param {Pass} pass @param {LifeOfObject} life */
@@ -201,8 +231,20 @@ function heading(pass, life) {
   const what = pass.type === 'sync' ? 'Sync' : headline(pass);
   const detail = pass.type === 'sync' ? `by ${first.source}` : first.resourceVersion ? `resourceVersion ${first.resourceVersion}` : '';
   const state = pass.type !== 'sync' ? '' : done?.error ? 'failed' : done ? 'ok' : stageOf(pass, 'sync') ? 'running' : 'waiting';
-  return el('h3', {}, el('b', {}, what), ' ', el('span', { class: 'muted' }, detail), ' ', state && el('span', { class: `badge badge-${state}` }, state), el(
-    'a', { class: 'time', href: address.ofObject(life, { seq: first.seq }), title: 'The address of this event' }, format.clock(first.time)));
+  return el(
+    'h3',
+    {},
+    el('b', {}, what),
+    ' ',
+    el('span', { class: 'muted' }, detail),
+    ' ',
+    state && el('span', { class: `badge badge-${state}` }, state),
+    el(
+      'a',
+      { class: 'time', href: address.ofObject(life, { seq: first.seq }), title: 'The address of this event' },
+      format.clock(first.time),
+    ),
+  );
 }
 
 /** Why it ran, and how it ended. @param {Pass} pass @param {Memory} memory */
@@ -211,11 +253,19 @@ function explained(pass, memory) {
   /** @type {HTMLElement[]} */
   const nodes = [el('p', { class: 'why' }, ...pieces(why(pass, memory)))];
   if (causes.length + more > 1) {
-    nodes.push(el('ul', { class: 'causes' }, ...causes.map((c) => el('li', {}, ...pieces(because(c, pass, memory)))),
-      more > 0 && el('li', {}, `and ${more} more, which were not kept`)));
+    nodes.push(
+      el(
+        'ul',
+        { class: 'causes' },
+        ...causes.map((c) => el('li', {}, ...pieces(because(c, pass, memory)))),
+        more > 0 && el('li', {}, `and ${more} more, which were not kept`),
+      ),
+    );
   }
   const end = outcome(pass);
   if (end) nodes.push(el('p', { class: 'outcome' }, end));
+  const omitted = leftOut(pass);
+  if (omitted) nodes.push(el('p', { class: 'muted' }, omitted));
   const error = stageOf(pass, 'done')?.error;
   if (error) nodes.push(el('p', { class: 'error' }, error));
   return nodes;
@@ -231,8 +281,14 @@ function changes(pass) {
 /** @param {import('./types.js').Change} c */
 function change(c) {
   if (!c.old && !c.new) return el('dd', {}, el('span', { class: 'muted' }, 'changed; the value is not shown'));
-  return el('dd', {}, c.old ? el('del', {}, c.old) : el('span', { class: 'muted' }, 'not set'), el('span', { class: 'vh' }, ' became '),
-    el('span', { 'aria-hidden': 'true', class: 'becomes' }, ' → '), c.new ? el('ins', {}, c.new) : el('span', { class: 'muted' }, 'not set'));
+  return el(
+    'dd',
+    {},
+    c.old ? el('del', {}, c.old) : el('span', { class: 'muted' }, 'not set'),
+    el('span', { class: 'vh' }, ' became '),
+    el('span', { 'aria-hidden': 'true', class: 'becomes' }, ' → '),
+    c.new ? el('ins', {}, c.new) : el('span', { class: 'muted' }, 'not set'),
+  );
 }
 
 /** @param {Pass} pass @param {LifeOfObject} life @param {Event | undefined} current */
@@ -240,12 +296,34 @@ function eventList(pass, life, current) {
   const start = format.millis(pass.events[0].time);
   const met = pass.events.filter((e) => e.stage === 'enqueue' && e !== current);
   const omitted = new Set(met.slice(MET));
-  const note = omitted.size > 0 && el('li', { class: 'muted' }, el('span', { class: 'stage-name' }, 'Workqueue'), `${omitted.size} more changes met there`);
-  return el('ol', { class: 'events' }, note, ...pass.events.filter((e) => !omitted.has(e)).map((e) => el(
-    'li', { 'data-seq': e.seq, 'data-stage': e.stage, class: e === current ? 'current' : undefined, 'aria-current': e === current ? 'true' : undefined },
-    el('span', { class: 'stage-name' }, stageTitles[e.stage] ?? e.stage),
-    el('span', { class: 'event-text' }, ...pieces(text(e, life))),
-    el('a', { class: 'time', href: address.ofObject(life, { seq: e.seq }), title: e.line }, `+${format.duration(Math.max(0, format.millis(e.time) - start) / 1000)}`))));
+  const note =
+    omitted.size > 0 &&
+    el('li', { class: 'muted' }, el('span', { class: 'stage-name' }, 'Workqueue'), `${omitted.size} more changes met there`);
+  return el(
+    'ol',
+    { class: 'events' },
+    note,
+    ...pass.events
+      .filter((e) => !omitted.has(e))
+      .map((e) =>
+        el(
+          'li',
+          {
+            'data-seq': e.seq,
+            'data-stage': e.stage,
+            class: e === current ? 'current' : undefined,
+            'aria-current': e === current ? 'true' : undefined,
+          },
+          el('span', { class: 'stage-name' }, stageTitles[e.stage] ?? e.stage),
+          el('span', { class: 'event-text' }, ...pieces(text(e, life))),
+          el(
+            'a',
+            { class: 'time', href: address.ofObject(life, { seq: e.seq }), title: e.line },
+            `+${format.duration(Math.max(0, format.millis(e.time) - start) / 1000)}`,
+          ),
+        ),
+      ),
+  );
 }
 
 /** @param {Piece[]} all */

@@ -66,27 +66,36 @@ class Page {
   #newest;
   /** @type {Overview | undefined} */
   #shown;
-  #shape = '';
+  /** The shape of what is built; undefined before that. @type {string | undefined} */
+  #shape;
   /** The operator's clock less this one's. */
   #skew = 0;
   #frame = 0;
   #slowly = 0;
   #missed = { count: 0, until: 0 };
   #retryAt = 0;
+  /** Why there is no stream, in the operator's words. */
+  #refusal = '';
   #address = address.parse(location.hash);
   #panel;
   #controls;
 
   constructor() {
-    this.#panel = new Panel(this.#api, {
-      get: (what, query) => this.#api.get(what, query),
-      hold: async (request) => this.#overview(await this.#api.post('hold', request)),
-      recent: (gear, id) => this.#recent.of(gear, id),
-      now: () => Date.now() + this.#skew,
-    }, (object) => this.#follow(object));
+    this.#panel = new Panel(
+      this.#api,
+      {
+        get: (what, query) => this.#api.get(what, query),
+        hold: async (request) => this.#overview(await this.#api.post('hold', request)),
+        recent: (gear, id) => this.#recent.of(gear, id),
+        now: () => Date.now() + this.#skew,
+      },
+      (object) => this.#follow(object),
+    );
     this.#controls = new Controls({
       pause: (paused) => this.#pause(paused),
-      speed: (speed) => { this.#playback.speed = speed; },
+      speed: (speed) => {
+        this.#playback.speed = speed;
+      },
       live: () => this.#skip(),
       filter: (filter) => this.#narrow(filter),
       close: () => this.#close(),
@@ -126,7 +135,7 @@ class Page {
     this.#api.stream(this.#filter, {
       overview: (overview) => this.#overview(overview),
       events: (events) => this.#events(events),
-      connection: (state, retryAt) => this.#connection(state, retryAt),
+      connection: (state, retryAt, reason) => this.#connection(state, retryAt, reason),
     });
   }
 
@@ -157,11 +166,13 @@ class Page {
     }
   }
 
-  /** @param {'connecting' | 'live' | 'lost'} state @param {number} [retryAt] */
-  #connection(state, retryAt = 0) {
+  /** @param {'connecting' | 'live' | 'lost'} state @param {number} [retryAt] @param {string} [reason] */
+  #connection(state, retryAt = 0, reason = '') {
     const before = byID('connection').dataset.state;
     byID('connection').dataset.state = state;
+    byID('connection').tabIndex = state === 'lost' ? 0 : -1;
     this.#retryAt = retryAt;
+    if (state !== 'connecting') this.#refusal = reason;
     document.body.classList.toggle('stale', state === 'lost' || (state === 'connecting' && before === 'lost'));
     if (state === 'live' && before !== 'live') say('Connected.');
     if (state === 'lost' && before === 'live') say('The connection is lost. Trying again.');
@@ -171,7 +182,11 @@ class Page {
   #showConnection() {
     const node = byID('connection');
     const wait = Math.max(0, Math.ceil((this.#retryAt - Date.now()) / 1000));
-    const texts = /** @type {Record<string, string>} */ ({ live: 'Live', connecting: 'Connecting …', lost: `Connection lost. Next try in ${wait} s` });
+    const texts = /** @type {Record<string, string>} */ ({
+      live: 'Live',
+      connecting: 'Connecting …',
+      lost: `Connection lost. Next try in ${wait} s`,
+    });
     setText(node, texts[node.dataset.state ?? ''] ?? '');
   }
 
@@ -187,6 +202,8 @@ class Page {
     if (!this.#playback.paused) {
       this.#motion.step(elapsed, this.#playback.speed ** 0.6);
       this.#picture.draw(this.#motion, elapsed);
+    } else if (this.#picture.moved) {
+      this.#picture.draw(this.#motion, 0);
     }
     this.#panel.tick(now);
     if (now - this.#slowly > 250) {
@@ -208,7 +225,7 @@ class Page {
     this.#shown = undefined;
     const found = sections(overview, this.#filter);
     const now = shape(found);
-    if (now !== this.#shape || !this.#frame) {
+    if (now !== this.#shape) {
       this.#shape = now;
       this.#motion.arrange(found);
       this.#picture.build(found);
@@ -232,9 +249,10 @@ class Page {
   }
 
   #showNotice() {
-    const texts = [];
+    const texts = this.#refusal ? [`The operator says: ${this.#refusal}`] : [];
     const oneIn = this.#newest?.oneIn ?? 1;
-    if (oneIn > 1) texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all of them would cost too much now. Counts are of all.`);
+    if (oneIn > 1)
+      texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all of them would cost too much now. Counts are of all.`);
     if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} left out: there were too many to send.`);
     else this.#missed.count = 0;
     if (this.#motion.refused) texts.push('More objects move than are drawn.');
@@ -259,11 +277,12 @@ class Page {
 
   /** @param {Filter} filter */
   #narrow(filter) {
-    if (JSON.stringify(filter) === JSON.stringify(this.#filter)) return;
+    const before = this.#filter;
+    if (JSON.stringify(filter) === JSON.stringify(before)) return;
     this.#filter = filter;
     this.#motion.clear();
     this.#shown = this.#newest;
-    this.#stream();
+    if (filter.kind !== before.kind || filter.namespace !== before.namespace) this.#stream();
   }
 
   /** @param {ObjectName} object */

@@ -21,6 +21,7 @@ import { keyOf } from './format.js';
  * @property {string} section
  * @property {string} lane the informer's ID; '' on the track of the section
  * @property {ObjectName} object
+ * @property {ObjectName} [becomes] whose key it is, once it is in the workqueue
  * @property {string} tone
  * @property {string} from
  * @property {string} to the stop that it goes to or is at
@@ -42,12 +43,20 @@ const MOST_IN_SECTION = 90;
 /** Milliseconds from stop to stop. */
 const HOP = 420;
 const FADE = 260;
-/** Dots that start at the same time follow each other so closely, as long as none waits longer than so much. */
-const SPACING = 70;
-const LONGEST_WAIT = 500;
+/** Dots that would start at the same time follow each other so closely, in milliseconds; who would wait for longer is not drawn. */
+const SPACING = 60;
+const LONGEST_WAIT = 600;
+/** Where there are no more dots than so many, one is made for a change that was not seen on the wire. */
+const QUIET = 20;
 /** How long a dot stays at a stop from which nothing takes it further, in milliseconds. */
 const PATIENCE = /** @type {Record<string, number>} */ ({
-  wire: 3000, queue: 120000, index: 2500, handlers: 900, workqueue: 120000, sync: 600000, server: 0,
+  wire: 3000,
+  queue: 120000,
+  index: 2500,
+  handlers: 900,
+  workqueue: 120000,
+  sync: 600000,
+  server: 0,
 });
 /** How long the numbers must have said that a stop is empty before a dot there is given up. */
 const GIVE_UP = 2500;
@@ -103,11 +112,16 @@ export class Motion {
   /** Moves the dot that event is about. @param {Event} event */
   take(event) {
     switch (event.stage) {
-      case 'enqueue': return this.#enqueue(event);
-      case 'sync': return this.#sync(event);
-      case 'write': return this.#write(event);
-      case 'done': return this.#done(event);
-      default: return this.#change(event);
+      case 'enqueue':
+        return this.#enqueue(event);
+      case 'sync':
+        return this.#sync(event);
+      case 'write':
+        return this.#write(event);
+      case 'done':
+        return this.#done(event);
+      default:
+        return this.#change(event);
     }
   }
 
@@ -121,7 +135,7 @@ export class Motion {
         dot.legs.push({ to: stop });
         continue;
       }
-      const made = this.#make(section, event.source, event, before[stop]);
+      const made = this.#make(section, event.source, event, before[stop], stop !== 'wire');
       if (!made) continue;
       made.home = home;
       made.tone = tones[event.verb ?? ''] ?? 'updated';
@@ -148,11 +162,11 @@ export class Motion {
       carrier?.legs.push({ to: 'workqueue', absorb: true });
       return;
     }
-    const dot = carrier ?? this.#make(event.source, '', object, 'workqueue');
+    const dot = carrier ?? this.#make(event.source, '', object, 'workqueue', true);
     if (!dot) return;
     if (carrier) dot.legs.push({ to: 'workqueue' });
     if (carrier) this.#forget(dot);
-    dot.object = object;
+    dot.becomes = { kind: object.kind, namespace: object.namespace, name: object.name };
     dot.home = key;
     this.#waiting.set(key, dot);
   }
@@ -160,7 +174,7 @@ export class Motion {
   /** @param {Event} event */
   #sync(event) {
     const key = `${event.source}\n${keyOf(event.for ?? event)}`;
-    const dot = this.#waiting.get(key) ?? this.#make(event.source, '', event.for ?? event, 'workqueue');
+    const dot = this.#waiting.get(key) ?? this.#make(event.source, '', event.for ?? event, 'workqueue', true);
     if (!dot) return;
     this.#waiting.delete(key);
     dot.home = key;
@@ -179,35 +193,56 @@ export class Motion {
 
   /** @param {Event} event */
   #write(event) {
-    const dot = this.#make(event.source, '', event, 'sync');
+    const dot = this.#make(event.source, '', event, 'sync', false);
     if (!dot) return;
     dot.tone = 'write';
     dot.behind = this.#syncing.get(`${event.source}\n${keyOf(event.for ?? event)}`);
     dot.legs.push({ to: 'server' }, { to: 'end' });
   }
 
-  /** @param {string} section @param {string} lane @param {ObjectName} object @param {string} at @returns {Dot | undefined} */
-  #make(section, lane, object, at) {
+  /**
+   * @param {string} section
+   * @param {string} lane
+   * @param {ObjectName} object
+   * @param {string} at
+   * @param {boolean} late whether it should have been made before
+   * @returns {Dot | undefined}
+   */
+  #make(section, lane, object, at, late) {
     if (!this.#sections.has(section)) return undefined;
     const crowd = this.#crowd.get(section) ?? 0;
-    if (this.dots.size >= MOST || crowd >= MOST_IN_SECTION) {
+    const starts = this.#startAt(`${section}\n${lane}\n${at}`);
+    if (this.dots.size >= MOST || crowd >= (late ? QUIET : MOST_IN_SECTION) || starts === undefined) {
       this.refused++;
       return undefined;
     }
     this.#crowd.set(section, crowd + 1);
     /** @type {Dot} */
     const dot = {
-      starts: this.#startAt(`${section}\n${lane}\n${at}`), id: this.#nextID++, section, lane, tone: 'key', from: at, to: at, t: 1, legs: [], slot: -1, rested: 0, fade: 1, dying: false, home: '',
+      starts,
+      id: this.#nextID++,
+      section,
+      lane,
+      tone: 'key',
+      from: at,
+      to: at,
+      t: 1,
+      legs: [],
+      slot: -1,
+      rested: 0,
+      fade: 1,
+      dying: false,
+      home: '',
       object: { kind: object.kind, namespace: object.namespace, name: object.name },
     };
     this.dots.add(dot);
     return dot;
   }
 
-  /** @param {string} gate */
+  /** When the next dot may start here; undefined if that is too late. @param {string} gate */
   #startAt(gate) {
-    const free = this.#gates.get(gate) ?? 0;
-    const at = Math.min(Math.max(this.#clock, free), this.#clock + LONGEST_WAIT);
+    const at = Math.max(this.#clock, this.#gates.get(gate) ?? 0);
+    if (at > this.#clock + LONGEST_WAIT) return undefined;
     this.#gates.set(gate, at + SPACING);
     return at;
   }
@@ -241,7 +276,9 @@ export class Motion {
     if (dot.leg?.absorb) dot.dying = true;
     if (dot.lane && dot.to === 'workqueue') {
       dot.lane = '';
-      dot.tone = dot.leg?.absorb ? dot.tone : 'key';
+      if (dot.leg?.absorb) return;
+      dot.tone = 'key';
+      dot.object = dot.becomes ?? dot.object;
     }
     if (!dot.legs.length && !dot.dying) this.#settle(dot);
   }
@@ -318,9 +355,10 @@ export class Motion {
     for (const dot of this.dots) {
       if (dot.rested < GIVE_UP || dot.legs.length) continue;
       const controller = controllers.get(dot.section);
-      const empty = (dot.to === 'queue' && !queued.get(dot.lane))
-        || (dot.to === 'workqueue' && !controller?.waiting && !controller?.processing)
-        || (dot.to === 'sync' && !controller?.processing);
+      const empty =
+        (dot.to === 'queue' && !queued.get(dot.lane)) ||
+        (dot.to === 'workqueue' && !controller?.waiting && !controller?.processing) ||
+        (dot.to === 'sync' && !controller?.processing);
       if (empty) dot.dying = true;
     }
   }

@@ -70,7 +70,12 @@ export class Panel {
     setText(this.#problem, '');
     if (!about) return this.#body.replaceChildren(el('p', {}, `There is no gear ${gear}.`));
     this.#view = viewOf(gear, id, by, this.#source);
-    this.#body.replaceChildren(el('p', { class: 'lead' }, about.idea), el('details', {}, el('summary', {}, 'More about this gear'), el('p', {}, about.more)), this.#problem, this.#view.root);
+    this.#body.replaceChildren(
+      el('p', { class: 'lead' }, about.idea),
+      el('details', {}, el('summary', {}, 'More about this gear'), el('p', {}, about.more)),
+      this.#problem,
+      this.#view.root,
+    );
     this.#body.scrollTop = 0;
     this.#polled = 0;
     if (overview) this.update(overview);

@@ -21,6 +21,7 @@ import { between } from './motion.js';
 /** @typedef {import('./motion.js').Dot} Dot */
 /** @typedef {import('./motion.js').Motion} Motion */
 /** @typedef {import('./gearview.js').GearView} GearView */
+/** @typedef {{ node: SVGAElement, label: SVGTextElement, title: SVGTitleElement, object?: import('./types.js').ObjectName }} DotNode */
 /**
  * @typedef {object} SectionView
  * @property {string} id
@@ -61,7 +62,7 @@ export class Picture {
   #sections = new Map();
   /** @type {Map<string, GearView[]>} */
   #gears = new Map();
-  /** @type {Map<Dot, SVGAElement>} */
+  /** @type {Map<Dot, DotNode>} */
   #nodes = new Map();
   #width = 0;
   /** @type {Set<GearView>} */
@@ -69,6 +70,8 @@ export class Picture {
   /** The key of the object whose life is open. */
   #chosen = '';
   still = false;
+  /** Whether the layout has changed since dots were drawn. */
+  moved = false;
 
   /** @param {HTMLElement} root @param {HTMLElement} stations the headings, and the idea of each station */
   constructor(root, stations) {
@@ -105,7 +108,11 @@ export class Picture {
     const back = svg('svg', { class: 'tracks', 'aria-hidden': 'true' });
     const front = svg('svg', { class: 'dots', 'aria-hidden': 'true' });
     const wrote = svg('text', { class: 'wrote' });
-    const stage = el('div', { class: 'stage', role: 'group', 'aria-label': `The gears of ${name}. Arrow keys go from gear to gear.` }, back);
+    const stage = el(
+      'div',
+      { class: 'stage', role: 'group', 'aria-label': `The gears of ${name}. Arrow keys go from gear to gear.` },
+      back,
+    );
     const lanes = section.informers.map((informer) => {
       const label = el('div', { class: 'lane-label' }, el('b', {}, informer.kind), el('span', {}, informer.id));
       const views = gears.filter((g) => g.of === 'informer').map((g) => this.#gear(g.name, informer.id, informer.kind));
@@ -140,6 +147,7 @@ export class Picture {
   /** Puts everything where it belongs. */
   #place() {
     if (!this.#width) return;
+    this.moved = true;
     for (const view of this.#sections.values()) this.#placeSection(view);
     const stacked = this.#width < STACKED_BELOW;
     const { cells } = columns(this.#width);
@@ -206,6 +214,7 @@ export class Picture {
 
   /** Draws a frame. @param {Motion} motion @param {number} elapsed */
   draw(motion, elapsed) {
+    this.moved = false;
     this.#turn(elapsed);
     for (const view of this.#sections.values()) {
       view.crowd = 0;
@@ -219,7 +228,7 @@ export class Picture {
       const section = this.#sections.get(dot.section);
       if (section) section.crowd++;
     }
-    for (const [dot, node] of this.#nodes) {
+    for (const [dot, { node }] of this.#nodes) {
       if (motion.dots.has(dot)) continue;
       node.remove();
       this.#nodes.delete(dot);
@@ -230,7 +239,7 @@ export class Picture {
   /** @param {number} elapsed */
   #turn(elapsed) {
     for (const view of this.#turning) {
-      const step = Math.min(view.owed, this.still ? TOOTH * elapsed / LIT : Math.max(0.06 * elapsed, view.owed * 0.006 * elapsed));
+      const step = Math.min(view.owed, this.still ? (TOOTH * elapsed) / LIT : Math.max(0.06 * elapsed, view.owed * 0.006 * elapsed));
       view.owed -= step;
       view.angle = (view.angle + step) % 360;
       if (this.still) view.button.classList.toggle('lit', view.owed > 0.5);
@@ -243,7 +252,9 @@ export class Picture {
   #drawDot(dot, hidden) {
     const section = this.#sections.get(dot.section);
     if (!section?.layout) return;
-    const node = this.#nodes.get(dot) ?? this.#dotNode(dot, section);
+    const made = this.#nodes.get(dot) ?? this.#dotNode(dot, section);
+    if (made.object !== dot.object) nameDot(made, dot);
+    const { node } = made;
     const n = dot.lane ? section.lanes.findIndex((l) => l.informer === dot.lane) : -1;
     const track = dot.lane ? section.layout.lanes[n]?.track : section.layout.track;
     if (!track) return;
@@ -260,22 +271,39 @@ export class Picture {
     node.setAttribute('transform', `translate(${spot.x.toFixed(1)} ${spot.y.toFixed(1)})`);
     setAttr(node, 'opacity', dot.fade < 1 ? Math.max(0, dot.fade).toFixed(2) : hidden ? '0' : undefined);
     const labelled = !hidden && labelFits(section, dot);
-    setAttr(node, 'class', `dot dot-${dot.tone}${labelled ? ' dot-labelled' : ''}${this.#chosen && format.keyOf(dot.object) === this.#chosen ? ' dot-chosen' : ''}`);
+    setAttr(
+      node,
+      'class',
+      `dot dot-${dot.tone}${labelled ? ' dot-labelled' : ''}${this.#chosen && format.keyOf(dot.object) === this.#chosen ? ' dot-chosen' : ''}`,
+    );
     const edge = spot.x < LABEL ? 'start' : spot.x > section.layout.width - LABEL ? 'end' : 'middle';
     setAttr(node, 'text-anchor', edge);
   }
 
-  /** @param {Dot} dot @param {SectionView} section */
+  /** @param {Dot} dot @param {SectionView} section @returns {DotNode} */
   #dotNode(dot, section) {
-    const node = svg('a', { tabindex: '-1', href: address.ofObject(dot.object) },
-      svg('circle', { r: 11, class: 'touch' }), svg('circle', { r: 4.5, class: 'bead' }),
-      svg('text', { y: 15 }, format.shorten(dot.object.name, 26)), svg('title', {}, format.title(dot.object)));
+    const label = svg('text', { y: 15 });
+    const title = svg('title');
+    const node = svg(
+      'a',
+      { tabindex: '-1' },
+      svg('circle', { r: 11, class: 'touch' }),
+      svg('circle', { r: 4.5, class: 'bead' }),
+      label,
+      title,
+    );
     section.front.append(node);
-    this.#nodes.set(dot, node);
-    return node;
+    const made = { node, label, title };
+    this.#nodes.set(dot, made);
+    return made;
   }
 
-  /** Marks the gear whose panel is open, or the dots of the object. @param {string} gear @param {string} id @param {string} object its key */
+  /**
+   * Marks the gear whose panel is open, or the dots of the object.
+   * @param {string} gear
+   * @param {string} id
+   * @param {string} object its key
+   */
   select(gear, id, object) {
     this.#chosen = object;
     for (const views of this.#gears.values()) {
@@ -299,7 +327,12 @@ export class Picture {
 
   /** @param {KeyboardEvent} e */
   #arrow(e) {
-    const way = /** @type {Record<string, [number, number]>} */ ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] })[e.key];
+    const way = /** @type {Record<string, [number, number]>} */ ({
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+    })[e.key];
     const from = document.activeElement;
     if (!way || e.altKey || e.ctrlKey || e.metaKey || !from?.matches('button.gear')) return;
     e.preventDefault();
@@ -308,6 +341,14 @@ export class Picture {
 }
 
 const spot = { x: 0, y: 0 };
+
+/** Says which object a dot is: in the workqueue a change becomes a key. @param {DotNode} made @param {Dot} dot */
+function nameDot(made, dot) {
+  made.object = dot.object;
+  made.node.setAttribute('href', address.ofObject(dot.object));
+  setText(made.label, format.shorten(dot.object.name, 26));
+  setText(made.title, format.title(dot.object));
+}
 
 /** Says whether there is room for the label of the dot at spot, and takes it. @param {SectionView} section @param {Dot} dot */
 function labelFits(section, dot) {
@@ -352,7 +393,11 @@ function put(node, box) {
 /** @param {SectionView} view @param {Layout} at */
 function drawTracks(view, at) {
   const { server } = at;
-  const label = svg('text', { class: 'server-label', transform: `translate(${server.w / 2} ${at.height / 2}) rotate(-90)` }, at.height < 90 ? 'API' : 'API server');
+  const label = svg(
+    'text',
+    { class: 'server-label', transform: `translate(${server.w / 2} ${at.height / 2}) rotate(-90)` },
+    at.height < 90 ? 'API' : 'API server',
+  );
   /** @type {SVGElement[]} */
   const parts = [svg('rect', { class: 'server', x: 0.5, y: 0.5, width: server.w - 1, height: at.height - 1, rx: 6 }), label];
   for (const [n, lane] of at.lanes.entries()) {

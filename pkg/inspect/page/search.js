@@ -53,8 +53,13 @@ export class Search {
   /** @param {Found} found */
   #show(found) {
     if (!found.objects.length) return this.#say('No object in any index has a name like this.');
-    const options = found.objects.map((o, n) => el('li', { role: 'option', id: `found-${n}` },
-      el('a', { href: address.ofObject(o), tabindex: '-1' }, el('span', { class: 'muted' }, o.kind), ' ', format.path(o))));
+    const options = found.objects.map((o, n) =>
+      el(
+        'li',
+        { role: 'option', id: `found-${n}` },
+        el('a', { href: address.ofObject(o), tabindex: '-1' }, el('span', { class: 'muted' }, o.kind), ' ', format.path(o)),
+      ),
+    );
     this.#results.replaceChildren(...options);
     if (found.more) this.#results.append(el('li', { class: 'muted', role: 'presentation' }, `and ${format.count(found.more)} more`));
     this.#open(true);

@@ -60,7 +60,11 @@ export function shape(found) {
   return found.map((s) => `${s.id}:${s.informers.map((i) => i.id).join(',')}`).join(';');
 }
 
-/** The server narrows the stream alike; this is for what was buffered before. @param {Event} event @param {Filter} filter */
+/**
+ * Says whether the picture shows event. The stream is narrowed by kind and namespace already, but not what was buffered before.
+ * @param {Event} event
+ * @param {Filter} filter
+ */
 export function matches(event, filter) {
   if (filter.controller && event.for && event.source !== filter.controller) return false;
   return concerns(event, filter) || (event.for !== undefined && concerns(event.for, filter));

@@ -122,13 +122,20 @@ export function why(pass, memory) {
 /** One cause, as the rest of a sentence. @param {Cause} cause @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
 export function because(cause, pass, memory) {
   switch (cause.verb) {
-    case 'After': return askedFor(pass, memory);
-    case 'Retry': return failedBefore(pass, memory);
-    case 'Start': return ['it is there from the start'];
-    case 'Sync': return ['a resync told of ', linkTo(cause), ' again; nothing had changed'];
-    case 'Added': return [linkTo(cause), ' appeared', ...version(cause), ...writer(cause, memory)];
-    case 'Deleted': return [linkTo(cause), ' was deleted', ...version(cause)];
-    default: return [linkTo(cause), ' changed', ...fields(cause), ...version(cause), ...writer(cause, memory)];
+    case 'After':
+      return askedFor(pass, memory);
+    case 'Retry':
+      return failedBefore(pass, memory);
+    case 'Start':
+      return ['it is there from the start'];
+    case 'Sync':
+      return ['a resync told of ', linkTo(cause), ' again; nothing had changed'];
+    case 'Added':
+      return [linkTo(cause), ' appeared', ...version(cause), ...writer(cause, memory)];
+    case 'Deleted':
+      return [linkTo(cause), ' was deleted', ...version(cause)];
+    default:
+      return [linkTo(cause), ' changed', ...fields(cause), ...version(cause), ...writer(cause, memory)];
   }
 }
 
@@ -155,7 +162,11 @@ function writer(cause, memory) {
   const write = memory.writes.get(`${format.keyOf(cause)}\n${cause.resourceVersion}`);
   if (!write) return [];
   const by = write.for ?? write;
-  return [', which ', { text: `a sync of ${format.title(by)}`, href: address.ofObject(by, { seq: write.seq }) }, ` had written at ${format.clock(write.time)}`];
+  return [
+    ', which ',
+    { text: `a sync of ${format.title(by)}`, href: address.ofObject(by, { seq: write.seq }) },
+    ` had written at ${format.clock(write.time)}`,
+  ];
 }
 
 /** The last sync that ended before this one began. @param {Pass} pass @param {Memory} memory @param {(e: Event) => boolean} fits */
@@ -166,10 +177,14 @@ function endedBefore(pass, memory, fits) {
 
 /** @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
 function askedFor(pass, memory) {
+  if (stageOf(pass, 'done')?.repeats) return ['the sync before it, which is left out here, had asked to run again at this time'];
   const done = endedBefore(pass, memory, (e) => (e.after ?? 0) > 0);
   if (!done) return ['an earlier sync had asked to run again at this time'];
   const href = address.ofObject(done.for ?? done, { seq: done.seq });
-  return [{ text: `the sync that ended at ${format.clock(done.time)}`, href }, ` had asked to run again after ${format.duration(done.after ?? 0)}`];
+  return [
+    { text: `the sync that ended at ${format.clock(done.time)}`, href },
+    ` had asked to run again after ${format.duration(done.after ?? 0)}`,
+  ];
 }
 
 /** @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
@@ -178,7 +193,10 @@ function failedBefore(pass, memory) {
   if (!done) return ['an earlier sync had failed, and its backoff was over'];
   const href = address.ofObject(done.for ?? done, { seq: done.seq });
   const waited = (format.millis(pass.events[0].time) - format.millis(done.time)) / 1000;
-  return [{ text: `the sync at ${format.clock(done.time)}`, href }, ` had failed, and its backoff of ${format.duration(Math.max(0, waited))} was over`];
+  return [
+    { text: `the sync at ${format.clock(done.time)}`, href },
+    ` had failed, and its backoff of ${format.duration(Math.max(0, waited))} was over`,
+  ];
 }
 
 /** How a sync ended, in a sentence. @param {Pass} pass */
@@ -193,10 +211,20 @@ export function outcome(pass) {
   return `It took ${took} and ${wrote}.${after}`;
 }
 
+/** Which syncs before this one are left out. @param {Pass} pass */
+export function leftOut(pass) {
+  const n = stageOf(pass, 'done')?.repeats ?? 0;
+  if (!n) return '';
+  return n === 1
+    ? 'One sync before it is left out: it was like this one, asked for by the one before, and wrote nothing.'
+    : `${format.count(n)} syncs before it are left out: they were like this one, each asked for by the one before, and wrote nothing.`;
+}
+
 /** What a change was, as a heading. @param {Pass} pass */
 export function headline(pass) {
   const event = pass.events.find((e) => e.verb) ?? pass.events[0];
-  const verb = /** @type {Record<string, string>} */ ({ Sync: 'Resynced', Replaced: 'Listed' })[event.verb ?? ''] ?? event.verb ?? 'Changed';
+  const verb =
+    /** @type {Record<string, string>} */ ({ Sync: 'Resynced', Replaced: 'Listed' })[event.verb ?? ''] ?? event.verb ?? 'Changed';
   return pass.type === 'written' ? 'Written' : verb;
 }
 
@@ -205,16 +233,29 @@ export function text(event, self) {
   const own = format.keyOf(event) === format.keyOf(self);
   const subject = own ? [] : [{ text: format.title(event), href: address.ofObject(event, { seq: event.seq }) }];
   switch (event.stage) {
-    case 'wire': return [`came off the ${event.verb === 'Replaced' ? 'list' : 'watch'}`];
-    case 'queue': return [`${event.verb ?? 'a delta'}, into the delta queue`];
-    case 'index': return [event.verb === 'Deleted' ? 'taken out of the index' : 'the index holds it'];
-    case 'dispatch': return ['handlers are told'];
-    case 'enqueue': return enqueued(event, own, subject);
-    case 'sync': return [`a worker of ${event.source} took the key`];
-    case 'write': return [`${event.verb ?? 'wrote'} `, ...(own ? ['the object itself'] : subject), ...(event.for && own && format.keyOf(event.for) !== format.keyOf(self)
-      ? [', by the sync of ', { text: format.title(event.for), href: address.ofObject(event.for, { seq: event.seq }) }] : []),
-      ...(event.resourceVersion ? [` → resourceVersion ${event.resourceVersion}`] : [])];
-    default: return [event.error ? `failed after ${format.duration(event.duration ?? 0)}` : `ended after ${format.duration(event.duration ?? 0)}`];
+    case 'wire':
+      return [`came off the ${event.verb === 'Replaced' ? 'list' : 'watch'}`];
+    case 'queue':
+      return [`${event.verb ?? 'a delta'}, into the delta queue`];
+    case 'index':
+      return [event.verb === 'Deleted' ? 'taken out of the index' : 'the index holds it'];
+    case 'dispatch':
+      return ['handlers are told'];
+    case 'enqueue':
+      return enqueued(event, own, subject);
+    case 'sync':
+      return [`a worker of ${event.source} took the key`];
+    case 'write':
+      return [
+        `${event.verb ?? 'wrote'} `,
+        ...(own ? ['the object itself'] : subject),
+        ...(event.for && own && format.keyOf(event.for) !== format.keyOf(self)
+          ? [', by the sync of ', { text: format.title(event.for), href: address.ofObject(event.for, { seq: event.seq }) }]
+          : []),
+        ...(event.resourceVersion ? [` → resourceVersion ${event.resourceVersion}`] : []),
+      ];
+    default:
+      return [event.error ? `failed after ${format.duration(event.duration ?? 0)}` : `ended after ${format.duration(event.duration ?? 0)}`];
   }
 }
 

@@ -82,6 +82,7 @@ SPDX-License-Identifier: Apache-2.0
  * @property {number} [duration]
  * @property {number} [after]
  * @property {string} [error]
+ * @property {number} [repeats]
  * @property {string} line
  */
 /** @typedef {ObjectName & EventOnly} Event */
