@@ -125,7 +125,7 @@ func TestReportsDoNotAllocate(t *testing.T) {
 				traced.arrive(cache.Updated, note.new)
 				traced.tell(cache.Updated, note, nobody)
 			}
-			for range 100 { // until the object's life is full
+			for range 1000 { // until the object's life is full
 				report()
 			}
 			if got := testing.AllocsPerRun(1000, report); got != 0 {

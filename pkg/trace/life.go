@@ -10,10 +10,11 @@ import (
 	"slices"
 )
 
-// What is remembered of single objects is bounded by these two: some 20 MB when full.
+// What is remembered of single objects is bounded by these: some 30 MB when full.
 const (
-	maxLives     = 1024 // objects: those that something happened to last
-	maxLifeSteps = 64   // events of each
+	maxLives     = 512 // objects: those that something happened to last
+	maxLifeSteps = 192 // events of each
+	trimmed      = 32  // so many of the oldest go at once: moving the others has its price
 )
 
 // lives remembers the newest events of each object. A Recorder guards it.
@@ -55,13 +56,11 @@ func (l *lives) file(o Object, e *Event) {
 }
 
 func (l *life) add(e *Event) {
-	if len(l.events) < maxLifeSteps {
-		l.events = append(l.events, *e)
-	} else {
-		copy(l.events, l.events[1:])
-		l.events[maxLifeSteps-1] = *e
+	if len(l.events) == maxLifeSteps {
+		l.events = append(l.events[:0], l.events[trimmed:]...)
 		l.more = true
 	}
+	l.events = append(l.events, *e)
 	// Of quiet syncs in a row, the last one stays: an object that is looked at every ten seconds
 	// would soon have nothing else in its life.
 	if n := len(l.events); n >= 4 && quiet(l.events[n-4:n-2]) && quiet(l.events[n-2:]) {

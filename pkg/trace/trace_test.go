@@ -247,7 +247,7 @@ func TestLivesAreBounded(t *testing.T) {
 		r.Report(Event{Stage: Index, Object: long, ResourceVersion: strconv.Itoa(n)})
 	}
 	events, forgotten := r.Life(long)
-	if len(events) != maxLifeSteps || !forgotten || events[0].ResourceVersion != "3" || events[maxLifeSteps-1].ResourceVersion != strconv.Itoa(maxLifeSteps+2) {
+	if len(events) != maxLifeSteps-trimmed+3 || !forgotten || events[0].ResourceVersion != strconv.Itoa(trimmed) || events[len(events)-1].ResourceVersion != strconv.Itoa(maxLifeSteps+2) {
 		t.Errorf("%d events from %s on, forgotten: %t", len(events), events[0].ResourceVersion, forgotten)
 	}
 	for n := range maxLives - 1 {
