@@ -62,8 +62,9 @@ func (c *causes) add(key cache.ObjectName, cause trace.Cause) {
 }
 
 // take hands the causes of key over to the sync that they led to, which begins now. If no
-// event asked for the key, an earlier sync did: verb says how.
-func (c *causes) take(key cache.ObjectName, now time.Time, verb string) pending {
+// event asked for the key, an earlier sync did: retrying says whether that has failed, if there
+// is no timer that tells.
+func (c *causes) take(key cache.ObjectName, now time.Time, retrying bool) pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var why pending
@@ -71,7 +72,7 @@ func (c *causes) take(key cache.ObjectName, now time.Time, verb string) pending 
 		why = *p
 		delete(c.byKey, key)
 	} else {
-		why.causes = []trace.Cause{{Time: now, Verb: verb}}
+		why.causes = []trace.Cause{{Time: now, Verb: c.timers.verb(key, now, retrying)}}
 	}
 	c.syncing[key] = syncing{now, why}
 	c.timers.fired(key, now)
@@ -101,9 +102,21 @@ type timer struct {
 // set does what the workqueue does: of two times, the earlier one stays.
 func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
 	if have, ok := t[key]; ok && have.at.After(now) && have.at.Before(next.at) {
-		next.at = have.at
+		next = have
 	}
 	t[key] = next
+}
+
+// verb returns what a timer of key that has fired was set for. A retry comes even if the key was
+// synced for another reason meanwhile.
+func (t timers) verb(key cache.ObjectName, now time.Time, retrying bool) string {
+	if have, ok := t[key]; ok && !have.at.After(now) {
+		retrying = have.retries > 0
+	}
+	if retrying {
+		return trace.VerbRetry
+	}
+	return trace.VerbAfter
 }
 
 // fired forgets the timer of key, if its time has come.

@@ -131,11 +131,7 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	verb := trace.VerbAfter // for a key that no event has asked for
-	if l.Queue.NumRequeues(key) > 0 {
-		verb = trace.VerbRetry
-	}
-	why := l.causes.take(key, time.Now(), verb)
+	why := l.causes.take(key, time.Now(), l.Queue.NumRequeues(key) > 0)
 	l.hold.wait(ctx)
 	start := time.Now()
 	l.metrics.Started(why.causes)
@@ -170,7 +166,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, too
 		Stage: trace.Done, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.causes, More: why.more, Duration: took, After: after,
 	}
 	l.syncs.Add(1)
-	delay, retries := after, 0
+	delay, retries, now := after, 0, time.Now() // before the queue looks at its clock
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
@@ -183,7 +179,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, too
 	if after > 0 {
 		l.Queue.AddAfter(key, after)
 	}
-	l.causes.done(key, time.Now(), delay, retries)
+	l.causes.done(key, now, delay, retries)
 	l.Trace.Report(event)
 	if isConflict(err) {
 		// Somebody else wrote first. The watch brings their version; nothing is wrong.

@@ -227,14 +227,14 @@ func TestCausesAreBounded(t *testing.T) {
 	for range 20 {
 		l.Add(key, trace.Cause{Verb: "Updated", Object: trace.Object{Kind: "Job", Name: "x"}, ResourceVersion: "7", Fields: []string{"status.succeeded"}})
 	}
-	p := l.causes.take(key, time.Now(), trace.VerbAfter)
+	p := l.causes.take(key, time.Now(), false)
 	if len(p.causes) != maxCauses || p.more != 20-maxCauses {
 		t.Errorf("%d causes and %d more, want %d and %d", len(p.causes), p.more, maxCauses, 20-maxCauses)
 	}
 	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") || !strings.HasSuffix(text, "; and 12 more") {
 		t.Errorf("causes read %q", text)
 	}
-	if again := l.causes.take(key, time.Now(), trace.VerbAfter); again.String() != "After" || len(l.causes.byKey) != 0 {
+	if again := l.causes.take(key, time.Now(), false); again.String() != "After" || len(l.causes.byKey) != 0 {
 		t.Errorf("causes are handed over twice: %s", again)
 	}
 }

@@ -100,6 +100,33 @@ func TestStateFollowsAKey(t *testing.T) {
 	})
 }
 
+// A retry that is due comes though the key was synced in between, and it says so.
+func TestARetryAfterASuccessIsARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := 4 // so that there is time before the last retry
+		var causes []string
+		l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+			causes = append(causes, Causes(ctx)[0].Verb)
+			if failures--; failures >= 0 {
+				return 0, errors.New("no")
+			}
+			return time.Hour, nil
+		})
+		l.Add(key, trace.Cause{Verb: "Added"})
+		began(t, l)
+		time.Sleep(7*time.Second + time.Millisecond) // 1, 2 and 4 seconds; the next one is due after 8
+		l.Add(key, trace.Cause{Verb: "Updated"})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got, want := strings.Join(causes, " "), "Added Retry Retry Retry Updated Retry"; got != want {
+			t.Errorf("causes are %s, want %s", got, want)
+		}
+		if timers := l.State().Timers; len(timers) != 1 || timers[0].Retries != 0 {
+			t.Errorf("timers are %+v", timers)
+		}
+	})
+}
+
 func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 	for name, test := range map[string]struct {
 		delay   time.Duration
