@@ -31,7 +31,7 @@ export CGO_ENABLED := 0
 RACE = $(if $(filter 1,$(RACE_CGO)),-race)
 # The tests that were skipped, one a line.
 SKIPPED := "$(CURDIR)/bin/skipped.txt"
-# What failed tests keep: events, objects, logs.
+# What failed tests keep: events, objects, logs. Those that look at the page always keep what they have seen.
 ARTIFACTS := "$(CURDIR)/bin/artifacts"
 # What the tests on a real API server run.
 BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
@@ -171,9 +171,9 @@ undeploy: $(KUBECTL_BUILD) ## Delete what deploy has installed, but for the Cust
 	@echo "The CustomResourceDefinitions, and all objects of theirs, are still there: docs/install.md says how to delete them."
 
 .PHONY: run
-run: ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)
+run: build ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)
 	$(need_kubeconfig)
-	@go run -ldflags "$(LDFLAGS)" . --kubeconfig "$$KUBECONFIG" $(ARGS)
+	@exec bin/glassback --kubeconfig "$$KUBECONFIG" $(ARGS)
 
 bin/tools/kubectl: devcluster
 	@mkdir -p $(@D) && ln -sf ../devcluster $@
@@ -226,6 +226,10 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
 	@hack/redis.sh
 
+.PHONY: browser
+browser: ## Install the Chromium in which tests look at the page, where there is none (root on Debian); elsewhere say that it is missing
+	@hack/browser.sh
+
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
@@ -233,7 +237,7 @@ unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but 
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
-integration: build devcluster ecssim node image bin/tools/gotest bin/tools/helm ## Run the tests on a real API server (bin/artifacts: what those that fail keep)
+integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm ## Run the tests on a real API server (bin/artifacts: what those that fail keep, and pictures)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 50m ./...
 	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m ./...
