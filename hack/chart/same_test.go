@@ -76,6 +76,9 @@ func TestTheChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"in one namespace": {
 			"watchNamespaces: [default]", []string{"namespaced"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
 		},
+		"with the page": {
+			"inspect: {enabled: true}", []string{"default-inspect"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},
+		},
 		"with what the Prometheus operator needs": {
 			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
 			[]string{"default", "prometheus"}, []string{"Lease/glassback", "Secret/glassback-webhook-ca"},

@@ -43,6 +43,7 @@ metrics:
   secure: false
   serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
   prometheusRule: {enabled: true, labels: {release: prometheus}}
+inspect: {enabled: true}
 userRoles: {create: true, aggregate: false}
 serviceAccount: {create: true, name: other, annotations: {example.com/role: arn}}
 networkPolicy: {enabled: true, metricsFrom: []}
@@ -171,6 +172,18 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false]",
 			},
 		},
+		"the page, and no metrics": {
+			"{inspect: {enabled: true}, metrics: {enabled: false}}", []string{
+				"+ ClusterRole/glassback-inspector", "+ ClusterRoleBinding/glassback-inspector", "+ Role/glassback-inspector",
+				"+ Service/glassback-inspect", "+ ServiceAccount/glassback-inspector",
+				"- ClusterRole/glassback-metrics-reader", "- Service/glassback-metrics",
+				args + "[--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
+				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect", main + "ports[inspect].protocol: none → TCP",
+				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none", main + "ports[metrics].protocol: TCP → none",
+				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
+			},
+		},
 		"metrics from anywhere": {
 			"networkPolicy: {metricsFrom: []}", []string{
 				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none"},
@@ -286,7 +299,7 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	for path, want := range map[string]string{
 		pod + "containers[manager].image": "registry.example.com/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s --leader-elect-retry-period=5s " +
-			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --namespace=team-a,team-b " +
+			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
@@ -339,6 +352,8 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}":             {"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader"},
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}}":                           {"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system"},
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {secure: false}}": nil,
+		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {enabled: false}, inspect: {enabled: true}}": {
+			"ClusterRole/glassback-inspector-glassback-system", "ClusterRole/glassback-metrics-auth-glassback-system"},
 	} {
 		all := render(t, values)
 		var got []string
@@ -399,6 +414,9 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		},
 		"flags of which the chart knows": {
 			"extraArgs: [--workers=3, -n, a, -v=3, --webhook-port=1]", nil, // an argument without "-" does not get that far
+		},
+		"a page that other values stand for": {
+			"extraArgs: [--inspect-bind-address=:9]", []string{"- extraArgs has --inspect-bind-address=:9: that is what the value inspect is for"},
 		},
 		"flags that other values stand for": {
 			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1]", []string{

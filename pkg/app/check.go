@@ -268,7 +268,7 @@ func (o *checkOptions) adopt(args []string, namespace string) bool {
 		o.ecsEndpoint = its.ecsEndpoint
 	}
 	o.webhookCertPath = its.webhookCertPath
-	o.metricsAddress, o.metricsSecure = its.metricsAddress, its.metricsSecure
+	o.metricsAddress, o.metricsSecure, o.inspectAddress = its.metricsAddress, its.metricsSecure, its.inspectAddress
 	o.lease.elect = its.lease.elect
 	if !o.given("leader-elect-resource-name") {
 		o.leaseName = its.lease.name

@@ -85,7 +85,7 @@ func aliases() (map[string][]string, error) {
 
 // serveInspection serves the page: to all on this machine, if it listens there only; else by
 // HTTPS, and its API to those who may get what is below /inspect/.
-func (s *servers) serveInspection(ctx context.Context, o *options, kube kubernetes.Interface, l *life, stages *trace.Recorder) error {
+func (s *servers) serveInspection(o *options, kube kubernetes.Interface, l *life, stages *trace.Recorder) error {
 	if s.inspect == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (s *servers) serveInspection(ctx context.Context, o *options, kube kubernet
 	if !secure {
 		guard = nil
 	}
-	handler, err := l.inspection(ctx, o, stages, guard)
+	handler, err := l.inspection(s.ctx, o, stages, guard) // Those who look see the end, too.
 	if err != nil {
 		return err
 	}

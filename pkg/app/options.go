@@ -58,8 +58,12 @@ const defaultCertPath = "/tmp/k8s-webhook-server/serving-certs"
 const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
 
 Usage:
-  glassback [flags]         run the operator
-  glassback check [flags]   check the cluster and the installation: glassback check --help
+  glassback [flags]            run the operator
+  glassback check [flags]      check the cluster and the installation
+  glassback why KIND/NAME      ask a running operator why it has synced an object
+  glassback trace [KIND]       show what passes through a running operator
+
+Each has --help. The rest is about the operator.
 
 With neither --kubeconfig nor --master it uses the service account of the Pod
 that it runs in. To try it on a cluster of yours:

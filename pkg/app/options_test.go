@@ -111,6 +111,11 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 		"a port that is none":               {[]string{"--health-probe-bind-address=:http"}, `--health-probe-bind-address must be HOST:PORT, :PORT, or 0 for none, not ":http"`},
 		"metrics where the probes are":      {[]string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8081"}, "must differ: both are :8081"},
 		"metrics that are served nowhere":   {[]string{"--metrics-secure=false"}, "--metrics-secure does nothing without --metrics-bind-address"},
+		"the page, with breakpoints":        {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
+		"the page for all":                  {[]string{"--inspect-bind-address=:8444"}, ""},
+		"breakpoints for all":               {[]string{"--inspect-bind-address=:8444", "--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
+		"breakpoints for nobody":            {[]string{"--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
+		"the page where the metrics are":    {[]string{"--metrics-bind-address=:8443", "--inspect-bind-address=:8443"}, "--inspect-bind-address must differ from those of probes and metrics"},
 		"no metrics, and no probes, by a 0": {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -214,6 +214,9 @@ func operatorWants(o *options, mode webhookMode, namespace string, lease types.N
 	if o.metricsAddress != "" && o.metricsSecure {
 		all = append(all, wantedBy("/metrics", metav1.NamespaceAll, metricsNeeds)...)
 	}
+	if o.inspectAddress != "" && !loopback(o.inspectAddress) {
+		all = append(all, wantedBy("/inspect", metav1.NamespaceAll, metricsNeeds)...)
+	}
 	if lease.Name != "" {
 		all = append(all, wantedBy("leader election", lease.Namespace, leaseNeeds(lease.Name))...)
 	}

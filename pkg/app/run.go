@@ -35,11 +35,18 @@ const (
 	exitUsage  = 2 // the command line is wrong
 )
 
+// commands are what else there is than the operator, by their names.
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"check": runCheck, "why": runWhy, "trace": runTrace,
+}
+
 // Run runs the operator until ctx ends, and returns the process's exit code. A
 // refusal is one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "check" {
-		return runCheck(ctx, args[1:], stdout, stderr)
+	if len(args) > 0 {
+		if command := commands[args[0]]; command != nil {
+			return command(ctx, args[1:], stdout, stderr)
+		}
 	}
 	o, err := parseOptions(args, stdout)
 	switch {
@@ -109,7 +116,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	l.require(probes)
 	servers.serveMetrics(l.webhooks)
-	if err := servers.serveInspection(ctx, o, c.kube, l, stages); err != nil {
+	if err := servers.serveInspection(o, c.kube, l, stages); err != nil {
 		return err
 	}
 	probes.say(nil)

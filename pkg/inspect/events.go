@@ -66,4 +66,10 @@ const (
 	eventsEvery   = 100 * time.Millisecond
 	overviewEvery = 500 * time.Millisecond
 	mostEvents    = 500
+	// sendPatience is for a client that does not read.
+	sendPatience = 5 * time.Second
+	// A stream ends after a while, and its client opens another: its right to see it is asked for
+	// again.
+	longestStream = 15 * time.Minute
+	mostStreams   = 32
 )

@@ -30,16 +30,14 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 	if kind == "" || name == "" {
 		return nil, wrong("kind and name are missing: say which object, such as ?kind=Job&namespace=default&name=sample")
 	}
-	informers := s.watching(kind)
-	if len(informers) > 0 {
-		kind = informers[0].Kind()
-	} else if !slices.ContainsFunc(s.Loops, func(run Run) bool { return strings.EqualFold(run.Loop.Kind, kind) }) {
-		return nil, missing("nobody here watches a %q: there are %s", kind, strings.Join(s.kinds(), ", "))
+	kind, failed := s.kindCalled(kind)
+	if failed != nil {
+		return nil, failed
 	}
 	object := trace.Object{Kind: kind, Namespace: namespace, Name: name}
 	events, forgotten := s.Trace.Life(object)
 	life := &Life{Object: objectOf(object), Events: []Event{}, Forgotten: forgotten}
-	for _, w := range informers {
+	for _, w := range s.watching(kind) {
 		if _, exists, err := w.GetStore().GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
 			life.Exists = true
 		}
@@ -68,6 +66,19 @@ func (s *server) watching(kind string) []*Watched {
 		}
 	}
 	return all
+}
+
+// kindCalled returns the kind that somebody calls by one of its names: one that is watched, or synced.
+func (s *server) kindCalled(name string) (string, *failure) {
+	if informers := s.watching(name); len(informers) > 0 {
+		return informers[0].Kind(), nil
+	}
+	for n := range s.Loops {
+		if kind := s.Loops[n].Loop.Kind; strings.EqualFold(kind, name) {
+			return kind, nil
+		}
+	}
+	return "", missing("nobody here watches a %q: there are %s", name, strings.Join(s.kinds(), ", "))
 }
 
 func (s *server) kinds() []string {

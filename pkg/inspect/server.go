@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glassback/glassback/pkg/loop"
@@ -76,7 +77,13 @@ var page embed.FS
 type server struct {
 	Config
 
-	lags lags
+	lags    lags
+	streams atomic.Int64
+	latest  struct {
+		sync.Mutex
+
+		overview *Overview
+	}
 }
 
 // prefix is where everything is: a path for which rights can be given.

@@ -21,14 +21,21 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		tell(w, failed)
 		return
 	}
+	if s.streams.Add(1) > mostStreams {
+		s.streams.Add(-1)
+		tell(w, &failure{http.StatusServiceUnavailable, fmt.Sprintf("%d look already: close one of their pages", mostStreams)})
+		return
+	}
+	defer s.streams.Add(-1)
 	out := http.NewResponseController(w)
-	_, _ = out.SetReadDeadline(time.Time{}), out.SetWriteDeadline(time.Time{}) // It takes as long as the client stays.
+	_ = out.SetReadDeadline(time.Time{}) // It takes as long as the client stays, and reads.
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(name string, data any) error {
 		encoded, err := json.Marshal(data)
 		if err != nil {
 			return err
 		}
+		_ = out.SetWriteDeadline(time.Now().Add(sendPatience))
 		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, encoded); err != nil {
 			return err
 		}
@@ -37,11 +44,11 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	seen, next := s.Trace.Last(), time.Time{}
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
+	long := time.After(longestStream)
 	for {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(overviewEvery)
-			overview, _ := s.overview(r)
-			if send("overview", overview) != nil {
+			if send("overview", s.shared()) != nil {
 				return
 			}
 		}
@@ -55,20 +62,32 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.Done:
 			return
+		case <-long:
+			return
 		case <-tick.C:
 		}
 	}
+}
+
+// shared returns an overview for all streams: one that is not older than they are to see.
+func (s *server) shared() *Overview {
+	s.latest.Lock()
+	defer s.latest.Unlock()
+	if s.latest.overview == nil || time.Since(s.latest.overview.Time) >= overviewEvery/2 {
+		s.latest.overview, _ = s.overview(nil)
+	}
+	return s.latest.overview
 }
 
 // narrow reads which events are wanted.
 func (s *server) narrow(r *http.Request) (narrow, *failure) {
 	n := narrow{kind: r.FormValue("kind"), namespace: r.FormValue("namespace"), name: r.FormValue("name")}
 	if n.kind != "" {
-		watched := s.watching(n.kind)
-		if len(watched) == 0 {
-			return n, missing("nobody here watches a %q: there are %q", n.kind, s.kinds())
+		kind, failed := s.kindCalled(n.kind)
+		if failed != nil {
+			return n, failed
 		}
-		n.kind = watched[0].Kind()
+		n.kind = kind
 	}
 	if id := r.FormValue("informer"); id != "" {
 		if _, failed := s.informerCalled(id); failed != nil {
@@ -95,7 +114,12 @@ func (s *server) since(seen uint64, wanted narrow) (Events, uint64) {
 	batch := Events{Events: []Event{}, Missed: missed}
 	for n := range recorded {
 		seen = recorded[n].Seq
-		if e := s.event(&recorded[n]); wanted.wants(&e) && len(batch.Events) < mostEvents {
+		e := s.event(&recorded[n])
+		switch {
+		case !wanted.wants(&e):
+		case len(batch.Events) == mostEvents:
+			batch.Missed++
+		default:
 			batch.Events = append(batch.Events, e)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, 
 	defer c.mu.Unlock()
 	delete(c.syncing, key)
 	if delay > 0 {
-		c.timers.set(key, now, timer{now.Add(delay), retries})
+		c.timers.set(key, now, timer{now.Add(delay), retries > 0, retries})
 	}
 }
 
@@ -95,14 +95,15 @@ func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, 
 type timers map[cache.ObjectName]timer
 
 type timer struct {
-	at      time.Time
-	retries int // how often the sync has failed in a row
+	at       time.Time
+	retry    bool // it was set because a sync has failed
+	failures int  // how often the sync has failed in a row by now
 }
 
 // set does what the workqueue does: of two times, the earlier one stays.
 func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
 	if have, ok := t[key]; ok && have.at.After(now) && have.at.Before(next.at) {
-		next = have
+		next.at, next.retry = have.at, have.retry
 	}
 	t[key] = next
 }
@@ -111,7 +112,7 @@ func (t timers) set(key cache.ObjectName, now time.Time, next timer) {
 // synced for another reason meanwhile.
 func (t timers) verb(key cache.ObjectName, now time.Time, retrying bool) string {
 	if have, ok := t[key]; ok && !have.at.After(now) {
-		retrying = have.retries > 0
+		retrying = have.retry
 	}
 	if retrying {
 		return trace.VerbRetry

@@ -48,18 +48,30 @@ type hold struct {
 }
 
 func (h *hold) begin(delay time.Duration) {
-	h.end()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.endLocked()
 	now := time.Now()
 	h.now, h.released = &Hold{Since: now, Until: now.Add(HoldLimit), Delay: delay}, make(chan struct{})
-	h.limit = time.AfterFunc(HoldLimit, h.end)
+	this := h.now
+	h.limit = time.AfterFunc(HoldLimit, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.now == this { // and not one that has come after it
+			h.endLocked()
+		}
+	})
 	h.on.Store(true)
 }
 
 func (h *hold) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.endLocked()
+}
+
+// endLocked is end for a caller that holds h.mu.
+func (h *hold) endLocked() {
 	if h.now == nil {
 		return
 	}

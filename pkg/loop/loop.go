@@ -132,7 +132,10 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 		return true
 	}
 	why := l.causes.take(key, time.Now(), l.Queue.NumRequeues(key) > 0)
-	l.hold.wait(ctx)
+	if l.hold.wait(ctx); ctx.Err() != nil {
+		l.causes.done(key, time.Now(), 0, 0)
+		return true
+	}
 	start := time.Now()
 	l.metrics.Started(why.causes)
 	l.Trace.Report(trace.Event{

@@ -40,7 +40,7 @@ func (l *Loop) Counts() Counts {
 	for _, timer := range l.causes.timers {
 		if timer.at.After(now) {
 			counts.Timers++
-			if timer.retries > 0 {
+			if timer.failures > 0 {
 				counts.Retrying++
 			}
 		}
@@ -96,7 +96,7 @@ func (l *Loop) State() State {
 	}
 	for key, timer := range l.causes.timers {
 		if timer.at.After(now) {
-			state.Timers = append(state.Timers, Timer{key, timer.at, timer.retries})
+			state.Timers = append(state.Timers, Timer{key, timer.at, timer.failures})
 			continue
 		}
 		_, because := l.causes.byKey[key]

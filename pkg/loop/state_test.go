@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,21 @@ func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Two people hold syncs at once: whatever the order, one release lets all workers go.
+func TestTwoWhoHoldAtOnce(t *testing.T) {
+	for range 1000 {
+		var h hold
+		var holders, workers sync.WaitGroup
+		for range 4 {
+			holders.Go(func() { h.begin(0) })
+			workers.Go(func() { h.wait(t.Context()) })
+		}
+		holders.Wait()
+		h.end()
+		workers.Wait() // or the test never ends
 	}
 }
 

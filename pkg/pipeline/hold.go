@@ -22,8 +22,12 @@ import (
 // Gears that can be held by hand are for learning: what piles up before one, and how is it
 // caught up with afterwards? Nothing is lost by it. Each releases itself after a while.
 
-// HoldLimit is how long a gear is held at most.
-const HoldLimit = 5 * time.Minute
+// HoldLimit is how long a gear is held at most, and keptLimit how many calls of the reflector a
+// queue that is held keeps: then it is released, however long it has been held.
+const (
+	HoldLimit = 5 * time.Minute
+	keptLimit = 100_000
+)
 
 // Hold says that a gear is held.
 type Hold struct {
@@ -117,6 +121,9 @@ func (d *dam) keeps(h handed) bool {
 		return false // All that was kept has been passed on: h follows.
 	}
 	d.kept = append(d.kept, keptCall{h, time.Now()})
+	if len(d.kept) == keptLimit {
+		d.release.Reset(0)
+	}
 	return true
 }
 
@@ -199,7 +206,7 @@ func (s *source) hold(release func()) {
 	}
 	now := s.clock.Now()
 	s.held, s.free = &Hold{Since: now, Until: now.Add(HoldLimit)}, time.AfterFunc(HoldLimit, release)
-	s.breakOff()
+	go breakOff(s.open)
 }
 
 func (s *source) release() {
@@ -221,13 +228,14 @@ func (s *source) drop(expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expired = s.expired || expired
-	s.breakOff()
+	go breakOff(s.open)
 }
 
-// breakOff ends the WATCH that is open, as a connection that is lost does. The caller holds s.mu.
-func (s *source) breakOff() {
-	if s.open != nil {
-		s.open.Interface.Stop()
+// breakOff ends a WATCH, if one is open, as a connection that is lost does. That may take a
+// while: whoever wants to know how the source is does not wait for it.
+func breakOff(w *openWatch) {
+	if w != nil {
+		w.Interface.Stop()
 	}
 }
 

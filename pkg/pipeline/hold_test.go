@@ -201,3 +201,27 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What a bookmark says holds when all before it has been applied.
+func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, RealFIFO)
+		b.api.put("a/1") // 2
+		b.expect("before", "add a/1 2")
+		b.informer.HoldQueue()
+		b.api.put("a/1") // 3
+		synctest.Wait()
+		if err := b.informer.running().Bookmark("9"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := b.informer.IndexResourceVersion(); got == "9" {
+			t.Errorf("held: the index says that it is at %s", got)
+		}
+		b.informer.ReleaseQueue()
+		synctest.Wait()
+		if got := b.informer.IndexResourceVersion(); got != "9" {
+			t.Errorf("released: the index says that it is at %s", got)
+		}
+	})
+}

@@ -74,8 +74,8 @@ type Config struct {
 // what changes in it. It is a cache.SharedIndexInformer with the behaviour of
 // client-go's own; the package comment says how it works.
 //
-// Locks, in the order in which they are taken: mu, the queue's own, handlers.mu,
-// a backlog's own; source's comes alone. Handlers are called with none of them.
+// Locks, in the order in which they are taken: mu, the dam's, the queue's own, handlers.mu,
+// a backlog's own; source's comes last. Handlers are called with none of them.
 type Informer struct {
 	cfg       Config
 	name      string

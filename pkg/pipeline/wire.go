@@ -111,7 +111,7 @@ type handed struct {
 	verb            cache.DeltaType
 	obj             any    // of Added, Updated and Deleted
 	all             []any  // of Replaced
-	resourceVersion string // of Replaced
+	resourceVersion string // of Replaced and Bookmark
 }
 
 // hand tells of it, and hands it on: to the queue, or to whoever holds that.
@@ -145,6 +145,11 @@ func (w *wire) pass(h handed) error {
 		return w.settle(1, w.queue.Delete(h.obj))
 	case cache.Replaced:
 		return w.settle(len(h.all), w.queue.Replace(h.all, h.resourceVersion))
+	case cache.Bookmark:
+		if q, ok := w.queue.(cache.ReflectorBookmarkStore); ok {
+			return q.Bookmark(h.resourceVersion)
+		}
+		return nil
 	default:
 		return w.queue.Resync()
 	}
@@ -174,10 +179,11 @@ func (w *wire) Transformer() cache.TransformFunc {
 
 // Bookmark tells that nothing up to resourceVersion is still to come.
 func (w *wire) Bookmark(resourceVersion string) error {
-	if q, ok := w.queue.(cache.ReflectorBookmarkStore); ok {
-		return q.Bookmark(resourceVersion)
+	h := handed{verb: cache.Bookmark, resourceVersion: resourceVersion}
+	if w.dam.keeps(h) {
+		return nil
 	}
-	return nil
+	return w.pass(h)
 }
 
 func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, DefaultBackoff) }

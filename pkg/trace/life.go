@@ -10,10 +10,11 @@ import (
 	"slices"
 )
 
-// What is remembered of single objects is bounded by these: some 30 MB when full.
+// What is remembered of single objects is bounded by these: some 20 MB when full, and twice
+// that if every sync has many causes.
 const (
-	maxLives     = 512 // objects: those that something happened to last
-	maxLifeSteps = 192 // events of each
+	maxLives     = 256 // objects: those that something happened to last
+	maxLifeSteps = 128 // events of each
 	trimmed      = 32  // so many of the oldest go at once: moving the others has its price
 )
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package trace
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -30,6 +31,9 @@ func NewRecorder(size int) *Recorder {
 	}
 }
 
+// maxErr is how much of an error's text is kept, in bytes.
+const maxErr = 1024
+
 // Report records e. It does not block, and allocates only for a Life that grows.
 func (r *Recorder) Report(e Event) {
 	if r == nil {
@@ -37,6 +41,9 @@ func (r *Recorder) Report(e Event) {
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
+	}
+	if len(e.Err) > maxErr {
+		e.Err = strings.ToValidUTF8(e.Err[:maxErr], "") + "…"
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,8 @@ const (
 // sampler says which changes are recorded. As long as there are few, all are. When credit has
 // run out, one in 2 is, then one in 4, …, until they are few enough; and more again, window
 // by window, when they would be few enough with that. What decides is a hash of the
-// resourceVersion, so that a change is recorded at all its stages or at none.
+// resourceVersion, so that a change is recorded at all its stages or at none, unless the
+// mask changes meanwhile.
 type sampler struct {
 	seed maphash.Seed
 	mask atomic.Uint64 // a change is recorded if its hash has none of these bits: one in mask+1

@@ -25,7 +25,7 @@
 {{- if not $enabled -}}
 {{- $problems = append $problems (printf "controllers is [%s]: that leaves none to run; [\"*\"] is all of them" (join ", " .controllers)) -}}
 {{- end -}}
-{{- $flags := dict "leader-elect" "leaderElection" "leader-elect-lease-duration" "leaderElection" "leader-elect-renew-deadline" "leaderElection" "leader-elect-retry-period" "leaderElection" "leader-elect-resource-name" "" "leader-elect-resource-namespace" "" "health-probe-bind-address" "" "metrics-bind-address" "metrics" "metrics-secure" "metrics" "namespace" "watchNamespaces" "n" "watchNamespaces" "controllers" "controllers" "workers" "workers" "ecs-endpoint" "ecsEndpoint" "webhooks" "webhooks" "webhook-port" "" "webhook-url" "" "webhook-cert-path" "webhooks.certManager" "install-crds" "crds" "logging-format" "logging" "v" "logging" "kubeconfig" "" "master" "" "version" "" -}}
+{{- $flags := dict "leader-elect" "leaderElection" "leader-elect-lease-duration" "leaderElection" "leader-elect-renew-deadline" "leaderElection" "leader-elect-retry-period" "leaderElection" "leader-elect-resource-name" "" "leader-elect-resource-namespace" "" "health-probe-bind-address" "" "metrics-bind-address" "metrics" "metrics-secure" "metrics" "inspect-bind-address" "inspect" "inspect-breakpoints" "inspect" "namespace" "watchNamespaces" "n" "watchNamespaces" "controllers" "controllers" "workers" "workers" "ecs-endpoint" "ecsEndpoint" "webhooks" "webhooks" "webhook-port" "" "webhook-url" "" "webhook-cert-path" "webhooks.certManager" "install-crds" "crds" "logging-format" "logging" "v" "logging" "kubeconfig" "" "master" "" "version" "" -}}
 {{- range .extraArgs -}}
 {{- $name := regexReplaceAll "^(--([^=]*)|-(.)).*$" . "${2}${3}" -}}
 {{- if hasKey $flags $name -}}

@@ -129,9 +129,17 @@ func statesOf(list reflect.Value) []state {
 		if kind == "" || status == "" {
 			return nil
 		}
-		all = append(all, state{kind, strings.TrimSpace(status + " " + reason)})
+		all = append(all, state{short(kind), short(strings.TrimSpace(status + " " + reason))})
 	}
 	return all
+}
+
+// short returns what is shown of a text that others write.
+func short(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
 func text(v reflect.Value, field string) string {

@@ -23,6 +23,9 @@
 - --metrics-secure=false
 {{- end }}
 {{- end }}
+{{- if .inspect.enabled }}
+- --inspect-bind-address=:8444
+{{- end }}
 {{- with .watchNamespaces }}
 - --namespace={{ join "," . }}
 {{- end }}

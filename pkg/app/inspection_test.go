@@ -1,0 +1,85 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Who sees the page, and how, follows from where it listens.
+func TestWhoSeesThePage(t *testing.T) {
+	type answers map[string]int // by scheme, Host and path
+	for name, test := range map[string]struct {
+		address string
+		want    answers
+	}{
+		"on loopback": {"127.0.0.1:0", answers{
+			"http localhost /inspect/":                    http.StatusOK,
+			"http localhost /inspect/api/overview":        http.StatusOK,
+			"http evil.example.com /inspect/":             http.StatusForbidden,
+			"http evil.example.com /inspect/api/overview": http.StatusForbidden,
+		}},
+		"elsewhere": {":0", answers{
+			"https localhost /inspect/":             http.StatusOK,
+			"https localhost /inspect/api/overview": http.StatusUnauthorized,
+			"https glassback.example.com /inspect/": http.StatusOK,
+			"http localhost /inspect/api/overview":  http.StatusBadRequest,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &options{inspectAddress: test.address}
+			kube := fake.NewClientset()
+			s, err := newServers(t.Context(), o, &clients{kube: kube}, newProbes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.stop()
+			if err := s.serveInspection(o, kube, &life{}, trace.NewRecorder(1)); err != nil {
+				t.Fatal(err)
+			}
+			_, port, err := net.SplitHostPort(s.inspect.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+			for question, want := range test.want {
+				words := strings.Fields(question)
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, words[0]+"://127.0.0.1:"+port+words[2], nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Host = words[1]
+				response, err := client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response.Body.Close()
+				if response.StatusCode != want {
+					t.Errorf("%s: %d, want %d", question, response.StatusCode, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLoopbackIsNoOtherAddress(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:8082": true, "localhost:8082": true, "[::1]:8082": true, "127.1.2.3:1": true,
+		":8082": false, "0.0.0.0:8082": false, "192.0.2.1:8082": false, "[::]:8082": false, "localhost.example.com:1": false, "": false, "127.0.0.1": false,
+	} {
+		if got := loopback(address); got != want {
+			t.Errorf("%q is loopback: %t, want %t", address, got, want)
+		}
+	}
+}

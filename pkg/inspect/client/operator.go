@@ -1,0 +1,205 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+)
+
+// What artifacts/inspect has, in the operator's namespace.
+const (
+	serviceName = "glassback-inspect"
+	accountName = "glassback-inspector"
+)
+
+// Installed says where in a cluster an operator is.
+type Installed struct {
+	Namespace string
+	Lease     string // the name of the one that its replicas compete for
+}
+
+// Pod is the replica that is asked.
+type Pod struct {
+	Namespace, Name string
+	Port            int32
+	// Leader is who holds the Lease; "" if nobody does, or it cannot be told.
+	Leader string
+	// Leads says that this replica does. Others sync nothing.
+	Leads bool
+}
+
+// ErrNotInstalled is that of Find, where no operator is that can be asked.
+var ErrNotInstalled = errors.New("no operator is installed that can be asked")
+
+// Find returns the replica that leads. If none is known to, it is any that is ready.
+func Find(ctx context.Context, kube kubernetes.Interface, in Installed) (*Pod, error) {
+	service, err := kube.CoreV1().Services(in.Namespace).Get(ctx, serviceName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: there is no Service %s in namespace %s; install it with artifacts/default-inspect, or inspect.enabled of the chart, or say where it is with --operator-namespace or --address",
+			ErrNotInstalled, serviceName, in.Namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Service %s%s: %w", serviceName, remedy(err, in.Namespace), err)
+	}
+	if len(service.Spec.Ports) == 0 || len(service.Spec.Selector) == 0 {
+		return nil, fmt.Errorf("the Service %s has no ports, or selects no Pods: apply artifacts/default-inspect again", serviceName)
+	}
+	pods, err := kube.CoreV1().Pods(in.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list the Pods of Service %s%s: %w", serviceName, remedy(err, in.Namespace), err)
+	}
+	leader := ""
+	// Who may not read it, or has no replicas to choose from, still gets one that is ready.
+	if lease, err := kube.CoordinationV1().Leases(in.Namespace).Get(ctx, in.Lease, metav1.GetOptions{}); err == nil {
+		leader = ptr.Deref(lease.Spec.HolderIdentity, "")
+	}
+	return choose(pods.Items, service.Spec.Ports[0].TargetPort, leader)
+}
+
+// remedy says what to do about err, if it is that one may not.
+func remedy(err error, namespace string) string {
+	if !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return fmt.Sprintf(" (an administrator can bind you to Role %s in namespace %s)", accountName, namespace)
+}
+
+// choose returns the Pod that leads, else one that is ready.
+func choose(pods []corev1.Pod, target intstr.IntOrString, leader string) (*Pod, error) {
+	var chosen *corev1.Pod
+	leads := false
+	for n := range pods {
+		pod := &pods[n]
+		// As the operator calls itself: see identity in pkg/app.
+		if leads = leader == pod.Name+"_"+string(pod.UID); leads {
+			chosen = pod
+			break
+		}
+		if chosen == nil && ready(pod) {
+			chosen = pod
+		}
+	}
+	if chosen == nil {
+		return nil, fmt.Errorf("no Pod behind Service %s is ready: see glassback check", serviceName)
+	}
+	port, err := portOf(chosen, target)
+	if err != nil {
+		return nil, err
+	}
+	return &Pod{Namespace: chosen.Namespace, Name: chosen.Name, Port: port, Leader: leader, Leads: leads}, nil
+}
+
+func ready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// portOf returns the number of a Pod's port.
+func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
+	if target.Type == intstr.Int {
+		return target.IntVal, nil
+	}
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name == target.StrVal {
+				return port.ContainerPort, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("pod %s has no port called %q: it is not served there; apply artifacts/default-inspect again", pod.Name, target.StrVal)
+}
+
+// In returns a Client for the operator in a Pod, through the API server.
+func In(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *Pod) (*Client, error) {
+	token, err := tokenFor(ctx, config, kube, pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	plain := rest.CopyConfig(config)
+	plain.NextProtos = []string{"http/1.1"} // A connection cannot be taken over from HTTP/2.
+	transport, err := rest.TransportFor(plain)
+	if err != nil {
+		return nil, fmt.Errorf("set up the connection to %s: %w", config.Host, err)
+	}
+	forward := kube.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("portforward").
+		Param("ports", strconv.Itoa(int(pod.Port))).URL()
+	return &Client{base: "https://" + pod.Name, token: token, http: http.Client{Transport: through(transport, forward)}}, nil
+}
+
+// tokenFor returns a token with which the operator lets one in. It is that of the ServiceAccount
+// which may do nothing else: the caller's own could do in the cluster whatever the caller may, and
+// a Pod gets to see it. So that one is only sent by who may not have the other.
+func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interface, namespace string) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+	made, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, accountName, request, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		return made.Status.Token, nil
+	case !apierrors.IsForbidden(err):
+		return "", fmt.Errorf("create a token for ServiceAccount %s: %w", accountName, err)
+	}
+	own, ownErr := ownToken(config)
+	if ownErr != nil {
+		return "", fmt.Errorf("read the token of the kubeconfig: %w", ownErr)
+	}
+	if own == "" {
+		return "", fmt.Errorf("create a token for ServiceAccount %s, since the kubeconfig has none of its own%s: %w", accountName, remedy(err, namespace), err)
+	}
+	return own, nil
+}
+
+// ownToken returns the token that requests with config have; "" if they have none.
+func ownToken(config *rest.Config) (string, error) {
+	seen := &witness{}
+	wrapped, err := rest.HTTPWrappersForConfig(config, seen)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequest(http.MethodGet, config.Host, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := wrapped.RoundTrip(request)
+	if err != nil && !errors.Is(err, errWitness) {
+		return "", err
+	}
+	if response != nil {
+		_ = response.Body.Close() // There is none.
+	}
+	scheme, token, _ := strings.Cut(seen.authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", nil
+	}
+	return token, nil
+}
+
+// witness sees what a request would say, and sends nothing.
+type witness struct{ authorization string }
+
+var errWitness = errors.New("nothing is sent")
+
+// RoundTrip takes note of the credentials.
+func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
+	w.authorization = request.Header.Get("Authorization")
+	return nil, errWitness
+}

@@ -1,0 +1,236 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package client
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+const namespace = "glassback-system"
+
+func service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "glassback"},
+			Ports:    []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("inspect")}},
+		},
+	}
+}
+
+func replica(name string, isReady bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if isReady {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "glassback"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
+			{Name: "metrics", ContainerPort: 8443}, {Name: "inspect", ContainerPort: 8444},
+		}}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+	}
+}
+
+func lease(holder string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "glassback"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(holder)},
+	}
+}
+
+func TestTheReplicaThatIsAsked(t *testing.T) {
+	old := service()
+	old.Spec.Ports[0].TargetPort = intstr.FromInt32(9000)
+	elsewhere := service()
+	elsewhere.Spec.Ports[0].TargetPort = intstr.FromString("page")
+	for name, test := range map[string]struct {
+		objects []runtime.Object
+		want    Pod
+		err     string
+	}{
+		"the one that leads": {
+			[]runtime.Object{service(), replica("a", true), replica("b", true), lease("b_uid-of-b")},
+			Pod{namespace, "b", 8444, "b_uid-of-b", true}, "",
+		},
+		"the one that leads, ready or not": {
+			[]runtime.Object{service(), replica("a", true), replica("b", false), lease("b_uid-of-b")},
+			Pod{namespace, "b", 8444, "b_uid-of-b", true}, "",
+		},
+		"a ready one, if who leads is gone, and another Pod has its name": {
+			[]runtime.Object{service(), replica("a", false), replica("b", true), lease("b_uid-of-another")},
+			Pod{namespace, "b", 8444, "b_uid-of-another", false}, "",
+		},
+		"a ready one, if none is elected": {
+			[]runtime.Object{service(), replica("a", false), replica("b", true)}, Pod{namespace, "b", 8444, "", false}, "",
+		},
+		"a port that the Service has by its number": {
+			[]runtime.Object{old, replica("a", true)}, Pod{namespace, "a", 9000, "", false}, "",
+		},
+		"no Service": {
+			[]runtime.Object{replica("a", true)}, Pod{}, "there is no Service glassback-inspect in namespace glassback-system; install it with artifacts/default-inspect",
+		},
+		"no Pod that is ready": {
+			[]runtime.Object{service(), replica("a", false)}, Pod{}, "no Pod behind Service glassback-inspect is ready",
+		},
+		"a Pod without the port": {
+			[]runtime.Object{elsewhere, replica("a", true)}, Pod{}, `pod a has no port called "page"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Find(t.Context(), fake.NewClientset(test.objects...), Installed{Namespace: namespace, Lease: "glassback"})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || *got != test.want {
+				t.Errorf("%+v, error %v, want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestAnOperatorThatIsNotInstalledIsToldFromOneThatDoesNotAnswer(t *testing.T) {
+	for name, objects := range map[string][]runtime.Object{"no Service": nil, "no Pods": {service()}} {
+		_, err := Find(t.Context(), fake.NewClientset(objects...), Installed{Namespace: namespace, Lease: "glassback"})
+		if got, want := errors.Is(err, ErrNotInstalled), len(objects) == 0; got != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is shipped is what is looked for, and whoever is bound to the Role may do all of it.
+func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
+	read := func(name string, into any) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "artifacts", "inspect", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			t.Fatalf("parse %s: %v", name, err)
+		}
+	}
+	shipped, account := &corev1.Service{}, &corev1.ServiceAccount{}
+	role, look, binding := &rbacv1.Role{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
+	read("service.yaml", shipped)
+	read("service_account.yaml", account)
+	read("role.yaml", role)
+	read("cluster_role.yaml", look)
+	read("cluster_role_binding.yaml", binding)
+	pod := replica("manager", true)
+	pod.Labels = shipped.Spec.Selector
+	kube := fake.NewClientset(shipped, pod, lease("manager_uid-of-manager"))
+	kube.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authenticationv1.TokenRequest{}, nil
+	})
+	found, err := Find(t.Context(), kube, Installed{Namespace: namespace, Lease: "glassback"})
+	if err != nil || !found.Leads || found.Port != shipped.Spec.Ports[0].Port {
+		t.Errorf("%+v, error %v", found, err)
+	}
+	if _, err := tokenFor(t.Context(), &rest.Config{}, kube, namespace); err != nil {
+		t.Error(err)
+	}
+	for _, action := range kube.Actions() {
+		name := ""
+		switch action := action.(type) {
+		case clienttesting.GetAction:
+			name = action.GetName()
+		case clienttesting.CreateActionImpl:
+			name = action.Name
+		}
+		if !allows(role.Rules, action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), name) {
+			t.Errorf("the Role does not grant %s %s/%s %s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), name)
+		}
+	}
+	if rules := look.Rules; len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/inspect/*"}) || !slices.Equal(rules[0].Verbs, []string{"get"}) {
+		t.Errorf("who may look may do %v", rules)
+	}
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: accountName, Namespace: namespace}
+	if account.Name != subject.Name || account.Namespace != subject.Namespace || binding.RoleRef.Name != look.Name || len(binding.Subjects) != 1 || binding.Subjects[0] != subject || role.Name != accountName {
+		t.Errorf("it binds %v to %v", binding.Subjects, binding.RoleRef)
+	}
+}
+
+func allows(rules []rbacv1.PolicyRule, verb, resource, subresource, name string) bool {
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Verbs, verb) && slices.Contains(r.Resources, resource) &&
+			(r.ResourceNames == nil || name == "" || slices.Contains(r.ResourceNames, name))
+	})
+}
+
+// The caller's own token is shown to the operator only where there is no other.
+func TestTheTokenThatIsShown(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, accountName, errors.New("no"))
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, accountName)
+	for name, test := range map[string]struct {
+		config rest.Config
+		err    error
+		want   string
+		fails  string
+	}{
+		"one that can do nothing else":      {rest.Config{BearerToken: "own"}, nil, "made", ""},
+		"one's own, if none may be made":    {rest.Config{BearerToken: "own"}, forbidden, "own", ""},
+		"no password, if none may be made":  {rest.Config{Username: "a", Password: "b"}, forbidden, "", "bind you to Role glassback-inspector in namespace glassback-system"},
+		"none, and none may be made":        {rest.Config{}, forbidden, "", "bind you to Role glassback-inspector"},
+		"none, if there is no such account": {rest.Config{BearerToken: "own"}, gone, "", "create a token for ServiceAccount glassback-inspector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientset()
+			kube.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: "made"}}, test.err
+			})
+			test.config.Host = "https://127.0.0.1:6443"
+			got, err := tokenFor(t.Context(), &test.config, kube, namespace)
+			if got != test.want || (test.fails == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), test.fails)) {
+				t.Errorf("token %q, error %v", got, err)
+			}
+		})
+	}
+}
+
+func TestTheTokenOfAProgramIsOnesOwn(t *testing.T) {
+	config := &rest.Config{Host: "https://127.0.0.1:6443"}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r.Header.Set("Authorization", "Bearer from-a-program")
+			return next.RoundTrip(r)
+		})
+	})
+	if got, err := ownToken(config); got != "from-a-program" || err != nil {
+		t.Errorf("%q, error %v", got, err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
