@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
@@ -36,15 +37,20 @@ func (b *bridge) address() string { return b.listener.Addr().String() }
 
 func (b *bridge) stop() { _ = b.listener.Close() }
 
+// acceptRetry is how long it takes until a connection is accepted again when one could not be.
+const acceptRetry = 50 * time.Millisecond
+
 func (b *bridge) serve() {
 	for {
 		outer, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err == nil {
-			go b.lead(outer)
+		if err != nil { // of too many open files, for example
+			time.Sleep(acceptRetry)
+			continue
 		}
+		go b.lead(outer)
 	}
 }
 
