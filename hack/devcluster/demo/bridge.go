@@ -17,25 +17,39 @@ import (
 
 // bridge leads those who connect to an address of this machine to one in the cluster's network: a browser to the operator's page.
 type bridge struct {
-	listener net.Listener
-	target   string
+	target   string       // where the operator shows its page
+	listener net.Listener // nil if this machine and the cluster have one network
 	cluster  *cluster.Cluster
 }
 
-// openBridge listens at a free port of the loopback. stop ends it.
-func openBridge(c *cluster.Cluster, target string) (*bridge, error) {
+// newPage chooses where the operator shows its page, and makes sure that it can be reached there from this machine. stop ends that.
+func newPage(c *cluster.Cluster) (*bridge, error) {
+	target, err := freeAddress()
+	if err != nil || !c.Real() {
+		return &bridge{target: target}, err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for a browser: %w", err)
 	}
-	b := &bridge{listener: listener, target: target, cluster: c}
+	b := &bridge{target: target, listener: listener, cluster: c}
 	go b.serve()
 	return b, nil
 }
 
-func (b *bridge) address() string { return b.listener.Addr().String() }
+// address is where a browser on this machine finds the page.
+func (b *bridge) address() string {
+	if b.listener == nil {
+		return b.target
+	}
+	return b.listener.Addr().String()
+}
 
-func (b *bridge) stop() { _ = b.listener.Close() }
+func (b *bridge) stop() {
+	if b.listener != nil {
+		_ = b.listener.Close()
+	}
+}
 
 // acceptRetry is how long it takes until a connection is accepted again when one could not be.
 const acceptRetry = 50 * time.Millisecond

@@ -160,23 +160,16 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer simulator.stop()
 	s.say("Starting %s as ServiceAccount %s/%s, with a simulated ECS", o.glassback, operatorNamespace, operatorAccount)
-	page, err := freeAddress()
+	page, err := newPage(c)
 	if err != nil {
 		return false, err
 	}
-	op, err := startOperator(ctx, admin, c, o, dir, ecs, page)
+	defer page.stop()
+	op, err := startOperator(ctx, admin, c, o, dir, ecs, page.target)
 	if err != nil {
 		return false, err
 	}
 	defer op.stop()
-	if c.Real() { // Nobody outside reaches the loopback of its network.
-		b, err := openBridge(c, page)
-		if err != nil {
-			return false, err
-		}
-		defer b.stop()
-		page = b.address()
-	}
 
 	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
 	if err == nil {
@@ -186,7 +179,7 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		}
 	}
 	if err == nil {
-		sayWhere(s, c, op, ecs, page)
+		sayWhere(s, c, op, ecs, page.address())
 		ready, err = watch(ctx, s, o, newFollower(admin, examples, c.Real()), op.wait, simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
