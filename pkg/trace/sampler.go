@@ -25,7 +25,7 @@ const (
 
 // sampler says which changes are recorded. As long as there are few, all are. When credit has
 // run out, one in 2 is, then one in 4, …, until they are few enough; and more again, window
-// by window, when they would be few enough with that. What decides is a hash of the
+// by window, when they would be few by far with that. What decides is a hash of the
 // resourceVersion, so that a change is recorded at all its stages or at none, unless the
 // mask changes meanwhile.
 type sampler struct {
@@ -80,7 +80,7 @@ func (s *sampler) spend(now time.Time) {
 func (s *sampler) turn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if spent := perTurn - s.credit; !s.raised && spent*2 <= perTurn {
+	if spent := perTurn - s.credit; !s.raised && spent*4 <= perTurn {
 		s.mask.Store(s.mask.Load() >> 1)
 	}
 	s.credit, s.raised = perTurn, false
