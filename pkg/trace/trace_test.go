@@ -271,9 +271,9 @@ func TestSampling(t *testing.T) {
 	}{
 		"a few are all recorded":    {1000, 1000, 1000, 1},
 		"as many as may be":         {2000, 2000, 2000, 1},
-		"somewhat more than may be": {maxRate * 2, maxRate / 5, maxRate * 3 / 2, 2},
-		"many are sampled":          {20_000, maxRate / 5, maxRate * 3 / 2, 4},
-		"very many are sampled":     {500_000, maxRate / 5, maxRate * 3 / 2, 64},
+		"somewhat more than may be": {maxRate * 2, maxRate / 4, maxRate * 3 / 2, 2},
+		"many are sampled":          {20_000, maxRate / 4, maxRate * 3 / 2, 4},
+		"very many are sampled":     {500_000, maxRate / 4, maxRate * 3 / 2, 64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
