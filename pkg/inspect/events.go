@@ -68,8 +68,7 @@ const (
 	mostEvents    = 500
 	// sendPatience is for a client that does not read.
 	sendPatience = 5 * time.Second
-	// A stream ends after a while, and its client opens another: its right to see it is asked for
-	// again.
-	longestStream = 15 * time.Minute
-	mostStreams   = 32
+	mostStreams  = 32
+	// rightEvery is how often the right to see a stream that goes on is asked for again.
+	rightEvery = time.Minute
 )

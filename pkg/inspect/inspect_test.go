@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -414,6 +415,54 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 				close(done) // The operator stops: so does the stream.
 				serving.Wait()
 			})
+		})
+	}
+}
+
+// Who loses the right to look sees no more; who keeps it is not interrupted, nor while nobody can
+// tell.
+func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
+	for status, ends := range map[int]bool{http.StatusOK: false, http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
+		synctest.Test(t, func(t *testing.T) {
+			var verdict atomic.Int64
+			verdict.Store(http.StatusOK)
+			w := newWorks(t, Config{Guard: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if code := int(verdict.Load()); code != http.StatusOK {
+						rw.WriteHeader(code)
+						return
+					}
+					next.ServeHTTP(rw, r)
+				})
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				r := httptest.NewRequest(http.MethodGet, "/inspect/api/stream", nil).WithContext(ctx)
+				w.handler.ServeHTTP(&piped{header: http.Header{}, Writer: io.Discard}, r)
+			}()
+			time.Sleep(time.Hour)
+			select {
+			case <-ended:
+				t.Error("it ended, and nothing had changed")
+			default:
+			}
+			verdict.Store(int64(status))
+			time.Sleep(rightEvery + time.Second)
+			synctest.Wait()
+			select {
+			case <-ended:
+				if !ends {
+					t.Errorf("%d: it ended", status)
+				}
+			default:
+				if ends {
+					t.Errorf("%d: it goes on", status)
+				}
+			}
+			cancel()
+			<-ended
 		})
 	}
 }

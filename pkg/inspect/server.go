@@ -77,6 +77,7 @@ var page embed.FS
 type server struct {
 	Config
 
+	right   http.Handler // answers as the Guard does, to those whom it lets through too; nil without one
 	lags    lags
 	streams atomic.Int64
 	latest  struct {
@@ -104,6 +105,7 @@ func New(config Config) http.Handler {
 	var guarded http.Handler = api
 	if s.Guard != nil {
 		guarded = s.Guard(api)
+		s.right = s.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	files, err := fs.Sub(page, "page")
 	if err != nil {

@@ -44,7 +44,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	seen, next := s.Trace.Last(), time.Time{}
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
-	long := time.After(longestStream)
+	right := time.NewTicker(rightEvery)
+	defer right.Stop()
 	for {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(overviewEvery)
@@ -62,12 +63,35 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.Done:
 			return
-		case <-long:
-			return
+		case <-right.C:
+			if s.refused(r) {
+				return
+			}
 		case <-tick.C:
 		}
 	}
 }
+
+// refused reports whether the Guard does not let r through any longer. That it cannot tell now is
+// no reason to end what it has let through.
+func (s *server) refused(r *http.Request) bool {
+	if s.right == nil {
+		return false
+	}
+	said := verdict{header: http.Header{}}
+	s.right.ServeHTTP(&said, r)
+	return said.status >= http.StatusBadRequest && said.status < http.StatusInternalServerError
+}
+
+// verdict is a ResponseWriter that keeps the status alone.
+type verdict struct {
+	header http.Header
+	status int
+}
+
+func (v *verdict) Header() http.Header            { return v.header }
+func (v *verdict) Write(text []byte) (int, error) { return len(text), nil }
+func (v *verdict) WriteHeader(status int)         { v.status = status }
 
 // shared returns an overview for all streams: one that is not older than they are to see.
 func (s *server) shared() *Overview {
