@@ -233,7 +233,7 @@ func TestALife(t *testing.T) {
 		}
 		w.syncs <- outcome{err: errors.New("no")}
 		synctest.Wait()
-		life := get[Life](w, "life?kind=Thing&namespace=default&name=a")
+		life := get[Life](w, "life?kind=thing&namespace=default&name=a")
 		if got, want := stages(life.Events), "sync done"; got != want || life.Exists {
 			t.Errorf("the synced object's stages are %q, want %q", got, want)
 		}
@@ -490,6 +490,18 @@ func TestTooManyEventsAreCounted(t *testing.T) {
 	}
 	if batch.Events[mostEvents-1].Seq != seen {
 		t.Error("the newest are missed")
+	}
+}
+
+// Of what somebody wants to see, too, what is left out is counted.
+func TestTooManyWantedEventsAreCounted(t *testing.T) {
+	recorder := trace.NewRecorder(10_000)
+	for n := range 3 * mostEvents {
+		recorder.Report(trace.Event{Stage: trace.Done, Object: trace.Object{Kind: "Thing", Name: fmt.Sprint(n % 2)}})
+	}
+	s := &server{Config: Config{Trace: recorder}, lags: newLags()}
+	if batch, _ := s.since(0, narrow{name: "1"}); len(batch.Events) != mostEvents || batch.Missed != mostEvents/2 {
+		t.Errorf("%d events, %d missed", len(batch.Events), batch.Missed)
 	}
 }
 

@@ -225,3 +225,27 @@ func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A held queue keeps at most keptLimit calls of the reflector, however long it may still be held.
+func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, DeltaFIFO)
+		b.informer.HoldQueue()
+		update := func(times int) {
+			for range times {
+				if err := b.informer.running().Update(configMap("a/1", "7")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		update(keptLimit - 1)
+		if hold, _ := b.informer.QueueHeld(0); hold == nil || hold.Kept != keptLimit-1 {
+			t.Fatalf("before the limit: held: %+v", hold)
+		}
+		update(1)
+		synctest.Wait()
+		if hold, _ := b.informer.QueueHeld(0); hold != nil || b.informer.Stats().Queued != 0 {
+			t.Errorf("at the limit: held: %+v, and %d queued", hold, b.informer.Stats().Queued)
+		}
+	})
+}

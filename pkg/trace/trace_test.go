@@ -8,10 +8,12 @@ package trace
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 func TestRecorderKeepsTheNewestEvents(t *testing.T) {
@@ -326,5 +328,14 @@ func TestSamplingTakesWholeChanges(t *testing.T) {
 	}
 	if !r.Wants("") {
 		t.Error("what has no resourceVersion is not wanted")
+	}
+}
+
+func TestLongErrorsAreCut(t *testing.T) {
+	r := NewRecorder(1)
+	r.Report(Event{Err: strings.Repeat("ä", maxErr)})
+	kept := r.Events()[0].Err
+	if len(kept) > maxErr+len("…") || !strings.HasSuffix(kept, "ä…") || !utf8.ValidString(kept) {
+		t.Errorf("%d bytes are kept, ending with %q", len(kept), kept[len(kept)-8:])
 	}
 }
