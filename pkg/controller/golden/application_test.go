@@ -45,7 +45,7 @@ func condition(of appsv1.DeploymentConditionType, status corev1.ConditionStatus,
 
 func TestApplicationExamples(t *testing.T) {
 	f := &file{name: "application-examples"}
-	for _, path := range append(exampleFiles(t, "application"), "../application/testdata/full.yaml") {
+	for _, path := range append(exampleFiles(t, "application"), "../application/testdata/minimal.yaml", "../application/testdata/full.yaml") {
 		scenario(t, f, title(path), newApplication, func(w *world) {
 			w.step("applied", time.Minute, func() { w.apply(w.read(path)...) })
 		})

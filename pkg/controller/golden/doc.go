@@ -13,8 +13,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 // A file has one YAML document for each scenario, and for each step of a scenario all writes in
 // their order: verb, resource, name, field manager and body. "like" refers to an earlier
-// request of the scenario, by its number, and "but" lists the fields that differ. The last
-// update of a status is the status. "left" lists the objects that exist at the end.
+// request of the scenario, by its number, and "but" lists the fields that differ. "left" lists
+// the objects that exist at the end, and the status of the objects of Glassback's kinds.
 //
 // The fake API server sets no defaults, and the files leave out managedFields: for both see
 // TestExamplesAreWrittenAsBefore in hack/devcluster/e2e, which compares the children of the
@@ -29,6 +29,8 @@ SPDX-License-Identifier: Apache-2.0
 //  2. A new name of a child leaves the old child behind. Another body of a Pod, or another
 //     revision, replaces every Pod of every cluster on upgrade. Another token or "parameters"
 //     of an ECSInstance may make a second instance. Do none of these without a migration.
+//     A change of a script or of redis.conf reaches new Pods only, unless you raise podRevision
+//     of package rediscluster.
 //  3. Another field of a status or another label that nothing selects is harmless, if the
 //     issue asks for it.
 //  4. Say in the commit message which lines change and why. A restructuring changes none.

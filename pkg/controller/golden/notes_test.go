@@ -7,6 +7,7 @@ package golden
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -55,7 +56,9 @@ func (f *file) compare(t *testing.T) {
 	for at < min(len(is), len(was)) && is[at] == was[at] {
 		at++
 	}
-	around := func(lines []string) string { return strings.Join(lines[min(max(0, at-5), len(lines)):min(at+10, len(lines))], "\n") }
+	around := func(lines []string) string {
+		return strings.Join(lines[min(max(0, at-5), len(lines)):min(at+10, len(lines))], "\n")
+	}
 	t.Errorf("%s differs from what is written now, first in line %d. See doc.go, and go test ./pkg/controller/golden -update\nthe file:\n%s\nnow:\n%s",
 		path, at+1, around(was), around(is))
 }
@@ -67,6 +70,7 @@ type note struct {
 	forced, onlyCreates               bool
 	exact                             []string // what of the live object the request names
 	body                              map[string]any
+	shortened                         bool // whether the file has it as the difference from another
 }
 
 // against notes which of version and uid the request names.
@@ -118,46 +122,47 @@ func (n *notes) step(name string) { fmt.Fprintf(&n.text, "- step: %q\n", name) }
 
 // add writes a request down.
 func (n *notes) add(made note) {
+	at, differences := n.like(made)
+	made.shortened = at > 0
 	n.all = append(n.all, made)
 	fmt.Fprintf(&n.text, "- request: %q\n", fmt.Sprintf("%d: %s", len(n.all), made.title()))
-	if made.body == nil {
-		return
-	}
-	if at, differences := n.like(made); at > 0 {
+	switch {
+	case made.body == nil:
+	case made.shortened:
 		fmt.Fprintf(&n.text, "  like: %d\n  but:\n", at)
 		n.write(differences, "    ")
-		return
+	default:
+		n.text.WriteString("  body:\n")
+		n.write(made.body, "    ")
 	}
-	n.text.WriteString("  body:\n")
-	n.write(made.body, "    ")
 }
 
-// like returns the number of the first request that created an object of the resource with
-// almost the same body under another name, and the fields that differ; 0 if there is none.
-func (n *notes) like(made note) (int, map[string]any) {
+// like returns the number of the earlier request of the same kind whose body differs least, and
+// the fields that differ; 0 if none is similar.
+func (n *notes) like(made note) (at int, differences map[string]any) {
 	is := map[string]any{}
 	flatten(is, "", made.body)
-	for i, other := range n.all[:len(n.all)-1] {
-		if other.verb != made.verb || other.resource != made.resource || other.name == made.name || other.body == nil {
+	for i, other := range n.all {
+		if other.verb != made.verb || other.resource != made.resource || other.subresource != made.subresource || other.body == nil {
 			continue
 		}
-		was, differences := map[string]any{}, map[string]any{}
+		was, others := map[string]any{}, map[string]any{}
 		flatten(was, "", other.body)
 		for path, value := range is {
 			if was[path] != value {
-				differences[path] = value
+				others[path] = value
 			}
 		}
 		for path := range was {
 			if _, ok := is[path]; !ok {
-				differences[path] = "(absent)"
+				others[path] = "(absent)"
 			}
 		}
-		if len(differences)*4 < len(is) {
-			return i + 1, differences
+		if len(others)*3 < len(is) && (at == 0 || len(others) < len(differences)) {
+			at, differences = i+1, others
 		}
 	}
-	return 0, nil
+	return at, differences
 }
 
 // flatten puts all scalars of value into all, by their paths.
@@ -176,13 +181,29 @@ func flatten(all map[string]any, path string, value any) {
 	}
 }
 
-func (n *notes) write(value any, indent string) {
+func (n *notes) write(value map[string]any, indent string) {
+	value = runtime.DeepCopyJSON(value)
+	hashScripts(value)
 	text, err := yaml.Marshal(value)
 	if err != nil {
 		panic(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		n.text.WriteString(indent + line)
+	}
+}
+
+// hashScripts puts hashes in place of scripts. A new script alone replaces no Pod.
+func hashScripts(fields map[string]any) {
+	for key, value := range fields {
+		switch value := value.(type) {
+		case map[string]any:
+			hashScripts(value)
+		case string:
+			if strings.HasPrefix(value, "#!") {
+				fields[key] = fmt.Sprintf("(script, SHA-256 %x)", sha256.Sum256([]byte(value)))
+			}
+		}
 	}
 }
 
@@ -207,8 +228,13 @@ func (n *notes) made(name string, body map[string]any) int {
 	flatten(is, "", body)
 	for i, note := range slices.Backward(n.all) {
 		was := map[string]any{}
-		flatten(was, "", withoutServerFields(note.body))
-		if note.resource+"/"+note.name == name && maps.Equal(was, is) {
+		if note.subresource == "status" {
+			flatten(was, "", note.body)
+		} else {
+			flatten(was, "", withoutServerFields(note.body))
+		}
+		// Of a status that changed in several requests, the end has all fields.
+		if note.resource+"/"+note.name == name && maps.Equal(was, is) && !(note.subresource == "status" && note.shortened) {
 			return i + 1
 		}
 	}

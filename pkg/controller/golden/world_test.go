@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -90,7 +88,7 @@ func scenario(t *testing.T, f *file, name string, make func(*world) (controller,
 		}()
 		play(w)
 		w.mu.Lock()
-		w.notes.left(w.children())
+		w.notes.left(w.left())
 		f.text.Write(w.notes.text.Bytes())
 		w.mu.Unlock()
 		cancel()
@@ -207,26 +205,29 @@ func remove[T object](w *world, names ...string) {
 	}
 }
 
-// children returns all objects that exist but those of users, without what an API server adds.
-func (w *world) children() map[string]map[string]any {
+// left returns what exists at the end: all objects that the operator may have made, without what
+// an API server adds, and the status of all objects of ours.
+func (w *world) left() map[string]map[string]any {
 	all := map[string]map[string]any{}
-	for gvk := range scheme.Scheme.AllKnownTypes() {
-		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-		if !slices.Contains([]string{
-			"configmaps", "deployments", "horizontalpodautoscalers", "ingresses", "jobs", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "services",
-		}, gvr.Resource) {
-			continue
-		}
-		list, err := w.stores[0].List(gvr, gvk, namespace)
-		if err != nil {
-			continue // It is of no kind that has a list.
-		}
-		err = meta.EachListItem(list, func(obj runtime.Object) error {
-			all[gvr.Resource+"/"+obj.(object).GetName()] = withoutServerFields(fieldsOf(obj))
-			return nil
-		})
-		if err != nil {
-			w.t.Fatal(err)
+	for i, st := range w.stores {
+		for gvk := range st.scheme.AllKnownTypes() {
+			gvr, _ := meta.UnsafeGuessKindToResource(gvk)
+			list, err := st.List(gvr, gvk, namespace)
+			if err != nil || gvr.Resource == "secrets" {
+				continue // No kind that is stored.
+			}
+			err = meta.EachListItem(list, func(obj runtime.Object) error {
+				fields, name := fieldsOf(obj), gvr.Resource+"/"+obj.(object).GetName()
+				if i == 0 {
+					all[name] = withoutServerFields(fields)
+				} else {
+					all[name] = map[string]any{"status": fields["status"]}
+				}
+				return nil
+			})
+			if err != nil {
+				w.t.Fatal(err)
+			}
 		}
 	}
 	return all
