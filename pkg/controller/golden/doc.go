@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package golden holds tests only: they compare what the operator writes with the files in
 // testdata, which were written at commit 0908c11.
 //
-// An upgrade of the operator must change nothing for objects that use no new field: the names
+// An upgrade of the operator changes nothing for objects that use no new field: the names
 // and bodies of their children, their revisions, the tokens and parameters of ECS calls, and
 // the status. Each test runs one controller against a fake API server: New and Run, and no other
 // function of its package. So a new structure of the controllers needs no other files.
@@ -17,8 +17,8 @@ SPDX-License-Identifier: Apache-2.0
 // the objects that exist at the end, and the status of the objects of Glassback's kinds.
 //
 // The fake API server sets no defaults, and the files leave out managedFields: for both see
-// TestExamplesAreWrittenAsBefore in hack/devcluster/e2e, which compares the children of the
-// same examples on a real API server.
+// hack/devcluster/e2e/golden_test.go, which compares the children of the same examples on a real
+// API server.
 //
 // # When a golden file changes
 //

@@ -8,9 +8,11 @@ package golden
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,7 @@ func newECSInstance(at **ecs) func(*world) (controller, error) {
 	return func(w *world) (controller, error) {
 		e := &ecs{ecssim.New(ecssim.Config{Seed: 1}), w}
 		*at = e
+		w.notes.clean = withoutRandom()
 		cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: e})
 		if err != nil {
 			return nil, err
@@ -82,6 +85,28 @@ func newECSInstance(at **ecs) func(*world) (controller, error) {
 			Client: w.own, ECSInstances: w.ownFrom.Alibabacloud().V1alpha1().ECSInstances(), Secret: w.secret,
 			Open:     func(key *aliyun.AccessKey, region string) ecsinstance.Cloud { return cloud.Open(key, region) },
 			Recorder: w.recorder, Clock: clock.RealClock{},
+		})
+	}
+}
+
+var (
+	timeText     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	addressText  = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+\b`)
+	instanceText = regexp.MustCompile(`\bi-[0-9a-z]{20,22}\b`)
+)
+
+// withoutRandom returns what replaces times, addresses and IDs of instances. The controller waits
+// for random times before it asks ECS, and each question uses up a random number of the
+// simulator. The first instance stays the first.
+func withoutRandom() func(string) string {
+	ids := map[string]string{}
+	return func(text string) string {
+		text = addressText.ReplaceAllString(timeText.ReplaceAllString(text, "(time)"), "(address)")
+		return instanceText.ReplaceAllStringFunc(text, func(id string) string {
+			if ids[id] == "" {
+				ids[id] = fmt.Sprintf("i-(%d)", len(ids)+1)
+			}
+			return ids[id]
 		})
 	}
 }
@@ -188,15 +213,18 @@ func TestECSInstancePhases(t *testing.T) {
 			w.apply(objects...)
 		})
 		id = (*e).Instances()[0].ID
-		w.step("an object adopts it that is another's", 10*time.Minute, func() {
+		adopt := func() {
 			second := withKey(w.read(examples + "/ecsinstance.yaml"))[1].(*v1alpha1.ECSInstance)
 			second.Spec.AdoptInstanceID, second.Spec.ImageID = id, ""
 			w.apply(second)
-		})
-		w.step("the other one keeps it", 5*time.Minute, func() {
+		}
+		w.step("an object adopts an instance of another object", 10*time.Minute, adopt)
+		w.step("the object is deleted", 5*time.Minute, func() { remove[*v1alpha1.ECSInstance](w, name) })
+		w.step("the first object is to keep it", 5*time.Minute, func() {
 			change(w, "first", func(i *v1alpha1.ECSInstance) { i.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
 		})
-		w.step("the other one is deleted", 10*time.Minute, func() { remove[*v1alpha1.ECSInstance](w, "first") })
+		w.step("the first object is deleted", 5*time.Minute, func() { remove[*v1alpha1.ECSInstance](w, "first") })
+		w.step("an object adopts an instance that has no object", 10*time.Minute, adopt)
 		w.step("deleted", 5*time.Minute, func() { remove[*v1alpha1.ECSInstance](w, name) })
 	})
 	f.compare(t)

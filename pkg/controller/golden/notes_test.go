@@ -114,6 +114,8 @@ func (n note) title() string {
 type notes struct {
 	text bytes.Buffer
 	all  []note
+	// clean, if set, replaces what is random in a text.
+	clean func(text string) string
 }
 
 func (n *notes) scenario(name string) { fmt.Fprintf(&n.text, "---\nscenario: %q\nsteps:\n", name) }
@@ -122,6 +124,9 @@ func (n *notes) step(name string) { fmt.Fprintf(&n.text, "- step: %q\n", name) }
 
 // add writes a request down.
 func (n *notes) add(made note) {
+	if n.clean != nil {
+		n.replace(made.body)
+	}
 	at, differences := n.like(made)
 	made.shortened = at > 0
 	n.all = append(n.all, made)
@@ -193,6 +198,26 @@ func (n *notes) write(value map[string]any, indent string) {
 	}
 }
 
+// replace cleans all texts of value.
+func (n *notes) replace(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			if text, ok := field.(string); ok {
+				value[key] = n.clean(text)
+			}
+			n.replace(field)
+		}
+	case []any:
+		for i, item := range value {
+			if text, ok := item.(string); ok {
+				value[i] = n.clean(text)
+			}
+			n.replace(item)
+		}
+	}
+}
+
 // hashScripts puts hashes in place of scripts. A new script alone replaces no Pod.
 func hashScripts(fields map[string]any) {
 	for key, value := range fields {
@@ -212,6 +237,9 @@ func hashScripts(fields map[string]any) {
 func (n *notes) left(objects map[string]map[string]any) {
 	n.text.WriteString("left:\n")
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		if n.clean != nil {
+			n.replace(objects[name])
+		}
 		if at := n.made(name, objects[name]); at > 0 {
 			fmt.Fprintf(&n.text, "  %s: as of request %d\n", name, at)
 			continue
