@@ -17,8 +17,9 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// TestWhatKubectlSaysToTheExamples applies every example with kubectl, without the
-// operator. Of each bad one it complains once, as the example says.
+// TestWhatKubectlSaysToTheExamples applies every example with kubectl. Of each bad one it
+// complains once, as the example says. What the operator makes of the good ones is in
+// testdata/examples.yaml.
 func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds").waitFor("Started controller")
@@ -26,6 +27,7 @@ func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 	if out, err := w.kubectl(t, "apply", "--dry-run=server", "-f", dir); err != nil {
 		t.Errorf("the good examples: %v\n%s", err, out)
 	}
+	t.Run("the good examples are written as before", func(t *testing.T) { testExamplesAreWrittenAsBefore(t, w) })
 	files, err := filepath.Glob(filepath.Join(dir, "bad", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no bad examples: %v", err)

@@ -6,12 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package apiexamplea
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -34,8 +29,6 @@ import (
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/report"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	createRequest = "create configmaps sample-greeting"
@@ -610,28 +603,6 @@ func TestTombstones(t *testing.T) {
 				t.Errorf("requests %q, want %q", s.requests, test.requests)
 			}
 		})
-	}
-}
-
-// TestDesired compares the ConfigMap that there should be with testdata; -update
-// writes it.
-func TestDesired(t *testing.T) {
-	data, err := yaml.Marshal(configMap(example(func(e *v1.ApiExampleA) { e.UID = "1f9b8a7e-0000-4000-8000-000000000001" })))
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden := filepath.Join("testdata", "desired.yaml")
-	if *update {
-		if err := os.WriteFile(golden, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(data, want) {
-		t.Errorf("this is not %s (go test ./pkg/controller/apiexamplea -update writes it):\n%s", golden, data)
 	}
 }
 

@@ -6,9 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,8 +34,6 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // desired is what there should be, by resource: apply configurations.
 func desired(t testing.TB, app *v1.Application) map[string]any {
@@ -96,42 +92,6 @@ func load(t *testing.T, name string) *v1.Application {
 		t.Fatal(errs.ToAggregate())
 	}
 	return app
-}
-
-// TestDesired compares what there should be with testdata; -update writes it.
-func TestDesired(t *testing.T) {
-	for sentence, name := range map[string]string{
-		"nothing but an image": "minimal",
-		"every field is set":   "full",
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			all, golden := desired(t, load(t, name)), filepath.Join("testdata", name+".desired.yaml")
-			var got bytes.Buffer
-			for _, resource := range []string{"deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets"} {
-				if all[resource] == nil {
-					continue
-				}
-				data, err := yaml.Marshal(all[resource])
-				if err != nil {
-					t.Fatal(err)
-				}
-				got.WriteString("---\n")
-				got.Write(data)
-			}
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("this is not %s (go test ./pkg/controller/application -update writes it):\n%s", golden, got.String())
-			}
-		})
-	}
 }
 
 func TestTheFullestSpecHasEveryField(t *testing.T) {

@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
-	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,8 +21,6 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // loadCluster reads a RedisCluster of testdata as the controller has it: valid and with
 // its defaults.
@@ -43,52 +39,6 @@ func loadCluster(t testing.TB, name string) *v1.RedisCluster {
 		t.Fatal(errs.ToAggregate())
 	}
 	return rdc
-}
-
-// TestDesired compares what there should be with testdata; -update writes it. The scripts
-// are left out: they are not the builders'.
-func TestDesired(t *testing.T) {
-	for sentence, name := range map[string]string{
-		"nothing but an address": "sample",
-		"every field is set":     "full",
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			rdc := loadCluster(t, name)
-			config := configuration(rdc)
-			for script := range config.Data {
-				if script != "redis.conf" {
-					config.Data[script] = "(scripts/" + script + ")"
-				}
-			}
-			all := []any{service(rdc), budget(rdc), config, pod(rdc, 4)}
-			if c := claim(rdc, 4); c != nil {
-				all = append(all, c)
-			}
-			var got bytes.Buffer
-			for _, object := range all {
-				data, err := yaml.Marshal(object)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got.WriteString("---\n")
-				got.Write(data)
-			}
-			golden := filepath.Join("testdata", name+".desired.yaml")
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("this is not %s (go test ./pkg/controller/rediscluster -run Desired -update writes it). "+
-					"If running Pods must have it, raise podRevision:\n%s", golden, got.String())
-			}
-		})
-	}
 }
 
 func TestDesiredPorts(t *testing.T) {

@@ -1,0 +1,228 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package golden
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// redis is the Redis Cluster of a scenario: an ideal one, whose nodes know at once what one of
+// them knows. It has no keys, and elects nobody.
+type redis struct {
+	w *world
+
+	mu    sync.Mutex
+	nodes map[string]*redisServer // by ID
+	boots map[string]int          // how often a node of that Pod started
+	epoch int64
+}
+
+// redisServer is one node.
+type redisServer struct {
+	id, pod, ip string
+	uid         types.UID // of the Pod
+	port        int
+	knows       map[string]bool // IDs, shared by all that know each other
+	slots       redisnode.Slots
+	master      string // the ID of its master, "" for a master
+	epoch       int64
+}
+
+func newRedis(w *world) *redis {
+	r := &redis{w: w, nodes: map[string]*redisServer{}, boots: map[string]int{}}
+	w.created = r.boot
+	return r
+}
+
+// boot is what a kubelet does with a new Pod. A node with a volume is the one that it was.
+func (r *redis) boot(obj object) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boots[pod.Name]++
+	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
+	if err != nil {
+		panic(err)
+	}
+	life := r.boots[pod.Name]
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil }) {
+		life = 1
+	}
+	id := strings.Repeat(fmt.Sprintf("%x%x", ordinal, life), 20)
+	node := r.nodes[id]
+	if node == nil {
+		node = &redisServer{id: id, pod: pod.Name, knows: map[string]bool{id: true}}
+		r.nodes[id] = node
+	}
+	node.uid, node.ip, node.port = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1), int(pod.Spec.Containers[0].Ports[0].ContainerPort)
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: node.ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
+}
+
+// runs returns whether the node's Pod exists.
+func (r *redis) runs(node *redisServer) bool {
+	pod, err := r.w.stores[0].Get(corev1.SchemeGroupVersion.WithResource("pods"), namespace, node.pod)
+	return err == nil && pod.(object).GetUID() == node.uid
+}
+
+// dial returns the node at an address.
+func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node { return redisConn{r, ip} }
+
+// redisConn is a connection to the node at an IP.
+type redisConn struct {
+	*redis
+
+	ip string
+}
+
+// with calls do with the node, under the lock.
+func (c redisConn) with(do func(*redisServer) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, node := range c.nodes {
+		if node.ip == c.ip && c.runs(node) {
+			return do(node)
+		}
+	}
+	return errors.New("connection refused")
+}
+
+// at returns the node at an IP.
+func (r *redis) at(ip string) *redisServer {
+	for _, node := range r.nodes {
+		if node.ip == ip {
+			return node
+		}
+	}
+	return nil
+}
+
+// next returns an epoch that is later than all others.
+func (r *redis) next() int64 {
+	r.epoch++
+	return r.epoch
+}
+
+func (c redisConn) View(context.Context) (*redisnode.View, error) {
+	var view *redisnode.View
+	err := c.with(func(node *redisServer) error {
+		view = &redisnode.View{ID: node.id, Version: "7.2.4", Epoch: c.epoch, Master: node.master == "", LinkUp: node.master != "", Offset: 100}
+		var assigned redisnode.Slots
+		for _, id := range slices.Sorted(maps.Keys(node.knows)) {
+			other := c.nodes[id]
+			lives := c.runs(other)
+			assigned = assigned.Union(other.slots)
+			view.Table = append(view.Table, redisnode.Entry{
+				ID: id, IP: other.ip, Port: other.port, BusPort: other.port + 10000, Myself: other == node, Master: other.master == "",
+				MasterID: other.master, Epoch: other.epoch, Connected: lives, Failed: !lives, Slots: other.slots,
+			})
+		}
+		view.StateOK = assigned.Len() == redisnode.SlotCount
+		return nil
+	})
+	return view, err
+}
+
+func (c redisConn) Meet(_ context.Context, ip string, _, _ int) error {
+	return c.with(func(node *redisServer) error {
+		all := maps.Clone(node.knows)
+		maps.Copy(all, c.at(ip).knows)
+		for id := range all {
+			c.nodes[id].knows = all
+		}
+		return nil
+	})
+}
+
+func (c redisConn) Forget(_ context.Context, id string) error {
+	return c.with(func(node *redisServer) error {
+		delete(node.knows, id)
+		return nil
+	})
+}
+
+func (c redisConn) AddSlots(_ context.Context, some redisnode.Slots) error {
+	return c.with(func(node *redisServer) error {
+		node.slots, node.epoch = node.slots.Union(some), c.next()
+		return nil
+	})
+}
+
+func (c redisConn) Replicate(_ context.Context, id string) error {
+	return c.with(func(node *redisServer) error {
+		node.master = id
+		return nil
+	})
+}
+
+func (c redisConn) Failover(context.Context, redisnode.Failover) error {
+	return c.with(func(node *redisServer) error {
+		was := c.nodes[node.master]
+		node.slots, node.master, node.epoch = was.slots, "", c.next()
+		was.slots = nil
+		for _, other := range c.nodes {
+			if other == was || other.master == was.id {
+				other.master = node.id
+			}
+		}
+		return nil
+	})
+}
+
+func (c redisConn) SetSlots(_ context.Context, some redisnode.Slots, how redisnode.SlotState, id string) error {
+	return c.with(func(*redisServer) error {
+		if how != redisnode.SlotNode {
+			return nil
+		}
+		for _, other := range c.nodes {
+			other.slots = other.slots.Without(some)
+		}
+		c.nodes[id].slots, c.nodes[id].epoch = c.nodes[id].slots.Union(some), c.next()
+		return nil
+	})
+}
+
+func (c redisConn) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
+	return nil, nil
+}
+
+func (c redisConn) Migrate(context.Context, string, int, string, time.Duration, []string) error {
+	return nil
+}
+
+func (c redisConn) Close() {}
+
+// shard returns the Pods of the master that has a slot, and of its replicas.
+func (r *redis) shard(slot int) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pods []string
+	for _, node := range slices.SortedFunc(maps.Values(r.nodes), func(a, b *redisServer) int { return cmp.Compare(a.id, b.id) }) {
+		if master := r.nodes[node.master]; node.slots.Has(slot) || (master != nil && master.slots.Has(slot)) {
+			pods = append(pods, node.pod)
+		}
+	}
+	return pods
+}
