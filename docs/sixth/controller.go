@@ -77,11 +77,11 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.Services.Informer().AddEventHandler(c.loop.Handler(kind.Kind, asking)); err != nil {
-		return nil, fmt.Errorf("watch Services: %w", err)
+	if err := c.loop.Watch(config.Services.Informer(), kind.Kind, asking); err != nil {
+		return nil, err
 	}
-	if _, err := config.ConfigMaps.Informer().AddEventHandler(c.loop.Handler("ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
-		return nil, fmt.Errorf("watch ConfigMaps: %w", err)
+	if err := c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -99,7 +99,7 @@ func newController(config Config) *Controller {
 }
 
 // asking is the key of a Service that asks for a ConfigMap: the others do not fill the
-// queue. One that stops asking goes from a key to none, and loop.Handler adds the key
+// queue. One that stops asking goes from a key to none, and the handler adds the key
 // that it had. One that stopped while nobody watched is found by its ConfigMap. For
 // both the cache must have the Services that do not ask.
 func asking(obj metav1.Object) (cache.ObjectName, bool) {
