@@ -36,6 +36,20 @@ func (q Queue) String() string {
 	return fmt.Sprintf("Queue(%d)", int(q))
 }
 
+// Set sets the queue by its name, and Type says what that is: a Queue is a flag.
+func (q *Queue) Set(name string) error {
+	for _, known := range []Queue{DeltaFIFO, RealFIFO} {
+		if name == known.String() {
+			*q = known
+			return nil
+		}
+	}
+	return fmt.Errorf("must be %s or %s", DeltaFIFO, RealFIFO)
+}
+
+// Type returns "queue".
+func (*Queue) Type() string { return "queue" }
+
 // newQueue builds the queue: filled by the Reflector through wire, emptied by
 // Informer.pop.
 //
