@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,8 +178,10 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 				t.Errorf("one informer is for %s and for %s", request, other)
 			}
 			informers[informer] = request
-			if queue := informer.(*pipeline.Informer).Queue(); queue != pipeline.RealFIFO {
-				t.Errorf("the informer for %s has a %s", request, queue)
+		}
+		for _, i := range slices.Concat(f.informers, cluster.informers) {
+			if i.Queue() != pipeline.RealFIFO {
+				t.Errorf("the informer of %s has a %s", i.resource, i.Queue())
 			}
 		}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
