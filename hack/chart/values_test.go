@@ -29,6 +29,7 @@ crds: {install: true, keep: false}
 watchNamespaces: [team-a, team-b]
 controllers: [mycronjob, rediscluster]
 workers: 4
+informerQueue: RealFIFO
 ecsEndpoint: http://ecs.example.com:8080
 replicas: 3
 leaderElection: {enabled: true, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 5s}
@@ -111,6 +112,9 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"workers": {
 			"workers: 1000", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
+		},
+		"another queue": {
+			"informerQueue: RealFIFO", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
 		},
 		"an ECS API of one's own": {
 			"ecsEndpoint: http://ecssim.default.svc:8080", []string{
@@ -300,7 +304,7 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 		pod + "containers[manager].image": "registry.example.com/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s --leader-elect-retry-period=5s " +
 			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --inspect-bind-address=:8444 --namespace=team-a,team-b " +
-			"--controllers=mycronjob,rediscluster --workers=4 --ecs-endpoint=http://ecs.example.com:8080 " +
+			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
 		pod + "volumes[webhook-certificate].secret.secretName":                  "glassback-webhook-tls",
@@ -435,6 +439,7 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		"a namespace twice":                    {"watchNamespaces: [a, a]", []string{"at '/watchNamespaces': items at 0 and 1 are equal"}},
 		"a controller that there is not":       {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
 		"too many workers":                     {"workers: 1001", []string{"at '/workers': maximum: got 1,001, want 1,000"}},
+		"a queue that there is not":            {"informerQueue: FIFO", []string{"at '/informerQueue': value must be one of 'DeltaFIFO', 'RealFIFO'"}},
 		"an endpoint with a path":              {"ecsEndpoint: http://a/b", []string{"at '/ecsEndpoint'"}},
 		"less than no replica":                 {"replicas: -1", []string{"at '/replicas': minimum: got -1, want 0"}},
 		"a duration without unit":              {"leaderElection: {leaseDuration: '15'}", []string{"at '/leaderElection/leaseDuration': '15' does not match pattern"}},

@@ -60,6 +60,7 @@ import (
 // everywhere; but what the factory is given to run is a pipeline.Informer.
 type factories struct {
 	namespace string
+	queue     pipeline.Queue
 	client    kubernetes.Interface
 	kube      map[string]kubeinformers.SharedInformerFactory // by what their informers select: see selecting
 	glassback externalversions.SharedInformerFactory
@@ -74,9 +75,10 @@ type named struct {
 	resource string
 }
 
-func newFactories(c *clients, namespace string, recorder *trace.Recorder) *factories {
+func newFactories(c *clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
 	return &factories{
 		namespace: namespace,
+		queue:     queue,
 		client:    c.kube,
 		kube:      map[string]kubeinformers.SharedInformerFactory{},
 		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.glassback, 0, externalversions.WithNamespace(namespace)),
@@ -289,6 +291,7 @@ func (f *factories) informer(config pipeline.Config) *pipeline.Informer {
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	config.Backoff = &watchBackoff
+	config.Queue = f.queue
 	config.Trace = f.trace
 	config.Name = cmp.Or(config.Name, config.Resource)
 	if f.namespace != "" {

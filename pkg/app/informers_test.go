@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
+	"github.com/glassback/glassback/pkg/pipeline"
 )
 
 func entry(manager string, operation metav1.ManagedFieldsOperationType, subresource string) metav1.ManagedFieldsEntry {
@@ -143,7 +145,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
 		c := &clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}
-		f, cluster := newFactories(c, "shop", nil), newFactories(c, "", nil)
+		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, nil), newFactories(c, "", pipeline.RealFIFO, nil)
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
 		secrets := []cache.SharedIndexInformer{cluster.watchSecret("shop", "key"), cluster.watchSecret("bank", "key")} // no factory's
@@ -176,6 +178,11 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 				t.Errorf("one informer is for %s and for %s", request, other)
 			}
 			informers[informer] = request
+		}
+		for _, i := range slices.Concat(f.informers, cluster.informers) {
+			if i.Queue() != pipeline.RealFIFO {
+				t.Errorf("the informer of %s has a %s", i.resource, i.Queue())
+			}
 		}
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		f.start(ctx)

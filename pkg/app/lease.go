@@ -110,7 +110,7 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader election: %w", err)
 	}
-	l.watch = newFactories(c, namespace, nil)
+	l.watch = newFactories(c, namespace, o.queue, nil)
 	informer := l.watch.lease(o.lease.name).Informer()
 	// A Lease that is deleted is not free: its leader makes it again, as long as there is one.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -54,7 +54,7 @@ func newLife(ctx context.Context, o *options, c *clients, recorder record.EventR
 	}
 	l := &life{workers: o.workers}
 	for _, ns := range o.namespaces {
-		t := &territory{informers: newFactories(c, ns, stages), synced: make(chan struct{})}
+		t := &territory{informers: newFactories(c, ns, o.queue, stages), synced: make(chan struct{})}
 		e := environment{clients: c, informers: t.informers, cloud: cloud, recorder: recorder, trace: stages}
 		if t.controllers, err = newControllers(e, o.controllers); err != nil {
 			return nil, err

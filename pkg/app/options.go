@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+
+	"github.com/glassback/glassback/pkg/pipeline"
 )
 
 // options are what the command line says.
@@ -31,6 +33,7 @@ type options struct {
 	namespaces  []string
 	controllers []string
 	workers     int
+	queue       pipeline.Queue // of all informers
 	installCRDs bool
 	version     bool
 	logging     *logsapi.LoggingConfiguration
@@ -85,6 +88,8 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 	flags.StringSliceVar(&o.controllers, "controllers", []string{"*"},
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(controllerNames(), ", "))
 	flags.IntVar(&o.workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
+	flags.Var(&o.queue, "informer-queue",
+		"queue between the API server and each cache: DeltaFIFO applies a burst object by object, RealFIFO in the order of the changes, as client-go's own informers do")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ecsEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")

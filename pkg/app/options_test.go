@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/pipeline"
 )
 
 func TestParseOptions(t *testing.T) {
@@ -33,6 +35,7 @@ func TestParseOptions(t *testing.T) {
 		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, ecsinstance, mycronjob, rediscluster`},
 		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
 		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
+		"a queue that there is none":        {[]string{"--informer-queue=FIFO"}, nil, nil, `invalid argument "FIFO" for "--informer-queue" flag: must be DeltaFIFO or RealFIFO`},
 		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},
 		"an argument that is not a flag":    {[]string{"run"}, nil, nil, `unexpected argument "run"`},
 		"a value that is not of its type":   {[]string{"--workers=many"}, nil, nil, "invalid argument"},
@@ -56,6 +59,15 @@ func TestParseOptions(t *testing.T) {
 				t.Errorf("namespaces %q and controllers %q, want %q and %q", o.namespaces, o.controllers, test.namespaces, test.controllers)
 			}
 		})
+	}
+}
+
+func TestTheQueueOfTheInformers(t *testing.T) {
+	for flag, want := range map[string]pipeline.Queue{"": pipeline.DeltaFIFO, "--informer-queue=DeltaFIFO": pipeline.DeltaFIFO, "--informer-queue=RealFIFO": pipeline.RealFIFO} {
+		o, err := parseOptions(strings.Fields(flag), &bytes.Buffer{})
+		if err != nil || o.queue != want {
+			t.Errorf("%q: %+v, error %v; want %s", flag, o, err, want)
+		}
 	}
 }
 

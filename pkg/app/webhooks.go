@@ -116,7 +116,7 @@ func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Reco
 	case webhooksFromFiles:
 		err = w.fromFiles(o)
 	case webhooksFromService:
-		err = w.fromService(ctx, c, stages)
+		err = w.fromService(ctx, o, c, stages)
 	case webhooksFromURL:
 		err = w.fromURL(ctx, o, c, stages)
 	}
@@ -154,7 +154,7 @@ func (w *webhooks) fromFiles(o *options) error {
 	return nil
 }
 
-func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Recorder) error {
+func (w *webhooks) fromService(ctx context.Context, o *options, c *clients, stages *trace.Recorder) error {
 	namespace := ownNamespace()
 	if namespace == "" {
 		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", namespaceFile)
@@ -165,7 +165,7 @@ func (w *webhooks) fromService(ctx context.Context, c *clients, stages *trace.Re
 	); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
-	own, cluster := newFactories(c, namespace, stages), newFactories(c, metav1.NamespaceAll, stages)
+	own, cluster := newFactories(c, namespace, o.queue, stages), newFactories(c, metav1.NamespaceAll, o.queue, stages)
 	secrets := own.secret(certificate.SecretName)
 	mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
@@ -203,7 +203,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options, c *clients, stages *
 	if o.namespaces[0] != metav1.NamespaceAll {
 		namespaces = o.namespaces
 	}
-	cluster := newFactories(c, metav1.NamespaceAll, stages)
+	cluster := newFactories(c, metav1.NamespaceAll, o.queue, stages)
 	name := webhook.NameByURL(u)
 	mutating := cluster.mutatingWebhookConfiguration(name).Informer()
 	validating := cluster.validatingWebhookConfiguration(name).Informer()

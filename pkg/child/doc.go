@@ -26,8 +26,12 @@ SPDX-License-Identifier: Apache-2.0
 // somebody else changes a field of the operator's, the API server hands the field
 // over to them, so that it is missing.
 //
-// An apply by itself would create or take over whatever has the name. Here each
-// carries a resourceVersion, and so does neither: see neverVersion.
+// An apply by itself would create or take over whatever has the name. The apply
+// that creates carries a resourceVersion that no object has, so it fails if there
+// is an object of that name: see neverVersion. The apply that changes carries the
+// resourceVersion that the cache shows, so it fails if the object has changed, and
+// the UID: without it, an apply creates an object that is gone, whatever the
+// resourceVersion.
 //
 // Whoever keeps changing a field back gets an answer ever more slowly: see repairs.
 package child

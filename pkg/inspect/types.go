@@ -275,7 +275,7 @@ type HoldRequest struct {
 	//	hold      stop it until release, or until it releases itself
 	//	release   let it go on
 	//	delay     have each sync wait for Delay seconds
-	//	drop      break the WATCH that is open; the next one goes on from its resourceVersion
+	//	drop      break the WATCH that is open, after a second; the next one continues from its resourceVersion
 	//	expire    break it, and have the API server call that resourceVersion too old
 	Action string  `json:"action"`
 	Delay  float64 `json:"delay,omitempty"`

@@ -227,36 +227,106 @@ func heapInUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkTracing is what tracing costs: BenchmarkUpdate with an informer that is traced and
-// one that is not, in turns, so that both have the machine as it is at the time. What counts
-// are the ratios of their times: as they pass, and of the processors. The latter do not
-// depend on what else the machine does.
+// BenchmarkTracing is what tracing costs: updates through an informer that is traced and one that
+// is not. What counts are the ratios of their times: as they pass, and of the processors. The
+// latter do not depend on what else the machine does.
 func BenchmarkTracing(b *testing.B) {
-	const turn = 5000 // events
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		b.Run(queue.String(), func(b *testing.B) {
-			var feed [2]func(n int)
-			for traced := range feed {
-				var recorder *trace.Recorder
-				if traced == 1 {
-					recorder = trace.NewRecorder(8192)
-				}
-				feed[traced] = feeder(b, queue, recorder)
+			var feeds []func(n int)
+			for _, recorder := range []*trace.Recorder{nil, trace.NewRecorder(8192)} {
+				source := newBenchSource(1000, false)
+				informer := New(Config{ListerWatcher: source, Object: &corev1.Pod{}, Resource: "pods", Queue: queue, Indexers: benchIndexers(), Trace: recorder})
+				feeds = append(feeds, feeder(b, source, informer, 1))
 			}
-			var took, spent [2]time.Duration
-			b.ResetTimer()
-			for left := b.N; left > 0; left -= turn {
-				for traced := range feed {
-					start, used := time.Now(), processorTime(b)
-					feed[traced](min(left, turn))
-					took[traced] += time.Since(start)
-					spent[traced] += processorTime(b) - used
-				}
-			}
+			took, spent := inTurns(b, feeds)
 			b.ReportMetric(float64(took[1])/float64(took[0]), "time:traced/not")
 			b.ReportMetric(float64(spent[1])/float64(spent[0]), "cpu:traced/not")
 		})
 	}
+}
+
+// BenchmarkQueues compares ours, with either queue, with the stock informer: how long updates
+// take with one handler, and while two readers list 10,000 keys, each as often as it can but for
+// a pause. docs/informer.md has the ratios.
+func BenchmarkQueues(b *testing.B) {
+	for _, load := range []struct {
+		name    string
+		objects int
+		readers int
+	}{{"quiet", 1000, 0}, {"readers", 10_000, 2}} {
+		b.Run(load.name, func(b *testing.B) {
+			feeds := stockAndOurs(b, load.objects, 1, load.readers)
+			took, spent := inTurns(b, feeds)
+			for n, candidate := range candidates[1:len(feeds)] {
+				b.ReportMetric(float64(took[n+1])/float64(took[0]), "time:"+candidate.name+"/stock")
+				b.ReportMetric(float64(spent[n+1])/float64(spent[0]), "cpu:"+candidate.name+"/stock")
+			}
+		})
+	}
+}
+
+// BenchmarkDispatch compares what 32 more handlers add to an update, which is the dispatch of 32
+// notifications.
+func BenchmarkDispatch(b *testing.B) {
+	few := stockAndOurs(b, 1000, 1, 0)
+	took, spent := inTurns(b, append(few, stockAndOurs(b, 1000, 33, 0)...))
+	added := func(of []time.Duration, n int) float64 { return float64(of[len(few)+n] - of[n]) }
+	for n, candidate := range candidates[1:len(few)] {
+		b.ReportMetric(added(took, n+1)/added(took, 0), "time:"+candidate.name+"/stock")
+		b.ReportMetric(added(spent, n+1)/added(spent, 0), "cpu:"+candidate.name+"/stock")
+	}
+}
+
+// stockAndOurs returns feeds of the stock informer and of ours with either queue, not traced.
+func stockAndOurs(b *testing.B, objects, handlers, readers int) (feeds []func(n int)) {
+	b.Helper()
+	for _, candidate := range candidates[:3] {
+		source := newBenchSource(objects, false)
+		informer := candidate.make(source)
+		feed := feeder(b, source, informer, handlers)
+		feeds = append(feeds, func(n int) {
+			defer read(informer.GetIndexer(), readers)()
+			feed(n)
+		})
+	}
+	return feeds
+}
+
+// read has so many goroutines list all keys again and again, with a pause, until stop.
+func read(index cache.Store, readers int) (stop func()) {
+	var running sync.WaitGroup
+	var done atomic.Bool
+	for range readers {
+		running.Go(func() {
+			for !done.Load() {
+				index.ListKeys()
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return func() {
+		done.Store(true)
+		running.Wait()
+	}
+}
+
+// inTurns sends b.N updates through each, in turns, so that all have the machine as it is at the
+// time. It returns how long each took, and what it used of the processors.
+func inTurns(b *testing.B, feeds []func(n int)) (took, spent []time.Duration) {
+	b.Helper()
+	const turn = 5000 // events
+	took, spent = make([]time.Duration, len(feeds)), make([]time.Duration, len(feeds))
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= turn {
+		for n, feed := range feeds {
+			start, used := time.Now(), processorTime(b)
+			feed(min(left, turn))
+			took[n] += time.Since(start)
+			spent[n] += processorTime(b) - used
+		}
+	}
+	return took, spent
 }
 
 // processorTime is what this process has used so far.
@@ -269,14 +339,13 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// feeder returns a func that sends n updates through an informer.
-func feeder(b *testing.B, queue Queue, recorder *trace.Recorder) func(n int) {
+// feeder starts an informer, and returns a func that sends n updates through it and waits until
+// each handler has been told of all.
+func feeder(b *testing.B, source *benchSource, informer cache.SharedIndexInformer, handlers int) func(n int) {
 	b.Helper()
-	source := newBenchSource(1000, false)
-	informer := New(Config{ListerWatcher: source, Object: &corev1.Pod{}, Resource: "pods", Queue: queue, Indexers: benchIndexers(), Trace: recorder})
 	var told, expected atomic.Int64
 	done := make(chan struct{}, 1)
-	b.Cleanup(benchRun(b, informer, 1, func() {
+	b.Cleanup(benchRun(b, informer, handlers, func() {
 		if told.Add(1) == expected.Load() {
 			done <- struct{}{}
 		}
@@ -284,7 +353,7 @@ func feeder(b *testing.B, queue Queue, recorder *trace.Recorder) func(n int) {
 	events, next := updates(source, 1<<16), 0 // so many that a sample is not always the same few
 	return func(n int) {
 		told.Store(0)
-		expected.Store(int64(n))
+		expected.Store(int64(n * handlers))
 		for range n {
 			source.events <- events[next%len(events)]
 			next++

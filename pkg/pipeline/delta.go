@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Queue names the delta queue that an informer is built on. doc.go tells how
+// Queue names the delta queue that an informer is built on. doc.go says how
 // the two differ.
 type Queue int
 
@@ -20,7 +20,8 @@ const (
 	// DeltaFIFO keeps one list of deltas per object, and pops object by object.
 	DeltaFIFO Queue = iota
 	// RealFIFO keeps one list of deltas in the order of their arrival. Stock
-	// shared informers have used it since client-go 0.36.
+	// shared informers have it since client-go 0.33, and cannot turn it off since
+	// 0.36 (feature InOrderInformers).
 	RealFIFO
 )
 
@@ -34,6 +35,20 @@ func (q Queue) String() string {
 	}
 	return fmt.Sprintf("Queue(%d)", int(q))
 }
+
+// Set sets the queue by its name, and Type says what that is: a Queue is a flag.
+func (q *Queue) Set(name string) error {
+	for _, known := range []Queue{DeltaFIFO, RealFIFO} {
+		if name == known.String() {
+			*q = known
+			return nil
+		}
+	}
+	return fmt.Errorf("must be %s or %s", DeltaFIFO, RealFIFO)
+}
+
+// Type returns "queue".
+func (*Queue) Type() string { return "queue" }
 
 // newQueue builds the queue: filled by the Reflector through wire, emptied by
 // Informer.pop.
@@ -73,19 +88,18 @@ func (i *Informer) newQueue(logger klog.Logger) cache.Queue {
 	})
 }
 
-// newIndexer builds the index that q feeds.
-func newIndexer(q Queue, indexers cache.Indexers, options ...cache.StoreOption) cache.Indexer {
-	indexer := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers, options...)
-	if q == DeltaFIFO {
-		return unordered{indexer}
+// newIndexer builds the index that the queue of cfg feeds.
+func newIndexer(cfg *Config, indexers cache.Indexers) cache.Indexer {
+	if cfg.Queue == DeltaFIFO {
+		return unordered{cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers)}
 	}
-	return indexer
+	return cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers, cache.WithStoreMetrics(cfg.Identifier, cfg.MetricsProvider))
 }
 
-// unordered is the index behind a DeltaFIFO. That one pops [A at 5, A at 9]
+// unordered is the index behind a DeltaFIFO. A DeltaFIFO pops [A at 5, A at 9]
 // before [B at 7]: then the index has seen a 9 and does not hold the 7 yet. A
-// plain indexer would answer 9, and whoever waits for the write that became 7
-// would read an index without it.
+// plain indexer would answer 9, in its metrics too, and whoever waits for the write
+// that became 7 would read an index without it.
 type unordered struct{ cache.Indexer }
 
 // LastStoreSyncResourceVersion returns "", as client-go does wherever the order

@@ -8,7 +8,9 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,11 +208,13 @@ type listener struct {
 	resyncing    bool // is told resyncs; all are, until the first check
 }
 
-func newListener(handler cache.ResourceEventHandler, logger klog.Logger, upstream string) *listener {
+// newListener returns a listener that delivers nothing yet. name is that of its
+// HasSyncedChecker.
+func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
 	return &listener{
 		handler:   handler,
 		logger:    logger,
-		progress:  synctrack.NewSingleFileTracker(fmt.Sprintf("%s + event handler %T", upstream, handler)),
+		progress:  synctrack.NewSingleFileTracker(name),
 		finished:  make(chan struct{}),
 		backlog:   newBacklog(),
 		resyncing: true,
@@ -267,7 +271,8 @@ func (l *listener) deliver(note *notification) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			ctx := klog.NewContext(context.Background(), l.logger)
+			// One frame more: logPanic's, which calls the logger.
+			ctx := klog.NewContext(context.Background(), l.logger.WithCallDepth(panicDepth()+1))
 			for _, handle := range utilruntime.PanicHandlers { // the first one logs
 				handle(ctx, r)
 			}
@@ -281,6 +286,21 @@ func (l *listener) deliver(note *notification) {
 	default:
 		l.handler.OnUpdate(note.old, note.new)
 	}
+}
+
+// panicDepth returns how many frames lie between its caller, a deferred function
+// that recovers from a panic, and the function that panicked: those of the Go
+// runtime. Their number depends on the kind of panic.
+func panicDepth() int {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	frame, more := frames.Next() // the caller
+	for depth := 0; more; depth++ {
+		if frame, more = frames.Next(); !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
+			return depth + 1
+		}
+	}
+	return 0
 }
 
 // backlog holds the notifications that one handler has not been given yet, in

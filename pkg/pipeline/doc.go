@@ -62,9 +62,9 @@ SPDX-License-Identifier: Apache-2.0
 // between is one update, with another UID. Level-driven controllers, which read
 // the present from the index, need none of these.
 //
-// resourceVersions order the states of one object, and make a lost watch
-// continue without a gap. When the API server has forgotten the one to continue
-// from (410 Gone), the reflector reads everything again, and Replace works out
+// resourceVersions order the states of one object. With one, a WATCH that has ended
+// continues without a gap. When the API server has forgotten it (410 Gone), or
+// after another error, the reflector reads everything again, and Replace works out
 // the difference.
 //
 // A resync does not ask the API server. It tells again what the index holds, as
@@ -88,8 +88,9 @@ SPDX-License-Identifier: Apache-2.0
 // DeltaFIFO there is no resourceVersion of which one could say that the index has
 // come so far; see Informer.IndexResourceVersion.
 //
-// RealFIFO, which is in client-go's own shared informers since 0.36, keeps the
-// order. What differs besides:
+// RealFIFO keeps the order. client-go's own shared informers have it since 0.33,
+// unless the feature gate InOrderInformers is off, and always since 0.36. What
+// differs besides:
 //
 //	                     DeltaFIFO                    RealFIFO
 //	Replace              a Replaced per object, and   one ReplacedAll: the index
@@ -104,7 +105,10 @@ SPDX-License-Identifier: Apache-2.0
 //	"initial" flag       also on what joined the      on the first Replace only
 //	                     first Replace in the queue
 //	unknown one deleted  dropped                      told as a deletion
-//	metrics              none                         depth and latency
+//	transform fails      objects before it in a LIST  none of the LIST does
+//	                     reach the index
+//	metrics              none                         depth, latency, and how far
+//	                                                  the index is
 //
 // To a handler that only takes a change as a reason to look, it makes no difference.
 //

@@ -88,9 +88,11 @@ func (i *Informer) ReleaseWire() { i.source.release() }
 // WireHeld tells whether the wire is held; nil if it is not.
 func (i *Informer) WireHeld() *Hold { return i.source.heldSince() }
 
-// DropWatch breaks the WATCH that is open. The reflector opens another, from the resourceVersion
-// that it has come to; or, if expired, is told that the API server does not know that one any
-// longer, and reads everything again.
+// DropWatch breaks the WATCH that is open, after dropDelay, and the reflector opens another from its
+// last resourceVersion. A WATCH that delivers its initial list meanwhile begins anew.
+//
+// If expired, it breaks the WATCH at once, and the next one fails with 410 Gone: the reflector reads
+// everything again.
 func (i *Informer) DropWatch(expired bool) { i.source.drop(expired) }
 
 // dam is what the reflector hands over meets first. It lets all of it pass, unless it is closed.
@@ -224,11 +226,21 @@ func (s *source) heldSince() *Hold {
 	return s.held
 }
 
+// dropDelay is how long a WATCH stays open after it is dropped. client-go does not resume a
+// WATCH that ended within a second and without an event: it reads everything again. This one
+// is older then.
+const dropDelay = time.Second
+
 func (s *source) drop(expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expired = s.expired || expired
-	go breakOff(s.open)
+	open := s.open
+	if expired {
+		go breakOff(open)
+		return
+	}
+	time.AfterFunc(dropDelay, func() { breakOff(open) })
 }
 
 // breakOff ends a WATCH, if one is open, as a connection that is lost does. That may take a

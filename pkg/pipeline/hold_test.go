@@ -60,9 +60,13 @@ func (l *lines) take() []string {
 	return all
 }
 
-func newBench(t *testing.T, queue Queue) *bench {
+// newBench starts an informer on an API server that holds the objects of these keys.
+func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
 	b := &bench{T: t, api: newFakeAPI(), told: &lines{}, recorder: trace.NewRecorder(1000)}
+	for _, key := range keys {
+		b.api.put(key)
+	}
 	b.informer = New(Config{
 		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
 		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},
@@ -80,6 +84,12 @@ func (b *bench) expect(when string, want ...string) {
 	if got, want := strings.Join(b.told.take(), "; "), strings.Join(want, "; "); got != want {
 		b.Errorf("%s:\n told %s\n want %s", when, got, want)
 	}
+}
+
+// take returns what the handler was told since the last time.
+func (b *bench) take() []string {
+	synctest.Wait()
+	return b.told.take()
 }
 
 func keptOf(informer *Informer, most int) string {
@@ -177,29 +187,76 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 	})
 }
 
+// A WATCH that ends is resumed from its last resourceVersion, unless it is very short: client-go
+// reads everything again after one that lived for less than a second and brought no event. A
+// WATCH that is dropped is never so short.
 func TestADroppedWatchMissesNothing(t *testing.T) {
-	for name, expired := range map[string]bool{"and goes on": false, "and is too old": true} {
+	server := func(b *bench) { b.api.closeWatches() }
+	drop := func(b *bench) { b.informer.DropWatch(false) }
+	expire := func(b *bench) { b.informer.DropWatch(true) }
+	for name, test := range map[string]struct {
+		age   time.Duration // of the WATCH
+		event bool          // it has brought one
+		end   func(b *bench)
+		anew  bool // everything is read again
+	}{
+		"dropped as soon as it is open":       {0, false, drop, false},
+		"dropped after an event":              {0, true, drop, false},
+		"dropped later":                       {time.Minute, false, drop, false},
+		"expired as soon as it is open":       {0, false, expire, true},
+		"expired after an event":              {0, true, expire, true},
+		"ended by the server, very short":     {time.Second - 1, false, server, true},
+		"ended by the server after a second":  {time.Second, false, server, false},
+		"ended by the server after an event":  {time.Second - 1, true, server, false},
+		"ended by the server after some time": {time.Minute, true, server, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			eachQueue(t, func(t *testing.T, queue Queue) {
-				b := newBench(t, queue)
-				b.api.put("a/1") // 2
-				b.expect("before", "add a/1 2")
-				b.informer.DropWatch(expired)
-				b.api.remove("a/1") // 3
-				b.api.put("a/2")    // 4
+				b := newBench(t, queue, "a/1") // 2
+				time.Sleep(test.age)
+				b.expect("the list", "add a/1 2")
+				if test.event {
+					b.api.put("a/1") // 3
+					b.expect("an event", "update a/1 3")
+				}
+				opened := b.api.clients[0].watches[0]
+				test.end(b)
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
-				got := strings.Join(b.told.take(), "; ")
-				if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
-					t.Errorf("told %s", got)
+				if now := b.api.clients[0].watches; len(now) != 1 || now[0] == opened {
+					t.Fatalf("there are %d watches: the one that was to end still open: %t", len(now), slices.Contains(now, opened))
 				}
-				relisted := strings.Contains(fmt.Sprint(b.recorder.Events()), "wire      configmaps  Replaced ConfigMap a/2")
-				if relisted != expired {
-					t.Errorf("read everything again: %t, want %t", relisted, expired)
+				relisted := strings.Count(fmt.Sprint(b.recorder.Events()), "wire      configmaps  Replaced ConfigMap a/1") - 1
+				if (relisted == 1) != test.anew || relisted > 1 {
+					t.Errorf("everything was read again %d times, want it: %t", relisted, test.anew)
+				}
+				if got := b.take(); !test.anew && len(got) > 0 {
+					t.Errorf("told %q, though nothing changed", got)
+				}
+				b.api.remove("a/1")
+				if got := strings.Join(b.take(), "; "); !strings.HasPrefix(got, "delete a/1") {
+					t.Errorf("told %q, want a deletion", got)
 				}
 			})
 		})
 	}
+}
+
+// What happens between two watches is told after the second one is open.
+func TestAnExpiredWatchMissesNothing(t *testing.T) {
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		b := newBench(t, queue, "a/1") // 2
+		b.expect("the list", "add a/1 2")
+		b.informer.DropWatch(true)
+		synctest.Wait()     // Now there is none, until the backoff ends.
+		b.api.remove("a/1") // 3
+		b.api.put("a/2")    // 4
+		time.Sleep(5 * time.Second)
+		got := strings.Join(b.take(), "; ")
+		if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
+			t.Errorf("told %s", got)
+		}
+	})
 }
 
 // What a bookmark says holds when all before it has been applied.

@@ -28,9 +28,10 @@ import (
 // minimumResyncPeriod is the shortest resync period that a handler can get.
 const minimumResyncPeriod = time.Second
 
+// Errors have the texts of client-go's own informer.
 var (
 	errStarted = errors.New("informer has already started")
-	errStopped = errors.New("informer has stopped already")
+	errStopped = errors.New("has stopped already")
 )
 
 // Config describes an Informer. ListerWatcher and Object are required.
@@ -58,14 +59,22 @@ type Config struct {
 	// Transform trims each object before anything else sees it. It must be
 	// idempotent: an object of a streamed initial list passes twice, as it
 	// arrives and when the list is complete. This is so in stock informers too.
+	//
+	// An error leaves out that object of a WATCH or a streamed list. It makes a LIST
+	// fail, and the reflector reads the list again after a backoff. A DeltaFIFO has
+	// then taken in the objects before the failed one: they reach the index and the
+	// handlers, each time, and the informer does not sync. A RealFIFO, as in stock
+	// informers, takes in the whole list or nothing.
 	Transform cache.TransformFunc
 	// Trace is reported to by every stage; may be nil.
 	Trace *trace.Recorder
 	// Backoff paces the reflector while LIST or WATCH fails; DefaultBackoff if nil.
 	// Its Duration is positive.
 	Backoff *wait.Backoff
-	// Identifier and MetricsProvider publish client-go's informer metrics; none
-	// without a name. DeltaFIFO has none of its own: there it is the index's only.
+	// Identifier and MetricsProvider publish client-go's informer metrics: the
+	// depth and latency of the queue, and the resourceVersion of the index. Without
+	// a name there are none, and none behind a DeltaFIFO: that has no metrics, and
+	// the resourceVersion would mislead; see Informer.IndexResourceVersion.
 	Identifier      cache.InformerNameAndResource
 	MetricsProvider cache.InformerMetricsProvider
 }
@@ -126,7 +135,7 @@ func New(cfg Config) *Informer {
 	i.source = newSource(cfg.ListerWatcher, i.clock)
 	indexers := cache.Indexers{} // ours: AddIndexers adds to it
 	maps.Copy(indexers, cfg.Indexers)
-	i.indexer = newIndexer(cfg.Queue, indexers, cache.WithStoreMetrics(cfg.Identifier, cfg.MetricsProvider))
+	i.indexer = newIndexer(&i.cfg, indexers)
 	return i
 }
 
@@ -224,7 +233,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stopped {
-		return nil, fmt.Errorf("add event handler %T: %w", handler, errStopped)
+		return nil, fmt.Errorf("handler %v was not added to shared informer because it %w", handler, errStopped)
 	}
 	logger, requested := klog.Background(), i.cfg.ResyncPeriod
 	if options.Logger != nil {
@@ -241,7 +250,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		i.resyncCheckPeriod = requested
 	}
 
-	l := newListener(handler, logger, i.HasSyncedChecker().Name())
+	l := newListener(handler, logger, i.nameWithHandler(handler))
 	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
 	i.handlers.join(l, i.indexer)
 	return l, nil
@@ -252,7 +261,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*listener)
 	if !ok {
-		return fmt.Errorf("remove event handler: %T is not a registration of this kind of informer", handle)
+		return fmt.Errorf("invalid key type %T", handle)
 	}
 	i.handlers.leave(l)
 	return nil
@@ -271,7 +280,7 @@ func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stopped {
-		return fmt.Errorf("add indexers: %w", errStopped)
+		return fmt.Errorf("indexer was not added because it %w", errStopped)
 	}
 	return i.indexer.AddIndexers(indexers)
 }
@@ -317,8 +326,20 @@ func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i
 
 type syncedChecker struct{ i *Informer }
 
-func (c syncedChecker) Name() string          { return "pipeline.Informer " + c.i.name }
+func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.cfg.Object) }
 func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
+
+// nameWithHandler returns what client-go's own informer calls the HasSyncedChecker
+// of a handler in logs. Only client-go can name a handler, so a stock informer,
+// which never runs, registers it and gives the name.
+func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
+	stock := cache.NewSharedInformer(nil, i.cfg.Object, 0)
+	registration, err := stock.AddEventHandler(handler)
+	if err != nil { // It has not stopped.
+		return i.HasSyncedChecker().Name()
+	}
+	return registration.HasSyncedChecker().Name()
+}
 
 // LastSyncResourceVersion is how far the reflector has read; "" before the start
 // and until the first list is complete. The index may be behind.

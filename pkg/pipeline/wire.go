@@ -47,9 +47,10 @@ func (i *Informer) newReflector(logger klog.Logger, queue cache.Queue) *cache.Re
 // reflect lists and watches until ctx ends. One ListAndWatch opens a WATCH that
 // starts with all objects there are (or, where the server does not support
 // that, a LIST and a WATCH from its resourceVersion), hands them to the queue
-// with Replace, and then every event with Add, Update or Delete. It returns when
-// the connection is lost for good, or the resourceVersion too old: then all of
-// it begins anew.
+// with Replace, and then every event with Add, Update or Delete. A WATCH that
+// merely ends is followed by another one, from the last resourceVersion. It
+// returns after any other error, such as a resourceVersion that is too old: then
+// all of it begins anew.
 //
 // This is Reflector.Run, spelled out because only client-go itself can give
 // that one an error handler.

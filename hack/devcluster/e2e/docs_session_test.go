@@ -142,7 +142,7 @@ func (s *session) do(text string) error {
 }
 
 var (
-	looks   = regexp.MustCompile(`^kubectl (get|describe) `)
+	looks   = regexp.MustCompile(`^(kubectl (get|describe)|curl -s) `) // curl -fsS… posts
 	watches = regexp.MustCompile(` (-w|--watch)\b`)
 )
 

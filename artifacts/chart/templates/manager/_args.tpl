@@ -35,6 +35,9 @@
 {{- if ne (int .workers) 16 }}
 - --workers={{ .workers }}
 {{- end }}
+{{- if ne .informerQueue "DeltaFIFO" }}
+- --informer-queue={{ .informerQueue }}
+{{- end }}
 {{- with .ecsEndpoint }}
 - --ecs-endpoint={{ . }}
 {{- end }}

@@ -1,0 +1,256 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/textlogger"
+)
+
+// newStock returns client-go's own informer: what it says, an Informer says too.
+func newStock(api *fakeAPI) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(api.newClient(true), &corev1.ConfigMap{}, 0, cache.Indexers{})
+}
+
+// inBubble runs a stock informer and an Informer, each with a bubble of its own, and
+// compares what they say.
+func inBubble(t *testing.T, said func(t *testing.T, informer cache.SharedIndexInformer) string) {
+	t.Helper()
+	var want string
+	synctest.Test(t, func(t *testing.T) { want = said(t, newStock(newFakeAPI())) })
+	eachQueue(t, func(t *testing.T, queue Queue) {
+		if got := said(t, newTestInformer(newFakeAPI(), queue, 0)); got != want {
+			t.Errorf("it says %q, and client-go's informer %q", got, want)
+		}
+	})
+}
+
+// stopped runs an informer, and stops it.
+func stopped(t *testing.T, informer cache.SharedIndexInformer) cache.SharedIndexInformer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		informer.RunWithContext(ctx)
+	}()
+	synctest.Wait()
+	cancel()
+	<-ended
+	return informer
+}
+
+type namedHandler struct {
+	cache.ResourceEventHandlerFuncs
+}
+
+func (namedHandler) String() string { return "the handler" }
+
+func TestErrorsLikeStock(t *testing.T) {
+	for name, fail := range map[string]func(t *testing.T, informer cache.SharedIndexInformer) error{
+		"a handler after the end": func(t *testing.T, informer cache.SharedIndexInformer) error {
+			_, err := stopped(t, informer).AddEventHandler(namedHandler{})
+			return err
+		},
+		"a handler without a name after the end": func(t *testing.T, informer cache.SharedIndexInformer) error {
+			_, err := stopped(t, informer).AddEventHandler(cache.ResourceEventHandlerFuncs{})
+			return err
+		},
+		"an indexer after the end": func(t *testing.T, informer cache.SharedIndexInformer) error {
+			return stopped(t, informer).AddIndexers(cache.Indexers{})
+		},
+		"a transform after the start": func(t *testing.T, informer cache.SharedIndexInformer) error {
+			return stopped(t, informer).SetTransform(nil)
+		},
+		"an error handler after the start": func(t *testing.T, informer cache.SharedIndexInformer) error {
+			return stopped(t, informer).SetWatchErrorHandler(nil)
+		},
+		"an index that is there": func(_ *testing.T, informer cache.SharedIndexInformer) error {
+			same := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+			return errors.Join(informer.AddIndexers(same), informer.AddIndexers(same))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, informer cache.SharedIndexInformer) string {
+				t.Helper()
+				err := fail(t, informer)
+				if err == nil {
+					t.Error("there is no error")
+				}
+				return fmt.Sprint(err)
+			})
+		})
+	}
+}
+
+// A registration of something else. client-go formats it with a verb that only fits a
+// bool, so only the beginning is the same.
+func TestRemovingWhatIsNoRegistration(t *testing.T) {
+	var foreign struct {
+		cache.ResourceEventHandlerRegistration
+	}
+	inBubble(t, func(_ *testing.T, informer cache.SharedIndexInformer) string {
+		text := fmt.Sprint(informer.RemoveEventHandler(&foreign))
+		before, _, _ := strings.Cut(text, " type ")
+		return before
+	})
+}
+
+// What waits for an informer or a handler logs their names.
+func TestNamesLikeStock(t *testing.T) {
+	j := &journal{}
+	add := func(any) {}
+	for name, handler := range map[string]cache.ResourceEventHandler{
+		"functions of one place":      cache.ResourceEventHandlerFuncs{AddFunc: add, DeleteFunc: func(any) {}},
+		"methods":                     cache.ResourceEventHandlerFuncs{UpdateFunc: j.OnUpdate, DeleteFunc: j.OnDelete},
+		"functions of several places": cache.ResourceEventHandlerFuncs{AddFunc: add, DeleteFunc: j.OnDelete},
+		"no functions":                cache.ResourceEventHandlerFuncs{},
+		"a pointer to functions":      &cache.ResourceEventHandlerFuncs{AddFunc: add},
+		"functions with more to tell": cache.ResourceEventHandlerDetailedFuncs{AddFunc: j.OnAdd},
+		"a type":                      j,
+		"one that names itself":       namedHandler{},
+		"a filter":                    cache.FilteringResourceEventHandler{Handler: j},
+		"a type without a name":       struct{ *journal }{j},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, informer cache.SharedIndexInformer) string {
+				t.Helper()
+				registration, err := informer.AddEventHandler(handler)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return informer.HasSyncedChecker().Name() + "; " + registration.HasSyncedChecker().Name()
+			})
+		})
+	}
+}
+
+var whereLogged = regexp.MustCompile(`(\w+\.go:\d+)\] "Observed a panic"`)
+
+// The log says where a handler has panicked: file and line.
+func TestAPanicIsLoggedWhereItHappened(t *testing.T) {
+	utilruntime.ReallyCrash = false // Otherwise client-go's informer ends the process.
+	defer func() { utilruntime.ReallyCrash = true }()
+	var none *corev1.ConfigMap
+	for name, test := range map[string]struct {
+		panics func()
+		stock  bool // client-go's informer names the same place
+	}{
+		"a panic":           {func() { panic("fake panic") }, true},
+		"a nil pointer":     {func() { none.Name = "a" }, false},
+		"a nil map":         {func() { noMap()["a"] = "" }, false},
+		"beyond the end":    {func() { _ = []int{}[len(t.Name())] }, false},
+		"another's type":    {func() { _ = any(none).(error) }, false},
+		"a panic in a call": {func() { panickingFunction() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place := func(t *testing.T, api *fakeAPI, informer cache.SharedIndexInformer) string {
+				t.Helper()
+				var log syncBuffer
+				logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+				handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { test.panics() }}
+				if _, err := informer.AddEventHandlerWithOptions(handler, cache.HandlerOptions{Logger: &logger}); err != nil {
+					t.Fatal(err)
+				}
+				api.put("a/1")
+				stopped(t, informer)
+				if found := whereLogged.FindStringSubmatch(log.String()); found != nil {
+					return found[1]
+				}
+				return "nowhere: " + log.String()
+			}
+			var want string
+			synctest.Test(t, func(t *testing.T) {
+				api := newFakeAPI()
+				want = place(t, api, newStock(api))
+			})
+			eachQueue(t, func(t *testing.T, queue Queue) {
+				api := newFakeAPI()
+				got := place(t, api, newTestInformer(api, queue, 0))
+				if !strings.HasPrefix(got, "texts_test.go:") || (test.stock && got != want) {
+					t.Errorf("logged at %s; client-go's informer logs it at %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func panickingFunction() { panic("fake panic") }
+
+func noMap() map[string]string { return nil }
+
+// An object that the transform refuses makes a LIST fail. What came before it reaches
+// the index with a DeltaFIFO; stock informers and a RealFIFO take the list in at once.
+func TestATransformThatFailsHalfWay(t *testing.T) {
+	for queue, want := range map[Queue]string{DeltaFIFO: "map[a/1:2]", RealFIFO: "map[]"} {
+		t.Run(queue.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := newFakeAPI()
+				for _, key := range []string{"a/1", "a/2", "a/3"} {
+					api.put(key)
+				}
+				transform := func(obj any) (any, error) {
+					if obj.(*corev1.ConfigMap).Name == "2" {
+						return nil, errors.New("refused")
+					}
+					return obj, nil
+				}
+				informer := New(Config{ListerWatcher: api.newClient(false), Object: &corev1.ConfigMap{}, Queue: queue, Transform: transform})
+				stopped(t, informer)
+				if got := fmt.Sprint(versions(informer.GetStore())); got != want || informer.HasSynced() {
+					t.Errorf("the index holds %s, want %s; synced: %t", got, want, informer.HasSynced())
+				}
+				if queue == DeltaFIFO {
+					return
+				}
+				stock := cache.NewSharedIndexInformer(api.newClient(false), &corev1.ConfigMap{}, 0, cache.Indexers{})
+				if err := stock.SetTransform(transform); err != nil {
+					t.Fatal(err)
+				}
+				if got := fmt.Sprint(versions(stopped(t, stock).GetStore())); got != want {
+					t.Errorf("the index of client-go's informer holds %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// client-go publishes the resourceVersion of an index. Behind a DeltaFIFO it would say
+// more than the index holds.
+func TestTheIndexVersionIsPublishedWhereItHolds(t *testing.T) {
+	for queue, want := range map[Queue]bool{DeltaFIFO: false, RealFIFO: true} {
+		t.Run(queue.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				name, err := cache.NewInformerName("version-" + queue.String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer name.Release()
+				gauges := &metrics{values: map[string]float64{}}
+				api := newFakeAPI()
+				informer := New(Config{
+					ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue,
+					Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("configmaps")), MetricsProvider: gauges,
+				})
+				api.put("a/1")
+				stopped(t, informer)
+				if asked, set := gauges.get("made") > 0, gauges.get("version") > 0; asked != want || set != want {
+					t.Errorf("the metric is made: %t, set: %t; want %t", asked, set, want)
+				}
+			})
+		})
+	}
+}
