@@ -74,7 +74,7 @@ func (o *observed) region() string {
 
 // home is the account that the instance is, or may be, in; "" if there is none.
 func (o *observed) home() string {
-	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) {
+	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) { // A Create without parameters was never called.
 		return ""
 	}
 	return o.ecs.Status.AccountID
@@ -83,6 +83,11 @@ func (o *observed) home() string {
 // refuses returns whether ECS has refused the type of the spec.
 func (o *observed) refuses() bool {
 	return o.refused || o.ecs.Status.RefusedInstanceType == o.ecs.Spec.InstanceType
+}
+
+// jittered returns about d: many that begin to wait together do not end together.
+func (o *observed) jittered(d time.Duration) time.Duration {
+	return jittered(d, string(o.ecs.UID), o.now)
 }
 
 // fresh returns whether the instance was seen since something was last asked of it.
