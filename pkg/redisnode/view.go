@@ -49,6 +49,12 @@ type View struct {
 	// last write to its append-only file, the last rewrite of that, or the last
 	// snapshot has failed, mostly as the disk is full. It is "" if all is well.
 	WriteError string
+	// Unwritten says that nothing was written to the node since its append-only file was
+	// begun, no key and no function, nor was any deleted.
+	Unwritten bool
+	// Libraries are the libraries of functions that the node has, by name, each with a digest
+	// of all of it but its code. A node of a version that has none has none.
+	Libraries map[string]string
 	// Table is a line for each node that this one knows. Its own is among them.
 	Table []Entry
 }
@@ -128,6 +134,7 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 func (v *View) parseInfo(info string) {
 	linkUp, syncing, replica, down := false, false, false, int64(-1)
 	var masterOffset, replicaOffset int64
+	var base, size string // of the append-only file
 	for key, value := range fields(info) {
 		switch key {
 		case "redis_version":
@@ -146,6 +153,10 @@ func (v *View) parseInfo(info string) {
 			masterOffset, _ = strconv.ParseInt(value, 10, 64)
 		case "slave_repl_offset":
 			replicaOffset, _ = strconv.ParseInt(value, 10, 64)
+		case "aof_base_size":
+			base = value
+		case "aof_current_size":
+			size = value
 		case "aof_rewrite_in_progress", "aof_rewrite_scheduled":
 			v.Rewriting = v.Rewriting || value == "1"
 		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
@@ -161,6 +172,7 @@ func (v *View) parseInfo(info string) {
 		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
 	}
 	v.LinkDown = time.Duration(down) * time.Second
+	v.Unwritten = base != "" && base == size
 }
 
 func (v *View) addWriteError(key, value string) {

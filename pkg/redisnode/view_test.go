@@ -163,6 +163,14 @@ func TestParseView(t *testing.T) {
 			replace: []string{"loading:0", "loading:1"},
 			change:  func(v *View) { *v = View{Version: "7.0.15", Loading: true} },
 		},
+		"nothing was ever written": {
+			replace: []string{"loading:0", "loading:0\r\naof_current_size:89\r\naof_base_size:89"},
+			change:  func(v *View) { v.Unwritten = true },
+		},
+		"something was written": {
+			replace: []string{"loading:0", "loading:0\r\naof_current_size:90\r\naof_base_size:89"},
+			change:  func(*View) {},
+		},
 		"the append-only file is written anew": {
 			replace: []string{"rewrite_in_progress:0", "rewrite_in_progress:1"},
 			change:  func(v *View) { v.Rewriting = true },

@@ -76,7 +76,7 @@ func cluster(parts ...part) *observed {
 		m := &member{name: podName(rdc, ordinal), ordinal: ordinal, pod: podAt(rdc, ordinal)}
 		m.view = &redisnode.View{
 			ID: idOf(ordinal), Version: "7.2.4", StateOK: !p.lone, Epoch: int64(len(parts)),
-			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000,
+			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000, Unwritten: p.masterOf < 0 && len(p.slots) == 0,
 		}
 		if !p.lone && (p.masterOf >= 0 || len(p.slots) > 0) {
 			m.view.Keys = 10
@@ -220,7 +220,7 @@ func renewed(ordinals ...int) alter {
 			}
 			e := entryFor(newcomer(), i, true)
 			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
-			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Table: []redisnode.Entry{e}}
+			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
 		}
 	}
 }

@@ -631,6 +631,15 @@ func happenings() []happening {
 				unbound(i)(o)
 			}
 		}),
+		one("functions", func(i int) alter { return libraries("f=1", i) }),
+		one("written", func(i int) alter { return wrote(i) }),
+		plain("functions of all with slots", func(o *observed) {
+			for i, m := range o.members {
+				if m.view != nil && m.view.Master && m.view.Keys > 0 {
+					libraries("f=1", i)(o)
+				}
+			}
+		}),
 		one("old", func(i int) alter { return podIs(old, i) }),
 		one("unready", func(i int) alter { return podIs(unready, i) }),
 		one("finished", func(i int) alter { return podIs(finished, i) }),
@@ -695,7 +704,7 @@ func TestDecideIsSafe(t *testing.T) {
 			}
 		}()
 	}
-	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots} {
+	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, copyFunctions} {
 		if did[v] == 0 {
 			t.Errorf("no state has led to %q: this test says nothing about it", v)
 		}
@@ -744,7 +753,7 @@ func (s scene) harmOf(c command) string {
 		return ""
 	case deletePod, deleteClaim:
 		return s.harmOfDeletion(c)
-	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite:
+	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite, copyFunctions:
 	default:
 		return "is no command"
 	}

@@ -165,6 +165,10 @@ func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
 	}
 	// All at once: half of them would be another loss.
-	heir := slices.MinFunc(heirs, func(a, b *member) int { return o.slots[a.id].Len() - o.slots[b.id].Len() })
+	heir := slices.MinFunc(heirs, func(a, b *member) int {
+		return cmp.Or(
+			compareBool(len(a.view.Libraries) == 0, len(b.view.Libraries) == 0), // Functions do not come with slots.
+			cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()))
+	})
 	return do([]command{{verb: addSlots, on: heir, slots: lost}}, "%s gets the slots %s, whose loss was accepted", heir.name, lost)
 }

@@ -74,6 +74,9 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *se
 		}
 	}
 	mine.links(o)
+	if o.functionsDiffer() != "" {
+		o.differing = mine.lasting("functions differ", o.now)
+	}
 	if o.assigned().Len() < redisnode.SlotCount {
 		o.unassigned = mine.lasting("unassigned", o.now)
 	}

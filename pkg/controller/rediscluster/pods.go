@@ -143,11 +143,11 @@ func remove(o *observed) *plan {
 	if m.pod.DeletionTimestamp != nil {
 		return wait(check, "Waiting for %s to be gone", m.name)
 	}
-	switch {
-	case o.slots[m.id].Len() > 0:
+	if o.slots[m.id].Len() > 0 {
 		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
-	case m.answers() && m.view.Master && m.view.Keys > 0:
-		return stuck(reasonHeldBack, "%s has no slots, but %d keys: it is not deleted. Delete the Pod to give them up", m.name, m.view.Keys)
+	}
+	if has := o.onlyHere(m); has != "" {
+		return stuck(reasonHeldBack, "%s has no slots, but %s: it is not deleted. Delete the Pod to give them up", m.name, has)
 	}
 	if p := unsaved(o); p != nil {
 		return p
@@ -168,8 +168,8 @@ func roll(o *observed) *plan {
 	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
 	m := outdated[0]
 	if o.slots[m.id].Len() == 0 {
-		if o.rdc.Spec.Storage == nil && m.answers() && m.view.Master && m.view.Keys > 0 {
-			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %d keys, and no volume. Delete the Pod to give them up", m.name, m.view.Keys)
+		if has := o.onlyHere(m); has != "" && o.rdc.Spec.Storage == nil {
+			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.name, has)
 		}
 		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
 	}

@@ -26,6 +26,8 @@ func (s scene) harmToCopies(p plan, c command) string {
 		return s.harmOfRemoval(c.on, true)
 	case c.verb == forget:
 		return s.harmOfForgetting(p, c.id)
+	case c.verb == copyFunctions:
+		return s.harmOfCopy(c.on)
 	case c.verb == failover && c.how != redisnode.Graceful:
 		return s.harmOfForce(c.on)
 	}
@@ -59,6 +61,23 @@ func (s scene) harmOfRemoval(m *member, withData bool) string {
 		if other != m && !other.leaving && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.view.LinkUp) {
 			return "deletes a replica that is up to date, while " + other.name + " is not"
 		}
+	}
+	return ""
+}
+
+// harmOfCopy is about a node that gets functions.
+func (s scene) harmOfCopy(m *member) string {
+	if v := m.view; s.slots[m.id].Len() > 0 || v.Keys > 0 || !v.Unwritten || len(v.Libraries) > 0 {
+		return "brings back what may have been deleted"
+	}
+	has := map[bool]bool{}
+	for _, other := range s.members {
+		if s.slots[other.id].Len() > 0 {
+			has[other.answers() && len(other.view.Libraries) > 0] = true
+		}
+	}
+	if len(has) != 1 || !has[true] {
+		return "is due though the masters differ"
 	}
 	return ""
 }

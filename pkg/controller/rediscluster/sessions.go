@@ -36,6 +36,9 @@ type Node interface {
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
 	Keys(ctx context.Context, slots redisnode.Slots, most int) (map[int][]string, error)
 	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
+	Libraries(ctx context.Context) (map[string]string, error)
+	DumpFunctions(ctx context.Context) (string, error)
+	RestoreFunctions(ctx context.Context, dump string) error
 	Close()
 }
 

@@ -31,6 +31,8 @@ type observed struct {
 	problems []problem
 	// unassigned is for how long some slots have had no owner.
 	unassigned time.Duration
+	// differing is for how long masters have not had the same functions.
+	differing time.Duration
 	// failure is what came of the last commands, if a person should know of it.
 	failure *problem
 

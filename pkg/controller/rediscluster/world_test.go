@@ -229,6 +229,11 @@ func (n mortal) Migrate(ctx context.Context, ip string, port int, password strin
 	return n.Node.Migrate(ctx, ip, port, password, timeout, keys)
 }
 
+func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
+	n.w.write("FUNCTION RESTORE")
+	return n.Node.RestoreFunctions(ctx, dump)
+}
+
 // sync runs one sync, and what the kubelet does about it. It returns whether the
 // controller outlived it, and how long it wants to wait.
 func (w *world) sync() (alive bool, after time.Duration, err error) {
