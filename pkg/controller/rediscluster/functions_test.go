@@ -36,6 +36,9 @@ func wrote(ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.Unwritten = false }, ordinals...)
 }
 
+// differs has masters have had different functions for this long.
+func differs(lasts time.Duration) alter { return func(o *observed) { o.differing = lasts } }
+
 func TestDecideFunctions(t *testing.T) {
 	wider := func() *observed { return cluster(append(sixOf(), master(""), replica(6))...) }
 	extra := func() *observed { return cluster(append(sixOf(), master(""))...) }
