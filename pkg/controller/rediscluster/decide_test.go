@@ -569,6 +569,15 @@ func sceneOf(r *rand.Rand) scene {
 	if r.Intn(2) == 0 {
 		add("stored", stored)
 	}
+	if r.Intn(3) == 0 {
+		add("functions on all masters", func(o *observed) {
+			for i, m := range o.members {
+				if m.view.Master && m.view.Keys > 0 {
+					libraries("f=1", i)(o)
+				}
+			}
+		})
+	}
 	wanted := max(0, each-r.Intn(2))
 	add(fmt.Sprintf("%d replicas", wanted), replicas(int32(wanted)))
 	all := happenings()
@@ -592,6 +601,31 @@ func sceneOf(r *rand.Rand) scene {
 // aboutCopies are the happenings after which some copies of the data are better than others.
 var aboutCopies = []string{
 	"silent", "silent for a moment", "no Pod", "renewed", "nameless", "link down", "stale", "restarted", "never bound", "old", "crashing", "never noted",
+	"unlike replicas",
+}
+
+// unlikeReplicas has a master be gone with its data, and something else happen to each of its
+// replicas.
+func unlikeReplicas(r *rand.Rand, n int) alter {
+	master, fates := r.Intn(n), r.Perm(5)
+	return func(o *observed) {
+		for i, m := range o.members {
+			if m.view == nil || m.view.Master || saidBy(o, i, m.view.ID).MasterID != idOf(master) {
+				continue
+			}
+			switch fates[i%len(fates)] {
+			case 0:
+				unlinked(2*time.Hour, 17, i)(o)
+			case 1:
+				unlinked(-1, 0, i)(o)
+			case 2:
+				unlinked(time.Hour+time.Second, 900, i)(o)
+			case 3:
+				silenced(time.Second, i)(o)
+			}
+		}
+		renewed(master)(o)
+	}
 }
 
 // attempt does nothing if what is to happen to somebody cannot, as who is silent says
@@ -633,13 +667,7 @@ func happenings() []happening {
 		}),
 		one("functions", func(i int) alter { return libraries("f=1", i) }),
 		one("written", func(i int) alter { return wrote(i) }),
-		plain("functions of all with slots", func(o *observed) {
-			for i, m := range o.members {
-				if m.view != nil && m.view.Master && m.view.Keys > 0 {
-					libraries("f=1", i)(o)
-				}
-			}
-		}),
+		{"unlike replicas", unlikeReplicas}, {"unlike replicas", unlikeReplicas},
 		one("old", func(i int) alter { return podIs(old, i) }),
 		one("unready", func(i int) alter { return podIs(unready, i) }),
 		one("finished", func(i int) alter { return podIs(finished, i) }),

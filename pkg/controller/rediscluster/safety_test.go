@@ -36,7 +36,7 @@ func (s scene) harmToCopies(p plan, c command) string {
 
 // harmOfRemoval is about a member whose Pod is deleted: with its data, or only for a while.
 func (s scene) harmOfRemoval(m *member, withData bool) string {
-	if !m.answers() && withData && s.keeps(m) && s.idKnown(m) == "" {
+	if !m.answers() && withData && s.rdc.Spec.Storage != nil && s.keeps(m) && s.idKnown(m) == "" {
 		return "deletes what may be the only copy of anything"
 	}
 	n := s.nodes[s.idKnown(m)]
