@@ -440,6 +440,19 @@ func (w *world) deletePods(names ...string) {
 	w.kubelet()
 }
 
+// bind gives the claim of a Pod its volume, as the scheduler has it done.
+func (w *world) bind(p *corev1.Pod) {
+	for _, c := range w.claims() {
+		if c.Name != "data-"+p.Name || c.Spec.VolumeName != "" {
+			continue
+		}
+		c.Spec.VolumeName = "volume-" + string(c.UID)
+		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), &c, "default"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // kubelet starts a redis-server for each Pod, and stops those whose Pods are gone.
 func (w *world) kubelet() {
 	w.t.Helper()
@@ -468,6 +481,7 @@ func (w *world) kubelet() {
 			IP: ip, Dir: w.volume(p), Password: w.password, FileLimit: w.limits[p.Name],
 			Directives: directives(w.rdc()),
 		})
+		w.bind(p)
 		running := p.DeepCopy()
 		running.Spec.NodeName = "machine"
 		running.Status.Phase, running.Status.PodIP = corev1.PodRunning, ip
