@@ -127,7 +127,7 @@ func (n *Node) Close() {
 // View asks the node for all that it knows, in one round trip. While it loads its
 // data, that is its version only, and no error.
 func (n *Node) View(ctx context.Context) (*View, error) {
-	var id, cluster, nodes, info *redis.Cmd
+	var id, cluster, nodes, info, functions *redis.Cmd
 	var keys *redis.IntCmd
 	loading := false
 	err := n.pipeline(ctx, "VIEW", func(p redis.Pipeliner) {
@@ -136,9 +136,13 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
 		info = p.Do(ctx, "INFO", "server", "replication", "persistence")
 		keys = p.DBSize(ctx)
+		functions = p.Do(ctx, "FUNCTION", "LIST")
 	}, func(cmd redis.Cmder) error {
 		if redis.HasErrorPrefix(cmd.Err(), "LOADING") { // INFO answers even so.
 			loading = true
+			return nil
+		}
+		if noFunctions(cmd) {
 			return nil
 		}
 		return cmd.Err()
@@ -151,7 +155,14 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		view.parseInfo(text(info))
 		return &View{Version: view.Version, Loading: true}, nil
 	}
-	return parseView(text(id), text(cluster), text(nodes), text(info), keys.Val())
+	view, err := parseView(text(id), text(cluster), text(nodes), text(info), keys.Val())
+	if err == nil && functions.Err() == nil {
+		view.Libraries, err = parseLibraries(functions.Val())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return view, nil
 }
 
 // text returns the answer to a command that answers with a text.

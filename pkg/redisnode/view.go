@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // View is what one node tells of itself, and of the others as it knows them. No two
@@ -33,6 +34,10 @@ type View struct {
 	// LinkUp is of a replica: it is connected to its master, and has all of its data
 	// but for what has been written in this moment. It is false for a master.
 	LinkUp bool
+	// LinkDown is of a replica whose link is not up: for how long, to the second. It is
+	// negative if the replica has had no link since it was started, and so does not know;
+	// its Offset is 0 then, whatever data it has. It is 0 while LinkUp, and for a master.
+	LinkDown time.Duration
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
 	Offset int64
@@ -44,6 +49,12 @@ type View struct {
 	// last write to its append-only file, the last rewrite of that, or the last
 	// snapshot has failed, mostly as the disk is full. It is "" if all is well.
 	WriteError string
+	// Unwritten says that nothing was written to the node since its append-only file was
+	// begun, no key and no function, nor was any deleted.
+	Unwritten bool
+	// Libraries are the libraries of functions that the node has, by name, each with a digest
+	// of all of it but its code. A node of a version that has none has none.
+	Libraries map[string]string
 	// Table is a line for each node that this one knows. Its own is among them.
 	Table []Entry
 }
@@ -110,6 +121,9 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 		if table[i].Myself {
 			view.Master = table[i].Master
 			view.LinkUp = view.LinkUp && !view.Master
+			if view.LinkUp || view.Master {
+				view.LinkDown = 0
+			}
 			return view, nil
 		}
 	}
@@ -118,8 +132,9 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 
 // parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
 func (v *View) parseInfo(info string) {
-	linkUp, syncing, replica := false, false, false
+	linkUp, syncing, replica, down := false, false, false, int64(-1)
 	var masterOffset, replicaOffset int64
+	var base, size string // of the append-only file
 	for key, value := range fields(info) {
 		switch key {
 		case "redis_version":
@@ -132,10 +147,16 @@ func (v *View) parseInfo(info string) {
 			linkUp = value == "up"
 		case "master_sync_in_progress":
 			syncing = value == "1"
+		case "master_link_down_since_seconds":
+			down, _ = strconv.ParseInt(value, 10, 64)
 		case "master_repl_offset":
 			masterOffset, _ = strconv.ParseInt(value, 10, 64)
 		case "slave_repl_offset":
 			replicaOffset, _ = strconv.ParseInt(value, 10, 64)
+		case "aof_base_size":
+			base = value
+		case "aof_current_size":
+			size = value
 		case "aof_rewrite_in_progress", "aof_rewrite_scheduled":
 			v.Rewriting = v.Rewriting || value == "1"
 		case "aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status":
@@ -150,6 +171,8 @@ func (v *View) parseInfo(info string) {
 	if replica {
 		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
 	}
+	v.LinkDown = time.Duration(down) * time.Second
+	v.Unwritten = base != "" && base == size
 }
 
 func (v *View) addWriteError(key, value string) {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -140,15 +141,19 @@ func TestParseView(t *testing.T) {
 		},
 		"a replica that has not heard from its master since it started": {
 			replace: []string{"role:slave", "role:master"},
-			change:  func(v *View) { v.LinkUp, v.Offset = false, 88 },
+			change:  func(v *View) { v.LinkUp, v.LinkDown, v.Offset = false, -time.Second, 88 },
 		},
-		"a replica without its master": {
-			replace: []string{"link_status:up", "link_status:down"},
-			change:  func(v *View) { v.LinkUp = false },
+		"a replica that has lost its master": {
+			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:42"},
+			change:  func(v *View) { v.LinkUp, v.LinkDown = false, 42*time.Second },
+		},
+		"a replica that has had no master since it started": {
+			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:-1"},
+			change:  func(v *View) { v.LinkUp, v.LinkDown = false, -time.Second },
 		},
 		"a replica that copies all data": {
 			replace: []string{"sync_in_progress:0", "sync_in_progress:1"},
-			change:  func(v *View) { v.LinkUp = false },
+			change:  func(v *View) { v.LinkUp, v.LinkDown = false, -time.Second },
 		},
 		"a cluster that takes no requests": {
 			cluster: "cluster_state:fail\r\ncluster_current_epoch:9\r\n",
@@ -157,6 +162,14 @@ func TestParseView(t *testing.T) {
 		"loading": {
 			replace: []string{"loading:0", "loading:1"},
 			change:  func(v *View) { *v = View{Version: "7.0.15", Loading: true} },
+		},
+		"nothing was ever written": {
+			replace: []string{"loading:0", "loading:0\r\naof_current_size:89\r\naof_base_size:89"},
+			change:  func(v *View) { v.Unwritten = true },
+		},
+		"something was written": {
+			replace: []string{"loading:0", "loading:0\r\naof_current_size:90\r\naof_base_size:89"},
+			change:  func(*View) {},
 		},
 		"the append-only file is written anew": {
 			replace: []string{"rewrite_in_progress:0", "rewrite_in_progress:1"},

@@ -102,6 +102,8 @@ func (a actor) carryOut(ctx context.Context, c command) error {
 		return a.node(c.on).Replicate(ctx, c.peer.id)
 	case failover:
 		return a.failover(ctx, c)
+	case copyFunctions:
+		return a.copyFunctions(ctx, c.on, c.peer)
 	case moveSlots:
 		return a.move(ctx, c.on, c.peer, c.slots)
 	case openSlots:

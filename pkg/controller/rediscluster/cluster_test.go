@@ -76,7 +76,7 @@ func cluster(parts ...part) *observed {
 		m := &member{name: podName(rdc, ordinal), ordinal: ordinal, pod: podAt(rdc, ordinal)}
 		m.view = &redisnode.View{
 			ID: idOf(ordinal), Version: "7.2.4", StateOK: !p.lone, Epoch: int64(len(parts)),
-			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000,
+			Master: p.masterOf < 0, LinkUp: p.masterOf >= 0, Offset: 1000, Unwritten: p.masterOf < 0 && len(p.slots) == 0,
 		}
 		if !p.lone && (p.masterOf >= 0 || len(p.slots) > 0) {
 			m.view.Keys = 10
@@ -144,8 +144,9 @@ func see(o *observed, alters ...alter) *observed {
 	o.identify()
 	o.merge()
 	for _, n := range o.unknown() {
-		n.suspect = time.Hour
+		n.suspect, n.missed = time.Hour, time.Hour
 	}
+	(&session{linked: map[string]link{}}).links(o)
 	o.unassigned = time.Hour
 	o.empties()
 	return o
@@ -215,10 +216,11 @@ func renewed(ordinals ...int) alter {
 			m.claim = nil
 			if o.rdc.Spec.Storage != nil {
 				m.claim = claimAt(o.rdc, i)
+				m.claim.UID = types.UID("new-" + m.claim.Name)
 			}
 			e := entryFor(newcomer(), i, true)
 			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
-			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Table: []redisnode.Entry{e}}
+			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
 		}
 	}
 }
@@ -286,6 +288,12 @@ func linkDown(ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp = false }, ordinals...)
 }
 
+// unlinked has replicas not have been linked to their masters for this long: negative if they
+// were not since they were started.
+func unlinked(lasts time.Duration, offset int64, ordinals ...int) alter {
+	return viewed(func(v *redisnode.View) { v.LinkUp, v.LinkDown, v.Offset = false, lasts, offset }, ordinals...)
+}
+
 // viewed changes what members tell of themselves.
 func viewed(f func(*redisnode.View), ordinals ...int) alter {
 	return func(o *observed) {
@@ -349,7 +357,23 @@ func stored(o *observed) {
 func claimAt(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	c := claim(rdc, ordinal)
 	c.UID = types.UID("uid-" + c.Name)
+	c.Spec.VolumeName = "volume-" + c.Name
 	return c
+}
+
+// unbound has claims never have got a volume.
+func unbound(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].claim.Spec.VolumeName = ""
+		}
+	}
+}
+
+// unscheduled is a Pod that no machine has.
+func unscheduled(p *corev1.Pod) {
+	unstarted(p)
+	p.Spec.NodeName = ""
 }
 
 // terminating has somebody delete volumes, whose Pods have not gone yet.

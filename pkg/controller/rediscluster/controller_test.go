@@ -122,7 +122,10 @@ func (p puppet) Keys(context.Context, redisnode.Slots, int) (map[int][]string, e
 func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []string) error {
 	return p.told("migrate")
 }
-func (p puppet) Close() {}
+func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
+func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
+func (p puppet) RestoreFunctions(context.Context, string) error       { return p.told("restore") }
+func (p puppet) Close()                                               {}
 
 // playing is a stage with what a sync is to see.
 func playing(t *testing.T, o *observed) *stage {

@@ -45,6 +45,7 @@ var policies = []func(*observed) *plan{
 	adopt,     // who is not to be a master is a replica of one
 	agree,     // all that answer say the same of each other
 	open,      // slots that were on the move are moved
+	functions, // a new master has the functions of the others, before its first slot
 	balance,   // the masters have the slots, and nobody else
 	whole,     // every Pod answers, and every replica is up to date
 	remove,    // who is to leave is forgotten and deleted

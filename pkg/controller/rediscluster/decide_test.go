@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -209,6 +210,37 @@ func TestDecideLosses(t *testing.T) {
 			seen: see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), renewed(0), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 6)),
 			want: does("demo-6 takes over", "failover demo-6 FORCE"),
 		},
+		"one that was not linked at last waits for one that is silent": {
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
+		},
+		"one that does not know when it was linked, too": {
+			seen: see(triples(), renewed(0), unlinked(-1, 0, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more"),
+		},
+		"one that was linked at last does not": {
+			seen: see(triples(), renewed(0), unlinked(time.Hour+leastPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"one that was restarted since has no offset, but may have all of the data": {
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(-1, 0, 6)), want: does("demo-6 takes over", "failover demo-6 FORCE"),
+		},
+		"of those that were linked at last, the one with the most of the data": {
+			seen: see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour+time.Second, 900, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"the others are not waited for if all are stale": {
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(3*time.Hour, 16, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"the slots of another master do not wait": {
+			seen: see(triples(), renewed(0, 1), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: does("demo-4 takes over the slots 5461-10922", "failover demo-4 TAKEOVER"),
+		},
+		"a volume whose Pod is not made yet may have the slots": {
+			seen: see(six(), stored, clearStatus, noPod(0), linkDown(3)), want: waits("Waiting for demo-0, which may have the slots 0-5460: there is no Pod").making("create Pod demo-0"),
+		},
+		"that of a Pod that leaves, too": {
+			seen: see(cluster(append(sixOf(), replica(0))...), stored, clearStatus, sized(6), renewed(0), noPod(6)), want: waits("Waiting for demo-6, which may have the slots 0-5460: there is no Pod").making("create Pod demo-6"),
+		},
+		"a claim that never had a volume has nothing": {
+			seen: see(six(), stored, clearStatus, noPod(0), unbound(0)), want: does("demo-3 takes over", "failover demo-3 FORCE").making("create Pod demo-0"),
+		},
+		"unless a machine has its Pod: the caches are behind":          {seen: see(six(), stored, namelessly(0), unbound(0)), want: waits("Waiting for demo-0, which may have the slots 0-5460")},
 		"a replica whose Pod is silent has the data: it is waited for": {seen: see(six(), stored, renewed(0), silenced(time.Hour, 3)), want: waits("Waiting for demo-3, which has what the slots 0-5460 hold")},
 		"a replica whose Pod is gone has it on its volume":             {seen: see(six(), stored, renewed(0), noPod(3), noPodYet(3)), want: waits("Waiting for demo-3, which has what the slots 0-5460 hold")},
 		"master and replica are gone: their slots are lost":            {seen: see(six(), renewed(0, 3)), want: lost},
@@ -229,6 +261,13 @@ func TestDecideLosses(t *testing.T) {
 		"an acceptance that is left over is not one of another loss": {seen: see(six(), renewed(1, 4), token), want: stuckBy(reasonDataLoss, "5461-10922").losing("5461-10922")},
 		"an acceptance that is left over does nothing":               {seen: see(six(), token), want: settledIs},
 	}.run(t)
+}
+
+// triples is a cluster of three masters with two replicas each.
+func triples() *observed {
+	o := cluster(append(sixOf(), replica(0), replica(1), replica(2))...)
+	replicas(2)(o)
+	return o
 }
 
 // noPodYet has the name of a Pod that is gone still be taken by what it leaves.
@@ -264,6 +303,7 @@ func TestDecideGoneAndBroken(t *testing.T) {
 			seen: see(six(), known("ghost", false, "", 0, 1, 2, 3, 4, 5), orphaned(3)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 1, 2, 4, 5)...),
 		},
 		"nobody is forgotten who may be the node of a silent Pod": {seen: see(six(), stored, namelessly(3)), want: waits("Waiting for demo-3")},
+		"nor of a volume whose Pod is not made yet":               {seen: see(six(), stored, clearStatus, noPod(3)), want: waits("Waiting for demo-3: there is no Pod").making("create Pod demo-3")},
 		"a Pod that runs is left alone, however silent":           {seen: see(six(), allOld, silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
 		"a Pod of this revision that does not run, too":           {seen: see(six(), stored, podIs(unstarted, 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
 		"one of another revision is replaced":                     {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience, 3)), want: does("Replacing demo-3, which cannot run as it is", "delete Pod demo-3")},
@@ -272,6 +312,9 @@ func TestDecideGoneAndBroken(t *testing.T) {
 		"unless it is being deleted":                              {seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
 		"one with slots and a volume is, too":                     {seen: see(six(), stored, podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: does("Replacing demo-0", "delete Pod demo-0")},
 		"one with slots and no volume is not":                     {seen: see(six(), podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: stuckBy(reasonHeldBack, "demo-0 does not run, and may have the only copy of the slots 0-5460")},
+		"nor a replica, if its master is silent too": {
+			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 0, 3)), want: stuckBy(reasonHeldBack, "demo-3 does not run, and may have the only copy of the slots 0-5460"),
+		},
 		"nor if nobody tells who has slots": {
 			seen: see(six(), podIs(both(old, crashing), 0, 1, 2, 3, 4, 5), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: stuckBy(reasonHeldBack, "demo-0 does not run"),
 		},
@@ -412,7 +455,11 @@ func TestDecideBalance(t *testing.T) {
 			seen: see(cluster(triples...), stored, replicas(1)),
 			want: does("Replacing demo-6", append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8), "delete claim of demo-6", "delete Pod demo-6")...),
 		},
-		"but not while one is missing": {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
+		"but not while one is missing":                      {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
+		"nor while another replica of its master is behind": {seen: see(cluster(triples...), stored, replicas(1), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
+		"nor while the replica of another master is":        {seen: see(cluster(triples...), replicas(1), linkDown(8)), want: waits("Waiting for demo-8 to be up to date")},
+		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, by whom")},
+		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot keep")},
 		"fewer masters of the same Pods: one gives its slots away": {
 			seen: see(cluster(narrower...), replicas(2)), want: moves("are left", "move slots demo-2 demo-0 8192-8207"),
 		},
@@ -440,6 +487,8 @@ func TestDecideWholeAndRemove(t *testing.T) {
 		"a replica has keys, and is removed":                    {seen: see(cluster(left...), sized(6), full), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
 		"the volume of one that leaves is deleted, and first":   {seen: see(cluster(left...), stored, sized(6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete claim of demo-6", "delete Pod demo-6")...)},
 		"a silent one that leaves, with slots, is waited for":   {seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16000"), replica(0), replica(1), replica(2), master("16001-16383")), sized(6), silenced(time.Hour, 6)), want: waits("Waiting for demo-6, which has the slots 16001-16383")},
+		"a silent one of which nobody knows which node it is":   {seen: see(cluster(left...), stored, sized(6), namelessly(6)), want: waits("Waiting for demo-6, which may have keys: connection refused")},
+		"unless it cannot have anything yet":                    {seen: see(cluster(left...), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", six...)), want: does("Removing demo-6", "delete claim of demo-6", "delete Pod demo-6")},
 		"somebody deletes a replica's volume: its Pod goes too": {seen: see(cluster(sixOf()...), stored, terminating(5)), want: does("Removing demo-5", append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...)},
 	}.run(t)
 }
@@ -465,9 +514,15 @@ func TestDecideSpreadRollReady(t *testing.T) {
 		"a master with a volume and no replica is replaced": {seen: see(cluster(alone...), stored, replicas(0), podIs(old, 0, 1)), want: does("Replacing demo-0, which has no replica", "delete Pod demo-0")},
 		"one without is emptied":                            {seen: see(cluster(alone...), replicas(0), podIs(old, 0)), want: decision{step: "from demo-0 to demo-1", commands: []string{"move slots demo-0 demo-1 0-15"}, wait: shortly}},
 		"and replaced when it is":                           {seen: see(cluster(drained...), replicas(0), podIs(old, 0)), want: does("Removing demo-0", "forget demo-1 id-0", "forget demo-2 id-0", "delete Pod demo-0")},
-		"an operation ends when all Pods are ready":         {seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready")},
-		"then it has ended":                                 {seen: see(six(), under(opRoll)), want: settledIs},
-		"a probe that fails begins none":                    {seen: see(six(), podIs(unready, 3)), want: settledIs},
+		"one that has no slots, but keys, and no volume is not": {
+			seen: see(cluster(append(sixOf(), master(""))...), podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, 3 keys, and no volume"),
+		},
+		"one with a volume is": {
+			seen: see(cluster(append(sixOf(), master(""))...), stored, podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: does("Replacing demo-6", "delete Pod demo-6"),
+		},
+		"an operation ends when all Pods are ready": {seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready")},
+		"then it has ended":                         {seen: see(six(), under(opRoll)), want: settledIs},
+		"a probe that fails begins none":            {seen: see(six(), podIs(unready, 3)), want: settledIs},
 	}.run(t)
 }
 
@@ -514,8 +569,21 @@ func sceneOf(r *rand.Rand) scene {
 	if r.Intn(2) == 0 {
 		add("stored", stored)
 	}
-	add("replicas", replicas(int32(each)))
+	if r.Intn(3) == 0 {
+		add("functions on all masters", func(o *observed) {
+			for i, m := range o.members {
+				if m.view.Master && m.view.Keys > 0 {
+					libraries("f=1", i)(o)
+				}
+			}
+		})
+	}
+	wanted := max(0, each-r.Intn(2))
+	add(fmt.Sprintf("%d replicas", wanted), replicas(int32(wanted)))
 	all := happenings()
+	if r.Intn(2) == 0 { // Together, these seldom happen by chance.
+		all = slices.DeleteFunc(all, func(h happening) bool { return !slices.Contains(aboutCopies, h.words) })
+	}
 	for range r.Intn(6) {
 		h := all[r.Intn(len(all))]
 		add(h.words, h.make(r, len(parts)))
@@ -528,6 +596,36 @@ func sceneOf(r *rand.Rand) scene {
 		since(time.Second, s.observed)
 	}
 	return s
+}
+
+// aboutCopies are the happenings after which some copies of the data are better than others.
+var aboutCopies = []string{
+	"silent", "silent for a moment", "no Pod", "renewed", "nameless", "link down", "stale", "restarted", "never bound", "old", "crashing", "never noted",
+	"unlike replicas",
+}
+
+// unlikeReplicas has a master be gone with its data, and something else happen to each of its
+// replicas.
+func unlikeReplicas(r *rand.Rand, n int) alter {
+	master, fates := r.Intn(n), r.Perm(5)
+	return func(o *observed) {
+		for i, m := range o.members {
+			if m.view == nil || m.view.Master || saidBy(o, i, m.view.ID).MasterID != idOf(master) {
+				continue
+			}
+			switch fates[i%len(fates)] {
+			case 0:
+				unlinked(2*time.Hour, 17, i)(o)
+			case 1:
+				unlinked(-1, 0, i)(o)
+			case 2:
+				unlinked(time.Hour+time.Second, 900, i)(o)
+			case 3:
+				silenced(time.Second, i)(o)
+			}
+		}
+		renewed(master)(o)
+	}
 }
 
 // attempt does nothing if what is to happen to somebody cannot, as who is silent says
@@ -557,6 +655,19 @@ func happenings() []happening {
 		one("dead stranger with slots", func(i int) alter { return known("ghost", false, "0-9", i) }),
 		one("living stranger", func(i int) alter { return known("ghost", true, "", i) }),
 		one("link down", func(i int) alter { return linkDown(i) }),
+		one("stale", func(i int) alter { return unlinked(2*time.Hour, 17, i) }),
+		one("restarted", func(i int) alter { return unlinked(-1, 0, i) }),
+		one("keys of nobody", func(i int) alter { return viewed(func(v *redisnode.View) { v.Keys = 3 }, i) }),
+		one("never bound", func(i int) alter {
+			return func(o *observed) {
+				renewed(i)(o)
+				noPod(i)(o)
+				unbound(i)(o)
+			}
+		}),
+		one("functions", func(i int) alter { return libraries("f=1", i) }),
+		one("written", func(i int) alter { return wrote(i) }),
+		{"unlike replicas", unlikeReplicas}, {"unlike replicas", unlikeReplicas},
 		one("old", func(i int) alter { return podIs(old, i) }),
 		one("unready", func(i int) alter { return podIs(unready, i) }),
 		one("finished", func(i int) alter { return podIs(finished, i) }),
@@ -621,7 +732,7 @@ func TestDecideIsSafe(t *testing.T) {
 			}
 		}()
 	}
-	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots} {
+	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, copyFunctions} {
 		if did[v] == 0 {
 			t.Errorf("no state has led to %q: this test says nothing about it", v)
 		}
@@ -636,7 +747,7 @@ func (s scene) harm(p plan) string {
 	}
 	deleted := map[*member]bool{}
 	for _, c := range slices.Concat(p.upkeep, p.commands) {
-		if message := s.harmOf(c); message != "" {
+		if message := cmp.Or(s.harmOf(c), s.harmToCopies(p, c)); message != "" {
 			return c.String() + " " + message
 		}
 		if c.verb == deletePod && c.on.pod.Status.Phase != corev1.PodFailed {
@@ -670,7 +781,7 @@ func (s scene) harmOf(c command) string {
 		return ""
 	case deletePod, deleteClaim:
 		return s.harmOfDeletion(c)
-	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite:
+	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite, copyFunctions:
 	default:
 		return "is no command"
 	}

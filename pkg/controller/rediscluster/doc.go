@@ -35,8 +35,19 @@ SPDX-License-Identifier: Apache-2.0
 //     addresses pass on: both ends are looked at at the source right before, and no node is
 //     introduced that knows one which is none of this cluster's Pods.
 //   - A Pod that runs is deleted when nothing depends on it: it has no slots, or a volume and
-//     no replica that could take over (and, if it is to go for good, neither slots nor keys),
-//     every other Pod that stays answers, and every replica is up to date.
+//     no replica that could take over (and, if it is to go for good, neither slots nor keys,
+//     nor the only copy of a library of functions), every other Pod that stays answers, and
+//     every replica is up to date. This holds for each policy that removes a Pod, a claim or a
+//     node: balance, remove and roll. A Pod that does not run is deleted (broken, children)
+//     if its data is on a volume, or gone, or its master answers.
+//   - A volume may have the data of any missing node while nobody knows which node it is,
+//     whether its Pod exists or not: no other node takes over, nothing is forgotten, and the
+//     claim is not deleted.
+//   - A replica takes over by force only if no other can have much more of the data: it had the
+//     link to its master until patience (20 s, or more) before that was lost, or every replica
+//     answers.
+//   - Functions are written only to a new master, before its first slot, and only while all
+//     masters have the same. A library that a user deletes does not come back.
 //   - Slots are given out once. A slot on the move has marks on both nodes, and whoever
 //     finds them ends the move.
 //   - A settled cluster is asked every ten seconds, one request for each node, and nothing

@@ -20,6 +20,7 @@ func losses(o *observed) *plan {
 	}
 	var lost redisnode.Slots
 	var holders []*node
+	var waiting *plan // What one master's slots wait for does not hold up another's.
 	for _, n := range o.unknown() {
 		slots := o.slots[n.ID]
 		if slots.Len() == 0 {
@@ -34,11 +35,19 @@ func losses(o *observed) *plan {
 		})
 		switch {
 		case len(candidates) > 0:
-			return inherit(o, n, candidates)
+			p := inherit(o, n, candidates, missing)
+			if len(p.commands) > 0 {
+				return p
+			}
+			waiting = cmp.Or(waiting, p)
 		case len(missing) > 0:
-			return wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].name, slots)
+			waiting = cmp.Or(waiting, wait(check, "Waiting for %s, which has what the slots %s hold: their master is gone", missing[0].name, slots))
+		default:
+			lost, holders = lost.Union(slots), append(holders, n)
 		}
-		lost, holders = lost.Union(slots), append(holders, n)
+	}
+	if waiting != nil {
+		return waiting
 	}
 	if o.formed || o.keys() > 0 {
 		lost = lost.Union(redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned()))
@@ -60,8 +69,24 @@ func (m *member) follows(id string) bool { return !m.view.Master && m.self().Mas
 // would not elect; but it can be told to take over, and would take over nothing.
 func (m *member) hasCopied() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
 
-// byOffset puts those last that have got most of their master's writes.
-func byOffset(a, b *member) int { return cmp.Compare(a.view.Offset, b.view.Offset) }
+// linkedAtLast returns whether a replica was linked to n up to when that was lost, but for
+// the time that nodes have to find out themselves: no other can have much more of the data.
+// Redis has such a limit for replicas that are elected, and none for those that are told.
+func (o *observed) linkedAtLast(m *member, n *node) bool {
+	return m.unlinked >= 0 && m.unlinked-n.missed <= o.patience()
+}
+
+// fittest returns the replica of n that has most of its data, as far as that is known. Best
+// is one that was linked at last. One that was restarted since may have been; it has no
+// offset. Of others, the offsets tell.
+func (o *observed) fittest(replicas []*member, n *node) *member {
+	return slices.MaxFunc(replicas, func(a, b *member) int {
+		return cmp.Or(
+			compareBool(o.linkedAtLast(a, n), o.linkedAtLast(b, n)),
+			compareBool(a.unlinked < 0, b.unlinked < 0),
+			cmp.Compare(a.view.Offset, b.view.Offset))
+	})
+}
 
 // keys is how many keys there are on the members that answer.
 func (o *observed) keys() int64 {
@@ -73,14 +98,18 @@ func (o *observed) keys() int64 {
 }
 
 // inherit has one of the replicas take over the slots of n, whose Pod is gone for good, if
-// the other masters do not elect one.
-func inherit(o *observed, n *node, replicas []*member) *plan {
+// the other masters do not elect one. The replicas that are missing are waited for unless it
+// was linked at last: they may have more of the data, and would lose it.
+func inherit(o *observed, n *node, replicas, missing []*member) *plan {
 	if n.suspect < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
-	heir := slices.MaxFunc(replicas, byOffset)
-	if heir.promoted > 0 {
+	heir := o.fittest(replicas, n)
+	switch {
+	case heir.promoted > 0:
 		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+	case len(missing) > 0 && !o.linkedAtLast(heir, n):
+		return wait(check, "Waiting for %s, which may have more of what the slots %s held than %s: their master is gone", missing[0].name, o.slots[n.ID], heir.name)
 	}
 	// The other masters can only agree if it reaches most of them.
 	how, voters := redisnode.Force, 0
@@ -136,6 +165,10 @@ func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
 	}
 	// All at once: half of them would be another loss.
-	heir := slices.MinFunc(heirs, func(a, b *member) int { return o.slots[a.id].Len() - o.slots[b.id].Len() })
+	heir := slices.MinFunc(heirs, func(a, b *member) int {
+		return cmp.Or(
+			compareBool(len(a.view.Libraries) == 0, len(b.view.Libraries) == 0), // Functions do not come with slots.
+			cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()))
+	})
 	return do([]command{{verb: addSlots, on: heir, slots: lost}}, "%s gets the slots %s, whose loss was accepted", heir.name, lost)
 }

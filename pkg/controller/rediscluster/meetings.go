@@ -46,15 +46,23 @@ func gone(o *observed) *plan {
 	return do(commands, "Forgetting nodes whose Pods are gone")
 }
 
-// nameless returns a Pod with a volume of which it is not known which node it is: any that
+// nameless returns a member with a volume of which it is not known which node it is: any that
 // belongs to no Pod may be it. nil if there is none.
 func (o *observed) nameless() *member {
 	for _, m := range o.members {
-		if m.pod != nil && !m.answers() && m.id == "" && o.rdc.Spec.Storage != nil {
+		if o.isNameless(m) {
 			return m
 		}
 	}
 	return nil
+}
+
+// isNameless returns whether the member may be any node. Its Pod need not be there: the data
+// is on the volume. A claim that never got a volume has none, unless a machine has its Pod:
+// then the cache is behind.
+func (o *observed) isNameless(m *member) bool {
+	bound := m.claim != nil && m.claim.Spec.VolumeName != ""
+	return o.rdc.Spec.Storage != nil && !m.answers() && m.id == "" && (bound || m.machine() != "")
 }
 
 // forgetting are the commands to forget a node. Its replicas cannot: they are given

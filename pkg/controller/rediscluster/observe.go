@@ -68,6 +68,15 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *se
 	for _, n := range o.unknown() {
 		n.suspect = mine.lasting("suspect "+n.ID, o.now)
 	}
+	for id, n := range o.nodes {
+		if o.dead(id) {
+			n.missed = mine.lasting("missed "+id, o.now)
+		}
+	}
+	mine.links(o)
+	if o.functionsDiffer() != "" {
+		o.differing = mine.lasting("functions differ", o.now)
+	}
 	if o.assigned().Len() < redisnode.SlotCount {
 		o.unassigned = mine.lasting("unassigned", o.now)
 	}

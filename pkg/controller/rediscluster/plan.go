@@ -47,20 +47,21 @@ type plan struct {
 type verb string
 
 const (
-	createClaim verb = "create claim of"
-	growClaim   verb = "grow claim of"
-	deleteClaim verb = "delete claim of"
-	createPod   verb = "create Pod"
-	deletePod   verb = "delete Pod"
-	meet        verb = "meet"        // on gets to know peer
-	forget      verb = "forget"      // on forgets id
-	addSlots    verb = "add slots"   // to on
-	replicate   verb = "replicate"   // on becomes a replica of peer
-	failover    verb = "failover"    // on takes over from its master
-	moveSlots   verb = "move slots"  // from on to peer
-	closeSlots  verb = "close slots" // that are open on on
-	openSlots   verb = "open slots"  // of on that peer is to get
-	reunite     verb = "reunite"     // slots of on with keys of theirs that are elsewhere
+	createClaim   verb = "create claim of"
+	growClaim     verb = "grow claim of"
+	deleteClaim   verb = "delete claim of"
+	createPod     verb = "create Pod"
+	deletePod     verb = "delete Pod"
+	meet          verb = "meet"           // on gets to know peer
+	forget        verb = "forget"         // on forgets id
+	addSlots      verb = "add slots"      // to on
+	replicate     verb = "replicate"      // on becomes a replica of peer
+	failover      verb = "failover"       // on takes over from its master
+	moveSlots     verb = "move slots"     // from on to peer
+	copyFunctions verb = "copy functions" // of peer to on
+	closeSlots    verb = "close slots"    // that are open on on
+	openSlots     verb = "open slots"     // of on that peer is to get
+	reunite       verb = "reunite"        // slots of on with keys of theirs that are elsewhere
 )
 
 // command is one thing that is to be done.

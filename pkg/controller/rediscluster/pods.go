@@ -63,16 +63,26 @@ func broken(o *observed) *plan {
 			(m.pod.Status.Phase == corev1.PodRunning && !notStarting(m.pod)) {
 			continue
 		}
-		holds := m.id != "" && o.slots[m.id].Len() > 0
-		switch {
-		case o.rdc.Spec.Storage != nil || !o.formed:
-		case holds || len(o.slots) == 0:
+		if copied := o.onlyCopy(m); o.rdc.Spec.Storage == nil && o.formed && (copied.Len() > 0 || len(o.slots) == 0) {
 			return stuck(reasonHeldBack, "%s does not run, and may have the only copy of the slots %s: it is not replaced by what the spec says now. "+
-				"Delete the Pod to give them up", m.name, o.slots[m.id])
+				"Delete the Pod to give them up", m.name, copied)
 		}
 		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
 	}
 	return nil
+}
+
+// onlyCopy are the slots of which a silent member may have the only copy: its own, or those
+// of its master, if that does not answer either.
+func (o *observed) onlyCopy(m *member) redisnode.Slots {
+	n := o.nodes[m.id]
+	if n == nil || n.Master {
+		return o.slots[m.id]
+	}
+	if master := o.byID[n.MasterID]; master != nil && master.answers() {
+		return nil
+	}
+	return o.slots[n.MasterID]
 }
 
 // vacate has a member forgotten, and deletes all that it has. The volume comes first: it
@@ -124,7 +134,8 @@ func remove(o *observed) *plan {
 	}
 	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
 	for _, m := range leaving {
-		if known := o.nodes[m.id]; !m.answers() && m.pod.DeletionTimestamp == nil && known != nil && known.Master {
+		known := o.nodes[m.id]
+		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isNameless(m) || (known != nil && known.Master)) {
 			return wait(check, "Waiting for %s, which may have keys: %s", m.name, cause(m.err))
 		}
 	}
@@ -132,11 +143,11 @@ func remove(o *observed) *plan {
 	if m.pod.DeletionTimestamp != nil {
 		return wait(check, "Waiting for %s to be gone", m.name)
 	}
-	switch {
-	case o.slots[m.id].Len() > 0:
+	if o.slots[m.id].Len() > 0 {
 		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
-	case m.answers() && m.view.Master && m.view.Keys > 0:
-		return stuck(reasonHeldBack, "%s has no slots, but %d keys: it is not deleted. Delete the Pod to give them up", m.name, m.view.Keys)
+	}
+	if has := o.onlyHere(m); has != "" {
+		return stuck(reasonHeldBack, "%s has no slots, but %s: it is not deleted. Delete the Pod to give them up", m.name, has)
 	}
 	if p := unsaved(o); p != nil {
 		return p
@@ -157,6 +168,9 @@ func roll(o *observed) *plan {
 	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
 	m := outdated[0]
 	if o.slots[m.id].Len() == 0 {
+		if has := o.onlyHere(m); has != "" && o.rdc.Spec.Storage == nil {
+			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.name, has)
+		}
 		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
 	}
 	heir := o.heir(m, func(*member) bool { return true })

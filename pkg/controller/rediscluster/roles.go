@@ -52,7 +52,7 @@ func adopt(o *observed) *plan {
 		if m.leaving || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.blank() {
 			continue
 		}
-		if m.view.Master && m.view.Keys > 0 {
+		if o.onlyHere(m) != "" {
 			continue // It would have to throw them away: see troubles.
 		}
 		if has := o.masterOf(m); has != nil && (slices.Contains(masters, has) || o.slots[has.id].Len() > 0) {

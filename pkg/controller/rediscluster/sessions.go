@@ -36,6 +36,9 @@ type Node interface {
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
 	Keys(ctx context.Context, slots redisnode.Slots, most int) (map[int][]string, error)
 	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
+	Libraries(ctx context.Context) (map[string]string, error)
+	DumpFunctions(ctx context.Context) (string, error)
+	RestoreFunctions(ctx context.Context, dump string) error
 	Close()
 }
 
@@ -74,8 +77,16 @@ type session struct {
 	failure  error     // what came of the last commands
 	acted    time.Time // when there were commands, or nothing was to be done
 
+	linked map[string]link // by the ID of each replica
+
 	since map[string]time.Time // when something was first seen, by what
 	seen  map[string]bool      // what was seen in this sync
+}
+
+// link is when a replica was last seen to be linked to its master.
+type link struct {
+	master string // its ID
+	at     time.Time
 }
 
 // conn is the connection to a Pod.
@@ -95,7 +106,7 @@ func (s *sessions) of(rdc *v1.RedisCluster) *session {
 		if mine != nil {
 			mine.close()
 		}
-		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{}, since: map[string]time.Time{}}
+		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{}, linked: map[string]link{}, since: map[string]time.Time{}}
 		s.byKey[key] = mine
 	}
 	return mine
@@ -197,6 +208,26 @@ func (s *session) lasting(what string, now time.Time) time.Duration {
 	}
 	s.seen[what] = true
 	return max(now.Sub(first), 1)
+}
+
+// links notes which replicas are linked to their masters, and says of the others for how
+// long they have not been. One that was restarted since does not know that itself.
+func (s *session) links(o *observed) {
+	for _, m := range o.answering() {
+		if m.view.Master {
+			continue
+		}
+		id := m.self().MasterID
+		if m.view.LinkUp {
+			s.linked[m.id] = link{id, o.now}
+			continue
+		}
+		m.unlinked = m.view.LinkDown
+		if was, ok := s.linked[m.id]; ok && was.master == id && (m.unlinked < 0 || o.now.Sub(was.at) < m.unlinked) {
+			m.unlinked = o.now.Sub(was.at)
+		}
+	}
+	maps.DeleteFunc(s.linked, func(id string, _ link) bool { return o.byID[id] == nil })
 }
 
 // begin is called before a sync looks for what lasts, and end after it: what it did not

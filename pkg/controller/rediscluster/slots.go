@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -85,7 +86,7 @@ func succeed(o *observed, from *member, id string) *plan {
 	if len(heirs) == 0 {
 		return nil
 	}
-	heir := slices.MaxFunc(heirs, byOffset)
+	heir := o.fittest(heirs, o.nodes[id])
 	if heir.promoted > 0 {
 		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
 	}
@@ -211,9 +212,9 @@ func balance(o *observed) *plan {
 	if next := o.nextTransfer(masters, batch); next != nil {
 		return hand(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
-	if spare := o.spare(masters); spare != nil && o.complete() {
-		if p := unsaved(o); p != nil {
-			return p
+	if spare := o.spare(masters); spare != nil {
+		if p := cmp.Or(whole(o), unsaved(o)); p != nil {
+			return p // The copy that it has may be needed.
 		}
 		return do(vacate(o, spare), "Replacing %s, to become a master", spare.name)
 	}

@@ -51,6 +51,7 @@ const (
 	reasonNotWritten  = "CannotWrite"
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"
+	reasonFunctions   = "FunctionsDiffer"
 )
 
 // reasons are what Ready says while an operation is under way.
@@ -71,6 +72,9 @@ const (
 	stalledAfter = 5 * time.Minute
 	// silentTooLong is how long a Pod may be silent before that is a problem.
 	silentTooLong = 30 * time.Second
+	// differTooLong is how long masters may have different functions before that is a
+	// problem: a library is loaded or deleted on one after the other.
+	differTooLong = 30 * time.Second
 	// failingTooLong is how long commands may fail before that is a problem.
 	failingTooLong = 10 * time.Second
 )
@@ -209,8 +213,8 @@ func (o *observed) troubles() []problem {
 			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %v. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.err)})
 		case m.answers() && m.view.WriteError != "":
 			all = append(all, problem{reasonNotWritten, fmt.Sprintf("%s cannot keep what is written to it: %s", m.name, m.view.WriteError)})
-		case m.answers() && m.view.Master && m.view.Keys > 0 && o.slots[m.id].Len() == 0 && !o.expected(m):
-			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %d keys: it is not made a replica. Delete the Pod to give them up", m.name, m.view.Keys)})
+		case o.onlyHere(m) != "" && !o.expected(m):
+			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up", m.name, o.onlyHere(m))})
 		case m.answers() && m.unready && !m.leaving && m.view.StateOK && (m.view.Master || m.view.LinkUp):
 			all = append(all, problem{reasonNotReady, fmt.Sprintf("%s has not been ready for more than %s, although its node is as it should be: see the events of the Pod", m.name, silentTooLong)})
 		case m.answers() || m.leaving:
@@ -220,13 +224,17 @@ func (o *observed) troubles() []problem {
 			all = append(all, problem{reasonSilent, fmt.Sprintf("%s has not answered for more than %s: %v", m.name, silentTooLong, cause(m.err))})
 		}
 	}
+	if o.differing > differTooLong {
+		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
+	}
 	if o.failure != nil {
 		all = append(all, *o.failure)
 	}
 	return all
 }
 
-// expected returns whether a master without slots may have keys: some are on the move.
+// expected returns whether a master without slots may have keys: some are on the move, or it
+// is about to get slots.
 func (o *observed) expected(m *member) bool {
 	return len(m.self().Importing) > 0 || slices.Contains(o.masters(), m) ||
 		slices.ContainsFunc(o.answering(), func(other *member) bool { return len(other.self().Migrating) > 0 })

@@ -123,6 +123,17 @@ func TestStatus(t *testing.T) {
 		"a disk is full": {
 			seen: see(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true, want: "-CannotWrite +Healing +CannotWrite +Formed +AllSlotsCovered -NoDataLoss",
 		},
+		"masters have had different functions for long": {
+			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong+1)), message: "demo-0 and demo-2 do not have the same library f", endpoint: true,
+			want: "-FunctionsDiffer -Formed +FunctionsDiffer +Formed +AllSlotsCovered -NoDataLoss",
+		},
+		"a library is loaded on one master after the other": {
+			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true, want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+		},
+		"a master without slots alone has a library": {
+			seen: see(cluster(append(sixOf(), master(""))...), libraries("g=1", 6)), message: "demo-6 is a master without slots, but has the library of functions g", endpoint: true,
+			want: "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
+		},
 		"a command fails": {
 			seen: see(six(), commandFails), message: "it fails", endpoint: true, want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
 		},

@@ -31,6 +31,8 @@ type observed struct {
 	problems []problem
 	// unassigned is for how long some slots have had no owner.
 	unassigned time.Duration
+	// differing is for how long masters have not had the same functions.
+	differing time.Duration
 	// failure is what came of the last commands, if a person should know of it.
 	failure *problem
 
@@ -69,6 +71,9 @@ type member struct {
 	// promoted is for how long it has been asked to take over from its master, 0 if it was
 	// not, or that is long ago.
 	promoted time.Duration
+	// unlinked is for how long a replica that answers has not been linked to its master, by
+	// its own account or by what was seen before. It is negative if neither tells.
+	unlinked time.Duration
 
 	entries map[string]*redisnode.Entry // the view's table, by ID
 }
@@ -79,6 +84,8 @@ type node struct {
 	member *member // nil: no Pod of this cluster has that ID
 	// suspect is for how long it has been known without a Pod.
 	suspect time.Duration
+	// missed is for how long no member has been connected to it.
+	missed time.Duration
 }
 
 // problem is what a person should know of, in the words of a condition.

@@ -229,6 +229,11 @@ func (n mortal) Migrate(ctx context.Context, ip string, port int, password strin
 	return n.Node.Migrate(ctx, ip, port, password, timeout, keys)
 }
 
+func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
+	n.w.write("FUNCTION RESTORE")
+	return n.Node.RestoreFunctions(ctx, dump)
+}
+
 // sync runs one sync, and what the kubelet does about it. It returns whether the
 // controller outlived it, and how long it wants to wait.
 func (w *world) sync() (alive bool, after time.Duration, err error) {
@@ -435,6 +440,19 @@ func (w *world) deletePods(names ...string) {
 	w.kubelet()
 }
 
+// bind gives the claim of a Pod its volume, as the scheduler has it done.
+func (w *world) bind(p *corev1.Pod) {
+	for _, c := range w.claims() {
+		if c.Name != "data-"+p.Name || c.Spec.VolumeName != "" {
+			continue
+		}
+		c.Spec.VolumeName = "volume-" + string(c.UID)
+		if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), &c, "default"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 // kubelet starts a redis-server for each Pod, and stops those whose Pods are gone.
 func (w *world) kubelet() {
 	w.t.Helper()
@@ -463,6 +481,7 @@ func (w *world) kubelet() {
 			IP: ip, Dir: w.volume(p), Password: w.password, FileLimit: w.limits[p.Name],
 			Directives: directives(w.rdc()),
 		})
+		w.bind(p)
 		running := p.DeepCopy()
 		running.Spec.NodeName = "machine"
 		running.Status.Phase, running.Status.PodIP = corev1.PodRunning, ip
