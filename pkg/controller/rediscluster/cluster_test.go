@@ -325,6 +325,15 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
+// unreadyForLong has members not have been ready for too long.
+func unreadyForLong(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].unready = true
+		}
+	}
+}
+
 // allOld has Pods that are not as the spec says now.
 func allOld(o *observed) {
 	for _, m := range o.members {

@@ -215,7 +215,7 @@ func balance(o *observed) *plan {
 		if p := unsaved(o); p != nil {
 			return p
 		}
-		return do(vacate(o, spare), "Replacing %s, to become a master", spare.name)
+		return do(renew(o, spare), "Replacing %s, to become a master", spare.name)
 	}
 	return nil
 }
