@@ -37,6 +37,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - A Pod that runs is deleted when nothing depends on it: it has no slots, or a volume and
 //     no replica that could take over (and, if it is to go for good, neither slots nor keys),
 //     every other Pod that stays answers, and every replica is up to date.
+//   - At most one Pod can be evicted at a time, and only while all are ready. A Pod that is
+//     ready is replaced by an eviction, so that no drain takes its master meanwhile.
 //   - Slots are given out once. A slot on the move has marks on both nodes, and whoever
 //     finds them ends the move.
 //   - A settled cluster is asked every ten seconds, one request for each node, and nothing
