@@ -134,13 +134,7 @@ func see(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
 	}
-	replaced := false
-	for _, m := range o.members {
-		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
-		m.leaving = going || m.ordinal >= int(*o.rdc.Spec.Size)
-		replaced = replaced || going
-		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != revision(o.rdc)
-	}
+	o.classify()
 	o.identify()
 	o.merge()
 	for _, n := range o.unknown() {

@@ -139,12 +139,12 @@ func (c *Controller) gather(rdc *v1.RedisCluster) (*observed, error) {
 	}
 	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
 	o.pods += len(o.those(func(m *member) bool { return m.pod == nil && !m.taken }))
-	o.mark()
+	o.classify()
 	return o, nil
 }
 
-// mark finds the members that are to leave, and those that are not what the spec says now.
-func (o *observed) mark() {
+// classify finds the members that are to leave, and those that are not what the spec says now.
+func (o *observed) classify() {
 	size, current := int(*o.rdc.Spec.Size), revision(o.rdc)
 	replaced := false
 	for _, m := range o.members {
