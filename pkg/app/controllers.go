@@ -145,6 +145,7 @@ var registry = map[string]registration{
 		},
 		needs: append(ownerPermissions(redisv1.GroupName, "redisclusters"),
 			permission{group: "", resource: "pods", verbs: []string{"create", "delete", "get", "list", "watch"}},
+			permission{group: "", resource: "pods", subresource: "eviction", verbs: []string{"create"}}, // of those that are replaced
 			permission{group: "", resource: "persistentvolumeclaims", verbs: []string{"create", "delete", "list", "patch", "watch"}},
 			permission{group: "", resource: "secrets", verbs: []string{"get"}}, // passwords
 			permission{group: "", resource: "services", verbs: childVerbs},

@@ -34,6 +34,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/pipeline"
 )
 
 // bodies are what requests and responses of this test hold.
@@ -166,7 +167,7 @@ func useClients(t *testing.T, c *clients) {
 
 // watchSecrets fills the cache of a Secret, by a LIST since the server does not stream lists.
 func watchSecrets(t *testing.T, c *clients) {
-	informer := newFactories(c, "here", nil).watchSecret("here", "redis")
+	informer := newFactories(c, "here", pipeline.DeltaFIFO, nil).watchSecret("here", "redis")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -17,11 +17,17 @@ import (
 	"testing"
 	"text/template"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 )
 
 // beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there
@@ -175,6 +181,22 @@ func grants(group, resource string, names, verbs []string) []string {
 		}
 	}
 	return all
+}
+
+// TestAStartNamesTheRightThatTheRoleLacks has an image be newer than its role: it may delete
+// Pods, and may not evict them.
+func TestAStartNamesTheRightThatTheRoleLacks(t *testing.T) {
+	kube := kubefake.NewClientset()
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		review.Status.Allowed = review.Spec.ResourceAttributes.Subresource != "eviction"
+		return true, review, nil
+	})
+	err := checkPermissions(t.Context(), kube, []string{"shop"}, needs([]string{rediscluster.Name}))
+	const want = "this account is not allowed to create pods/eviction in namespace shop: apply artifacts/rbac, or use an account that may"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
 }
 
 func TestTheRolesAreBoundToTheServiceAccount(t *testing.T) {

@@ -68,6 +68,7 @@ func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	addr, err := netip.ParseAddrPort(rdc.Spec.Addr)
 	n.must(t, err)
 	c := &realRedis{node: n, name: rdc.Name, port: int(addr.Port()), in: n.enter(t)}
+	c.watchBudget(t)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return

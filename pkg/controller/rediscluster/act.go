@@ -50,9 +50,10 @@ type actor struct {
 	verified map[*member]bool // by verify
 }
 
-// act carries the commands out, in their order. Of the upkeep, each is tried. Of the others,
-// an error ends it: what comes next may rely on what failed.
-func (a actor) act(ctx context.Context, next plan) error {
+// act carries the commands out, in their order, and returns when to look again. Of the
+// upkeep, each is tried. Of the others, an error ends it: what comes next may rely on what
+// failed. So does an eviction that is not allowed yet, which is no error.
+func (a actor) act(ctx context.Context, next plan) (time.Duration, error) {
 	var errs []error
 	failed := map[*member]bool{} // A Pod whose claim is somebody else's must not be made.
 	for _, command := range next.upkeep {
@@ -63,13 +64,19 @@ func (a actor) act(ctx context.Context, next plan) error {
 		failed[command.on] = err != nil
 		errs = append(errs, err)
 	}
+	a.mine.held = ""
 	for _, command := range next.commands {
-		if err := a.try(ctx, command); err != nil {
+		err := a.try(ctx, command)
+		if held, ok := errors.AsType[heldError](err); ok {
+			a.mine.held = held.message
+			return held.wait, errors.Join(errs...)
+		}
+		if err != nil {
 			errs = append(errs, err)
 			break
 		}
 	}
-	return errors.Join(errs...)
+	return next.wait, errors.Join(errs...)
 }
 
 func (a actor) try(ctx context.Context, c command) error {
@@ -92,6 +99,8 @@ func (a actor) carryOut(ctx context.Context, c command) error {
 		return a.createPod(ctx, c.on)
 	case deletePod:
 		return a.deletePod(ctx, c.on)
+	case evictPod:
+		return a.evictPod(ctx, c.on)
 	case meet:
 		return a.meet(ctx, c.on, c.peer)
 	case forget:
@@ -181,16 +190,25 @@ func (a actor) createPod(ctx context.Context, m *member) error {
 	return nil
 }
 
-// deletePod deletes exactly the Pod that was seen.
+// deletePod deletes exactly the Pod that was seen. One that is not ready, it deletes as
+// long as that is so: the PodDisruptionBudget counts on a Pod that has become ready.
 func (a actor) deletePod(ctx context.Context, m *member) error {
-	err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).
-		Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(m.pod.UID)}})
+	exactly := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
+	if !isReady(m.pod) {
+		exactly.ResourceVersion = ptr.To(m.pod.ResourceVersion)
+	}
+	err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: exactly})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	a.written.RecordDelete(a.key(), "delete pods", a.podCache, m.pod)
-	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, a.why())
+	a.deleted(m, "delete pods")
 	return nil
+}
+
+// deleted notes that a Pod was deleted, and by what.
+func (a actor) deleted(m *member, by string) {
+	a.written.RecordDelete(a.key(), by, a.podCache, m.pod)
+	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, a.why())
 }
 
 // why is the step that is being carried out.

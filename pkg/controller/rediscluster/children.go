@@ -54,16 +54,19 @@ func newApplied(config Config, written *loop.Written) applied {
 
 // outcome is what came of applying.
 type outcome struct {
-	wrote    bool
-	problems []problem
-	wait     time.Duration
+	wrote     bool
+	problems  []problem
+	wait      time.Duration
+	uncounted int // see observed
 }
 
 // apply brings the children up to date. One that fails does not hold up the others.
-func (a applied) apply(ctx context.Context, rdc *v1.RedisCluster, revisions map[string]bool) (outcome, error) {
+func (a applied) apply(ctx context.Context, o *observed) (outcome, error) {
+	rdc := o.rdc
+	protection := a.budgets.Observe(rdc, rdc.Name)
 	changes := []child.Change{
 		a.services.Bring(rdc, rdc.Name, a.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
-		a.budgets.Bring(rdc, rdc.Name, a.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc))),
+		a.budgets.Bring(rdc, rdc.Name, protection, false, child.Exactly(budget(rdc, o.pods))),
 	}
 	name := configurationName(rdc)
 	changes = append(changes, a.configurations.Bring(rdc, name, a.configurations.Observe(rdc, name), false, once(configuration(rdc))))
@@ -73,11 +76,11 @@ func (a applied) apply(ctx context.Context, rdc *v1.RedisCluster, revisions map[
 	}
 	for _, cm := range theirs {
 		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
-		if cm.Name != name && !revisions[revision] && metav1.IsControlledBy(cm, rdc) {
+		if cm.Name != name && !o.revisions[revision] && metav1.IsControlledBy(cm, rdc) {
 			changes = append(changes, a.configurations.Bring(rdc, cm.Name, a.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
-	var out outcome
+	out := outcome{uncounted: uncounted(protection.Object, o.pods)}
 	var errs []error
 	for _, change := range changes {
 		done, err := change.Do(ctx)
@@ -89,6 +92,15 @@ func (a applied) apply(ctx context.Context, rdc *v1.RedisCluster, revisions map[
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
+}
+
+// uncounted returns how many of the Pods a PodDisruptionBudget does not count. One that
+// does not exist, or is of an earlier version of the operator, has no such number.
+func uncounted(budget *policyv1.PodDisruptionBudget, pods int) int {
+	if budget == nil || budget.Spec.MinAvailable == nil {
+		return 0
+	}
+	return max(0, pods-1-budget.Spec.MinAvailable.IntValue())
 }
 
 // once is the child.Want of what is made, and then left as it is: it is immutable.

@@ -134,13 +134,7 @@ func see(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
 	}
-	replaced := false
-	for _, m := range o.members {
-		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
-		m.leaving = going || m.ordinal >= int(*o.rdc.Spec.Size)
-		replaced = replaced || going
-		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != revision(o.rdc)
-	}
+	o.classify()
 	o.identify()
 	o.merge()
 	for _, n := range o.unknown() {
@@ -329,6 +323,15 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, change := range changes {
 			change(p)
+		}
+	}
+}
+
+// unreadyForLong has members not have been ready for too long.
+func unreadyForLong(ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].unready = true
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	klabels "k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
@@ -159,17 +158,17 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if errs := rdc.Validate(nil); len(errs) > 0 {
 		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	revisions, err := c.revisions(rdc)
+	seen, err := c.gather(rdc)
 	if err != nil {
 		return 0, err
 	}
-	out, applyErr := c.apply(ctx, rdc, revisions)
+	out, applyErr := c.apply(ctx, seen)
 	if out.wrote {
 		return c.written.Wait(key), applyErr // The caches are about to show it.
 	}
+	seen.uncounted = out.uncounted
 	mine := c.sessions.of(rdc)
-	seen, err := c.observe(ctx, rdc, mine)
-	if err != nil {
+	if err := c.observe(ctx, seen, mine); err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
 	if seen.blinks() {
@@ -177,29 +176,16 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	next := decide(seen)
 	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter && len(next.problems) == 0 {
-		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.step})
+		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.progress()})
 	}
 	// What is known is written down before it is acted on: see formed, and Node.ID.
 	wait, err := c.report(ctx, rdc, statusAfter(seen, next, out.problems))
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
+	again, actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
 	mine.came(actErr, c.clock.Now())
-	return loop.Soonest(loop.Soonest(wait, next.wait), out.wait), errors.Join(applyErr, actErr)
-}
-
-// revisions are those of the Pods that there are.
-func (c *Controller) revisions(rdc *v1.RedisCluster) (map[string]bool, error) {
-	pods, err := c.pods.Pods(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
-	if err != nil {
-		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
-	}
-	revisions := map[string]bool{}
-	for _, p := range pods {
-		revisions[p.Annotations[AnnotationRevision]] = true
-	}
-	return revisions, nil
+	return loop.Soonest(loop.Soonest(wait, again), out.wait), errors.Join(applyErr, actErr)
 }
 
 // fetch returns a copy of the RedisCluster with its defaults, or nil if there is nothing

@@ -180,7 +180,7 @@ func (s *stage) connect() {
 		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
 	})
 	c, err := New(Config{
-		Kube: s.kube, Client: s.client, RedisClusters: own.Redis().V1().RedisClusters(),
+		Kube: newEvicting(s.kube), Client: s.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Dial:     func(ip string, _ int, password string) Node { return puppet{s, ip, password} },
@@ -235,6 +235,9 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 	after, err = s.controller.Sync(klog.NewContext(s.t.Context(), logger), demoKey)
 	for _, action := range slices.Concat(s.kube.Actions(), s.client.Actions()) {
 		words := action.GetVerb() + " " + action.GetResource().Resource
+		if action.GetSubresource() == "eviction" {
+			words = "evict pods"
+		}
 		switch a := action.(type) {
 		case clienttesting.PatchAction:
 			words += " " + a.GetName()

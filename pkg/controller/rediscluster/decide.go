@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -62,6 +63,9 @@ func decide(o *observed) plan {
 	for _, policy := range policies {
 		if p := policy(o); p != nil {
 			p.upkeep = upkeep
+			if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
+				p.held = o.held
+			}
 			return *p
 		}
 	}

@@ -157,7 +157,7 @@ func TestDecideChildren(t *testing.T) {
 		"the others are helped meanwhile":                   {seen: see(six(), stored, noPod(4), elsewhere(3, 0)), want: does("Introducing", "meet demo-0 demo-3").making("create Pod demo-4")},
 		"a Pod that has ended and is going is waited for":   {seen: see(six(), podIs(finished, 4), podIs(going, 4), silenced(1, 4)), want: waits("demo-4")},
 		"volumes grow when the spec asks for more":          {seen: see(six(), stored, larger), want: does("Growing 6 volumes to 2Gi", every("grow claim of demo-%d", 0, 1, 2, 3, 4, 5)...)},
-		"after all else":        {seen: see(six(), stored, larger, podIs(old, 3)), want: does("Replacing demo-3", "delete Pod demo-3")},
+		"after all else":        {seen: see(six(), stored, larger, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3")},
 		"volumes do not shrink": {seen: see(six(), stored, smaller), want: settledIs},
 		"no Pod is made on a volume that is being deleted":       {seen: see(six(), stored, noPod(3), terminating(3)), want: waits("demo-3: there is no Pod")},
 		"a name that is taken is a problem, and nothing is done": {seen: see(six(), takenBy(3)), want: taken},
@@ -449,11 +449,11 @@ func TestDecideBalance(t *testing.T) {
 		},
 		"more masters of the same Pods: one is made anew": {
 			seen: see(cluster(triples...), replicas(1)),
-			want: does("Replacing demo-6, to become a master", append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8), "delete Pod demo-6")...),
+			want: does("Replacing demo-6, to become a master", append([]string{"evict Pod demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
 		},
 		"with its volume": {
 			seen: see(cluster(triples...), stored, replicas(1)),
-			want: does("Replacing demo-6", append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8), "delete claim of demo-6", "delete Pod demo-6")...),
+			want: does("Replacing demo-6", append([]string{"evict Pod demo-6", "delete claim of demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
 		},
 		"but not while one is missing":                      {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
 		"nor while another replica of its master is behind": {seen: see(cluster(triples...), stored, replicas(1), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
@@ -504,25 +504,29 @@ func TestDecideSpreadRollReady(t *testing.T) {
 		"one more is not too many":                        {seen: see(cluster(append(sixOf(), replica(0))...)), want: settledIs},
 		"replicas are spread before Pods are replaced":    {seen: see(cluster(uneven...), allOld), want: does("Moving the replica", "replicate demo-3 demo-1")},
 
-		"another revision: replicas are replaced first": {seen: see(six(), allOld), want: does("Replacing demo-3: 6 Pods are not up to date", "delete Pod demo-3")},
+		"another revision: replicas are replaced first": {seen: see(six(), allOld), want: does("Replacing demo-3: 6 Pods are not up to date", "evict Pod demo-3")},
 		"one at a time": {seen: see(six(), allOld, podIs(going, 3), silenced(1, 3)), want: waits("Waiting for demo-3")},
-		"the one after it, when that is up to date":         {seen: see(six(), podIs(old, 0, 1, 2, 4, 5)), want: does("Replacing demo-4: 5 Pods", "delete Pod demo-4")},
+		"the one after it, when that is up to date":         {seen: see(six(), podIs(old, 0, 1, 2, 4, 5)), want: does("Replacing demo-4: 5 Pods", "evict Pod demo-4")},
 		"not before it is":                                  {seen: see(six(), podIs(old, 0, 1, 2, 4, 5), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
 		"a master after its replica has taken over":         {seen: see(six(), podIs(old, 0, 1, 2)), want: does("demo-3 takes over from demo-0, which is to be replaced", "failover demo-3")},
 		"which gets the time for it":                        {seen: see(six(), podIs(old, 0, 1, 2), asked(3)), want: decision{step: "Waiting for demo-3 to take over from demo-0", wait: brief}},
-		"and then as a replica":                             {seen: see(cluster(swapped...), podIs(old, 0, 1, 2)), want: does("Replacing demo-0: 3 Pods", "delete Pod demo-0")},
-		"a master with a volume and no replica is replaced": {seen: see(cluster(alone...), stored, replicas(0), podIs(old, 0, 1)), want: does("Replacing demo-0, which has no replica", "delete Pod demo-0")},
+		"and then as a replica":                             {seen: see(cluster(swapped...), podIs(old, 0, 1, 2)), want: does("Replacing demo-0: 3 Pods", "evict Pod demo-0")},
+		"a master with a volume and no replica is replaced": {seen: see(cluster(alone...), stored, replicas(0), podIs(old, 0, 1)), want: does("Replacing demo-0, which has no replica", "evict Pod demo-0")},
 		"one without is emptied":                            {seen: see(cluster(alone...), replicas(0), podIs(old, 0)), want: decision{step: "from demo-0 to demo-1", commands: []string{"move slots demo-0 demo-1 0-15"}, wait: shortly}},
 		"and replaced when it is":                           {seen: see(cluster(drained...), replicas(0), podIs(old, 0)), want: does("Removing demo-0", "forget demo-1 id-0", "forget demo-2 id-0", "delete Pod demo-0")},
 		"one that has no slots, but keys, and no volume is not": {
 			seen: see(cluster(append(sixOf(), master(""))...), podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, 3 keys, and no volume"),
 		},
 		"one with a volume is": {
-			seen: see(cluster(append(sixOf(), master(""))...), stored, podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: does("Replacing demo-6", "delete Pod demo-6"),
+			seen: see(cluster(append(sixOf(), master(""))...), stored, podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: does("Replacing demo-6", "evict Pod demo-6"),
 		},
-		"an operation ends when all Pods are ready": {seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready")},
-		"then it has ended":                         {seen: see(six(), under(opRoll)), want: settledIs},
-		"a probe that fails begins none":            {seen: see(six(), podIs(unready, 3)), want: settledIs},
+		"a Pod that is not ready is deleted: no budget counts on it":       {seen: see(six(), allOld, podIs(unready, 3)), want: does("Replacing demo-3: 6 Pods", "delete Pod demo-3")},
+		"it waits its turn at first":                                       {seen: see(six(), allOld, podIs(unready, 4)), want: does("Replacing demo-3: 6 Pods", "evict Pod demo-3")},
+		"one that has not been ready for long is the first":                {seen: see(six(), allOld, podIs(unready, 4), unreadyForLong(4)), want: does("Replacing demo-4: 6 Pods", "delete Pod demo-4")},
+		"a master that has not been ready for long is, after its failover": {seen: see(six(), allOld, podIs(unready, 1), unreadyForLong(1)), want: does("demo-4 takes over from demo-1", "failover demo-4")},
+		"an operation ends when all Pods are ready":                        {seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready")},
+		"then it has ended":              {seen: see(six(), under(opRoll)), want: settledIs},
+		"a probe that fails begins none": {seen: see(six(), podIs(unready, 3)), want: settledIs},
 	}.run(t)
 }
 
@@ -732,7 +736,7 @@ func TestDecideIsSafe(t *testing.T) {
 			}
 		}()
 	}
-	for _, v := range []verb{createPod, deletePod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, copyFunctions} {
+	for _, v := range []verb{createPod, deletePod, evictPod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, copyFunctions} {
 		if did[v] == 0 {
 			t.Errorf("no state has led to %q: this test says nothing about it", v)
 		}
@@ -750,7 +754,7 @@ func (s scene) harm(p plan) string {
 		if message := cmp.Or(s.harmOf(c), s.harmToCopies(p, c)); message != "" {
 			return c.String() + " " + message
 		}
-		if c.verb == deletePod && c.on.pod.Status.Phase != corev1.PodFailed {
+		if (c.verb == deletePod || c.verb == evictPod) && c.on.pod.Status.Phase != corev1.PodFailed {
 			deleted[c.on] = true
 		}
 	}
@@ -779,7 +783,7 @@ func (s scene) harmOf(c command) string {
 	switch c.verb {
 	case createPod, createClaim, growClaim:
 		return ""
-	case deletePod, deleteClaim:
+	case deletePod, evictPod, deleteClaim:
 		return s.harmOfDeletion(c)
 	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite, copyFunctions:
 	default:
@@ -826,9 +830,9 @@ func (s scene) harmOfDeletion(c command) string {
 	}
 	finished := c.on.pod != nil && c.on.pod.Status.Phase == corev1.PodFailed
 	switch {
-	case c.on.pod == nil && c.verb == deletePod:
+	case c.on.pod == nil && c.verb != deleteClaim:
 		return "is not there"
-	case slots.Len() == 0 || (finished && c.verb == deletePod):
+	case slots.Len() == 0 || (finished && c.verb != deleteClaim):
 		return ""
 	case c.verb == deleteClaim || s.rdc.Spec.Storage == nil || !c.on.outdated:
 		return "deletes who has the slots " + slots.String()

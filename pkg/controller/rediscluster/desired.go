@@ -151,12 +151,18 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 			WithPorts(servicePort(portRedis, port), servicePort(portBus, bus)))
 }
 
-// budget has nodes drained one after the other: who drains two could take a master with
-// its replica.
-func budget(rdc *v1.RedisCluster) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+// budget allows one eviction at a time, while all Pods are ready: two could take a master
+// with its replica. pods is how many there are, and are to be made.
+//
+// It is a number, and not maxUnavailable: for that, Kubernetes takes spec.size for how
+// many there are to be, and so allows more while Pods are being added or removed. It
+// leaves unhealthyPodEvictionPolicy at its default, by which a Pod that is not ready can be
+// evicted if all others are ready. AlwaysAllow would let a drain evict all Pods of a
+// machine while they load their data, or while the loss of one shard has no Pod be ready.
+func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
-		WithSpec(policyv1ac.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
+		WithSpec(policyv1ac.PodDisruptionBudgetSpec().WithMinAvailable(intstr.FromInt32(int32(max(0, pods-1)))).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))))
 }
 

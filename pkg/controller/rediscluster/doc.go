@@ -48,6 +48,8 @@ SPDX-License-Identifier: Apache-2.0
 //     answers.
 //   - Functions are written only to a new master, before its first slot, and only while all
 //     masters have the same. A library that a user deletes does not come back.
+//   - At most one Pod can be evicted at a time, and only while all are ready. A Pod that is
+//     ready is replaced by an eviction, so that no drain takes its master meanwhile.
 //   - Slots are given out once. A slot on the move has marks on both nodes, and whoever
 //     finds them ends the move.
 //   - A settled cluster is asked every ten seconds, one request for each node, and nothing

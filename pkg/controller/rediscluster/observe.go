@@ -32,27 +32,19 @@ import (
 // longer: the others may need help.
 const viewTimeout = 2 * time.Second
 
-// observe looks at the Pods and their volumes in the caches, and asks every node what it
-// knows. It asks nobody else.
-func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *session) (*observed, error) {
-	o := &observed{rdc: rdc, now: c.clock.Now()}
-	if was := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); was != nil {
-		o.formed = was.Status == metav1.ConditionTrue || was.Reason != reasonForming
-	}
-	if err := c.gather(o); err != nil {
-		return nil, err
-	}
+// observe asks every node what it knows, and fills that in. It asks nobody else.
+func (c *Controller) observe(ctx context.Context, o *observed, mine *session) error {
 	var refusal errNoPassword
-	switch err := c.sessions.authenticate(ctx, rdc, mine); {
+	switch err := c.sessions.authenticate(ctx, o.rdc, mine); {
 	case err == nil:
 		c.ask(ctx, o, mine)
 	case errors.As(err, &refusal):
 		o.problems = append(o.problems, problem{reasonNoPassword, refusal.Error()})
 	case apierrors.IsNotFound(err):
 		o.problems = append(o.problems, problem{reasonNoPassword,
-			fmt.Sprintf("Secret %s, which is to have the password, does not exist: create it", rdc.Spec.AuthSecretRef.Name)})
+			fmt.Sprintf("Secret %s, which is to have the password, does not exist: create it", o.rdc.Spec.AuthSecretRef.Name)})
 	default:
-		return nil, err
+		return err
 	}
 	o.identify()
 	o.merge()
@@ -80,35 +72,42 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster, mine *se
 	if o.assigned().Len() < redisnode.SlotCount {
 		o.unassigned = mine.lasting("unassigned", o.now)
 	}
+	o.held = mine.held
 	if mine.failure != nil {
 		lasting := mine.lasting(failing, o.now)
 		var taken takenError
+		var budgets budgetsError
 		switch {
 		case errors.As(mine.failure, &taken):
 			o.failure = &problem{reasonConflict, taken.Error()}
+		case errors.As(mine.failure, &budgets):
+			o.failure = &problem{reasonBudgets, budgets.Error()}
 		case lasting > failingTooLong:
 			o.failure = &problem{reasonFailing, cause(mine.failure)}
 		}
 	}
 	mine.end()
 	o.empties()
-	return o, nil
+	return nil
 }
 
 // failing is what lasts while commands fail.
 const failing = "failing"
 
-// gather finds the members.
-func (c *Controller) gather(o *observed) error {
-	rdc := o.rdc
+// gather finds the members, by what the caches show of Pods and their volumes.
+func (c *Controller) gather(rdc *v1.RedisCluster) (*observed, error) {
+	o := &observed{rdc: rdc, now: c.clock.Now(), revisions: map[string]bool{}}
+	if was := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); was != nil {
+		o.formed = was.Status == metav1.ConditionTrue || was.Reason != reasonForming
+	}
 	these := klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name})
 	pods, err := c.pods.Pods(rdc.Namespace).List(these)
 	if err != nil {
-		return fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
+		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
 	}
 	claims, err := c.claims.PersistentVolumeClaims(rdc.Namespace).List(these)
 	if err != nil {
-		return fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
+		return nil, fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
 	}
 	byOrdinal := map[int]*member{}
 	at := func(ordinal int) *member {
@@ -120,7 +119,12 @@ func (c *Controller) gather(o *observed) error {
 	for ordinal := range int(*rdc.Spec.Size) {
 		at(ordinal)
 	}
+	counted := klabels.SelectorFromSet(selector(rdc))
 	for _, p := range pods {
+		o.revisions[p.Annotations[AnnotationRevision]] = true
+		if counted.Matches(klabels.Set(p.Labels)) {
+			o.pods++
+		}
 		ordinal, ok := ordinalOf(rdc.Name+"-", p.Name)
 		switch {
 		case !ok:
@@ -143,16 +147,22 @@ func (c *Controller) gather(o *observed) error {
 		}
 	}
 	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	o.pods += len(o.those(func(m *member) bool { return m.pod == nil && !m.taken }))
+	o.classify()
+	return o, nil
+}
+
+// classify finds the members that are to leave, and those that are not what the spec says now.
+func (o *observed) classify() {
+	size, current := int(*o.rdc.Spec.Size), revision(o.rdc)
 	replaced := false
-	current := revision(rdc)
 	for _, m := range o.members {
 		// Of those whose volume somebody has deleted, one at a time.
 		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
-		m.leaving = going || m.ordinal >= int(*rdc.Spec.Size)
+		m.leaving = going || m.ordinal >= size
 		replaced = replaced || going
 		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != current
 	}
-	return nil
 }
 
 // ordinalOf returns the ordinal that name has after prefix.

@@ -35,12 +35,21 @@ const (
 type plan struct {
 	// step says it, for status.operation; "" if all is as the spec says.
 	step     string
+	held     string    // why the eviction among the commands was refused the last time; "" if it was not
 	upkeep   []command // of which each is tried, whatever comes of the others
 	commands []command // of which one that fails ends it
 	wait     time.Duration
 	problems []problem
 	// loss is what has been lost, if that was not accepted.
 	loss *loss
+}
+
+// progress is the step, and what holds it up.
+func (p plan) progress() string {
+	if p.held == "" {
+		return p.step
+	}
+	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.held
 }
 
 // verb is what a command does.
@@ -52,6 +61,7 @@ const (
 	deleteClaim   verb = "delete claim of"
 	createPod     verb = "create Pod"
 	deletePod     verb = "delete Pod"
+	evictPod      verb = "evict Pod"      // as far as the PodDisruptionBudget allows it
 	meet          verb = "meet"           // on gets to know peer
 	forget        verb = "forget"         // on forgets id
 	addSlots      verb = "add slots"      // to on

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -15,9 +16,11 @@ import (
 )
 
 // children are what is to be made of Pods and their volumes. A Pod that cannot be made
-// holds up nothing else.
+// holds up nothing else. Pods that the PodDisruptionBudget does not count yet wait until
+// it does: each of them would allow one more eviction.
 func children(o *observed) []command {
 	var commands []command
+	var made [][]command // by Pod
 	for _, m := range o.members {
 		going := m.claim != nil && m.claim.DeletionTimestamp != nil
 		switch {
@@ -28,12 +31,12 @@ func children(o *observed) []command {
 		case m.taken || going: // It is made when the name is free.
 			continue
 		case m.claim == nil && o.rdc.Spec.Storage != nil:
-			commands = append(commands, command{verb: createClaim, on: m}, command{verb: createPod, on: m})
+			made = append(made, []command{{verb: createClaim, on: m}, {verb: createPod, on: m}})
 		default:
-			commands = append(commands, command{verb: createPod, on: m})
+			made = append(made, []command{{verb: createPod, on: m}})
 		}
 	}
-	return commands
+	return slices.Concat(commands, slices.Concat(made[:max(0, len(made)-o.uncounted)]...))
 }
 
 // grow asks for larger volumes. Not every class has those.
@@ -88,11 +91,42 @@ func (o *observed) onlyCopy(m *member) redisnode.Slots {
 // vacate has a member forgotten, and deletes all that it has. The volume comes first: it
 // stays until the Pod has gone, and says until then that this is to be so.
 func vacate(o *observed, m *member) []command {
-	commands := o.forgetting(m.id)
-	if m.claim != nil {
-		commands = append(commands, command{verb: deleteClaim, on: m})
+	return slices.Concat(o.forgetting(m.id), deleteClaimOf(m), []command{{verb: deletePod, on: m}})
+}
+
+// renew replaces a member that serves by a new node. Its Pod comes first: as long as the
+// PodDisruptionBudget does not allow that, the member stays what it is. If only the Pod
+// goes, it comes back as the same node, and is renewed then.
+func renew(o *observed, m *member) []command {
+	return slices.Concat([]command{evictOrDelete(m)}, deleteClaimOf(m), o.forgetting(m.id))
+}
+
+// deleteClaimOf deletes the member's volume, if it has one.
+func deleteClaimOf(m *member) []command {
+	if m.claim == nil {
+		return nil
 	}
-	return append(commands, command{verb: deletePod, on: m})
+	return []command{{verb: deleteClaim, on: m}}
+}
+
+// evictOrDelete is the command that takes away a Pod that answers.
+//
+// A ready Pod is evicted: a drain may have just evicted another Pod, such as its master,
+// and then the PodDisruptionBudget does not allow it. A Pod that is not ready is deleted:
+// the budget counts it as disrupted already, and would refuse the eviction as soon as
+// there are two of them, so that no roll could replace them.
+func evictOrDelete(m *member) command {
+	if isReady(m.pod) {
+		return command{verb: evictPod, on: m}
+	}
+	return command{verb: deletePod, on: m}
+}
+
+// isReady returns whether the Pod's probe says that it is ready.
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // whole waits until nothing is missing: who is deleted next must be the only one.
@@ -156,7 +190,9 @@ func remove(o *observed) *plan {
 }
 
 // roll replaces one Pod that is not what the spec makes of it now: first replicas, then
-// masters, each after one of its replicas has taken over.
+// masters, each after one of its replicas has taken over. A Pod that has not been ready
+// for long comes before all others: the PodDisruptionBudget allows no eviction of those
+// until it is ready or gone.
 func roll(o *observed) *plan {
 	outdated := o.those(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
 	if len(outdated) == 0 {
@@ -165,20 +201,22 @@ func roll(o *observed) *plan {
 	if p := unsaved(o); p != nil {
 		return p
 	}
-	slices.SortStableFunc(outdated, func(a, b *member) int { return compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0) })
+	slices.SortStableFunc(outdated, func(a, b *member) int {
+		return cmp.Or(compareBool(!a.unready, !b.unready), compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0))
+	})
 	m := outdated[0]
 	if o.slots[m.id].Len() == 0 {
 		if has := o.onlyHere(m); has != "" && o.rdc.Spec.Storage == nil {
 			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.name, has)
 		}
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
+		return do([]command{evictOrDelete(m)}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
 	}
 	heir := o.heir(m, func(*member) bool { return true })
 	switch {
 	case heir == nil && o.rdc.Spec.Storage == nil:
 		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica", m.name, o.slots[m.id])
 	case heir == nil:
-		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
+		return do([]command{evictOrDelete(m)}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
 	case heir.promoted > 0:
 		return wait(brief, "Waiting for %s to take over from %s", heir.name, m.name)
 	}
@@ -192,9 +230,7 @@ func ready(o *observed) *plan {
 		return nil
 	}
 	for _, m := range o.members {
-		if m.pod == nil || !slices.ContainsFunc(m.pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) {
+		if m.pod == nil || !isReady(m.pod) {
 			return wait(check, "Waiting for the Pod %s to be ready", m.name)
 		}
 	}

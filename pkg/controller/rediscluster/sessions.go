@@ -75,6 +75,7 @@ type session struct {
 
 	reported time.Time // when the status was written
 	failure  error     // what came of the last commands
+	held     string    // why the last eviction was refused; "" if it was not
 	acted    time.Time // when there were commands, or nothing was to be done
 
 	linked map[string]link // by the ID of each replica
@@ -254,7 +255,8 @@ func (s *session) came(err error, now time.Time) {
 
 // waited returns for how long all plans up to this one have been to wait.
 func (s *session) waited(next plan, now time.Time) time.Duration {
-	if next.step == "" || len(next.commands)+len(next.upkeep) > 0 || s.acted.IsZero() {
+	does := len(next.commands)+len(next.upkeep) > 0 && next.held == ""
+	if next.step == "" || does || s.acted.IsZero() {
 		s.acted = now
 	}
 	return now.Sub(s.acted)

@@ -216,7 +216,7 @@ func balance(o *observed) *plan {
 		if p := cmp.Or(whole(o), unsaved(o)); p != nil {
 			return p // The copy that it has may be needed.
 		}
-		return do(vacate(o, spare), "Replacing %s, to become a master", spare.name)
+		return do(renew(o, spare), "Replacing %s, to become a master", spare.name)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ const (
 	reasonPassword    = "PasswordRefused"
 	reasonStranger    = "UnknownNode"
 	reasonHeldBack    = "HeldBack"
+	reasonBudgets     = "TwoBudgets"
 	reasonSilent      = "PodNotAnswering"
 	reasonNotStarting = "PodNotStarting"
 	reasonNotReady    = "PodNotReady"
@@ -170,7 +171,7 @@ func operation(o *observed, next plan) *v1.Operation {
 		return nil
 	}
 	was := o.rdc.Status.Operation
-	is := &v1.Operation{Type: purpose(o, was), Step: next.step}
+	is := &v1.Operation{Type: purpose(o, was), Step: next.progress()}
 	if len(is.Step) > maxStep {
 		is.Step = strings.ToValidUTF8(is.Step[:maxStep], "") + "…"
 	}

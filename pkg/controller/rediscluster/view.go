@@ -35,6 +35,14 @@ type observed struct {
 	differing time.Duration
 	// failure is what came of the last commands, if a person should know of it.
 	failure *problem
+	// held is why the last eviction was refused; "" if it was not.
+	held string
+
+	// revisions are those of the Pods that exist.
+	revisions map[string]bool
+	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and
+	// those that are to be made. uncounted is how many of these it does not count yet.
+	pods, uncounted int
 
 	byID map[string]*member
 	// nodes are all nodes that any member knows of, by their IDs, each as it tells of

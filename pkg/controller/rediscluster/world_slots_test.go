@@ -40,7 +40,7 @@ func TestSlotsGoToAndFro(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		if err := a.act(t.Context(), *next); err != nil {
+		if _, err := a.act(t.Context(), *next); err != nil {
 			t.Fatal(err)
 		}
 		moves++
@@ -58,8 +58,11 @@ func (w *world) seen() (*observed, actor) {
 		w.t.Fatal(err)
 	}
 	mine := w.controller.sessions.of(rdc)
-	o, err := w.controller.observe(w.t.Context(), rdc, mine)
+	o, err := w.controller.gather(rdc)
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.controller.observe(w.t.Context(), o, mine); err != nil {
 		w.t.Fatal(err)
 	}
 	return o, actor{Controller: w.controller, o: o, mine: mine, verified: map[*member]bool{}}

@@ -116,7 +116,7 @@ func (w *world) start() {
 	kube := kubeinformers.NewSharedInformerFactory(w.kube, 0)
 	own := externalversions.NewSharedInformerFactory(w.client, 0)
 	w.config = Config{
-		Kube: w.kube, Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
+		Kube: evicting{w.kube}, Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},
@@ -156,10 +156,15 @@ func (w *world) react() {
 		going.DeletionTimestamp = ptr.To(metav1.Now())
 		return true, going, w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), going, action.GetNamespace())
 	})
+	newEvicting(w.kube)
 	mortal := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action.GetVerb() {
 		case "create", "update", "patch", "delete":
-			w.write(action.GetVerb() + " " + action.GetResource().Resource)
+			words := action.GetVerb() + " " + action.GetResource().Resource
+			if action.GetSubresource() == "eviction" {
+				words = "evict pods"
+			}
+			w.write(words)
 		}
 		return false, nil, nil
 	}

@@ -104,6 +104,10 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, delete, get, list, watch]
+# One that is replaced is evicted, as far as its PodDisruptionBudget allows that.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 # Their volumes can grow. They are deleted when there are to be fewer Pods, and never
 # with their RedisCluster.
 - apiGroups: [""]

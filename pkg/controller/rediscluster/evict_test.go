@@ -1,0 +1,382 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// budget returns the spec of the PodDisruptionBudget.
+func (s *stage) budget() policyv1.PodDisruptionBudgetSpec {
+	s.t.Helper()
+	b, err := s.kube.PolicyV1().PodDisruptionBudgets("default").Get(s.t.Context(), "demo", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b.Spec
+}
+
+// twelve are a cluster of three masters with three replicas each, of which six are to go.
+func twelve() *observed {
+	parts := sixOf()
+	for i := range 6 {
+		parts = append(parts, replica(i%3))
+	}
+	return cluster(parts...)
+}
+
+func TestTheBudgetCountsPodsAndNotTheSize(t *testing.T) {
+	selected := func(name string, labels map[string]string) func(*stage) {
+		return func(s *stage) {
+			s.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "theirs", Labels: labels}})
+			s.catchUp()
+		}
+	}
+	onlyLabelled := map[string]string{v1.LabelRedisCluster: "demo"}
+	for name, test := range map[string]struct {
+		seen  *observed
+		given func(*stage)
+		want  int32
+	}{
+		"all Pods":                              {seen: see(six()), want: 5},
+		"Pods that are to be made":              {seen: see(six(), noPod(1, 4)), want: 5},
+		"a stored size is raised to six":        {seen: see(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5), sized(3)), want: 5},
+		"Pods that are to go, while they exist": {seen: see(twelve(), sized(6)), want: 11},
+		"Pods that are being deleted":           {seen: see(twelve(), sized(6), podIs(going, 10, 11), silenced(1, 10, 11)), want: 11},
+		"Pods that are to be made of volumes":   {seen: see(twelve(), stored, sized(6), noPod(9, 10, 11)), want: 11},
+		"none for a volume that is to go":       {seen: see(twelve(), stored, sized(6), noPod(11), terminating(11)), want: 10},
+		"a Pod of another that it selects":      {seen: see(six()), given: selected("other", map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: "demo"}), want: 6},
+		"no Pod that it does not select":        {seen: see(six()), given: selected("other", onlyLabelled), want: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := playing(t, test.seen)
+			if test.given != nil {
+				test.given(s)
+			}
+			if _, _, err := s.sync(); err != nil {
+				t.Fatal(err)
+			}
+			b := s.budget()
+			if b.MaxUnavailable != nil || b.MinAvailable == nil || b.MinAvailable.IntVal != test.want {
+				t.Errorf("the budget is %+v, want minAvailable: %d", b, test.want)
+			}
+		})
+	}
+}
+
+func TestTheBudgetIsRaisedBeforePodsAreMade(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	refused := true
+	s.kube.PrependReactor("patch", "poddisruptionbudgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refused, nil, apierrors.NewConflict(policyv1.Resource("poddisruptionbudgets"), "demo", errors.New("it has changed"))
+	})
+	s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Size, rdc.Generation = ptr.To[int32](8), 2 })
+	s.destroy("pods", "demo-4")
+	writes, _, err := s.sync()
+	// One that takes the place of another does not wait.
+	if made := madeBy(writes); !slices.Equal(made, []string{"create pods demo-4"}) || !apierrors.IsConflict(err) {
+		t.Errorf("writes %q, error %v while the budget cannot be raised; want the Pod that is missing", writes, err)
+	}
+	s.catchUp()
+	refused = false
+	if writes, _, err = s.sync(); !slices.Contains(writes, "patch poddisruptionbudgets demo") || len(madeBy(writes)) > 0 || err != nil || s.budget().MinAvailable.IntVal != 7 {
+		t.Errorf("writes %q, error %v, budget %+v; want it raised, and no Pod", writes, err, s.budget())
+	}
+	s.catchUp()
+	if writes, _, err = s.sync(); !slices.Equal(madeBy(writes), []string{"create pods demo-6", "create pods demo-7"}) || err != nil {
+		t.Errorf("writes %q, error %v once it is raised; want the Pods", writes, err)
+	}
+}
+
+// madeBy are the Pods that writes have made.
+func madeBy(writes []string) []string {
+	return slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return !strings.HasPrefix(w, "create pods") })
+}
+
+func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
+	s := playing(t, see(cluster(append(sixOf(), replica(0))...), sized(6)))
+	pods := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore()
+	var seen []int32
+	for range 10 {
+		if _, _, err := s.sync(); err != nil {
+			t.Fatal(err)
+		}
+		min := s.budget().MinAvailable.IntVal
+		if int(min) < len(pods.List())-1 {
+			t.Errorf("minAvailable is %d while there are %d Pods", min, len(pods.List()))
+		}
+		if seen = append(seen, min); min == 5 {
+			break
+		}
+		s.catchUp()
+	}
+	if seen[0] != 6 || seen[len(seen)-1] != 5 {
+		t.Errorf("minAvailable was %v, want 6, and then 5", seen)
+	}
+}
+
+// TestTheBudgetOfAnEarlierVersion has a number of Pods that may be unavailable.
+func TestTheBudgetOfAnEarlierVersion(t *testing.T) {
+	s := playing(t, sixStored())
+	earlier := budget(s.rdc(), 6)
+	earlier.Spec.MinAvailable, earlier.Spec.MaxUnavailable = nil, ptr.To(intstr.FromInt32(1))
+	if _, err := s.kube.PolicyV1().PodDisruptionBudgets("default").Apply(t.Context(), earlier, metav1.ApplyOptions{FieldManager: glassback.Name}); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	s.settle()
+	if b := s.budget(); b.MaxUnavailable != nil || b.MinAvailable.IntVal != 5 {
+		t.Errorf("the budget is %+v", b)
+	}
+}
+
+// rolling is a stage on which the next sync replaces a Pod.
+func rolling(t *testing.T, alters ...alter) *stage {
+	t.Helper()
+	s := playing(t, see(six(), slices.Concat([]alter{stored, allOld}, alters)...))
+	if _, _, err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	return s
+}
+
+func (s *stage) ready() metav1.Condition {
+	s.t.Helper()
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionReady); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func TestARollEvicts(t *testing.T) {
+	s := rolling(t)
+	writes, after, err := s.sync()
+	if want := []string{statusWrite, "evict pods demo-3"}; !sameWrites(writes, want) || after != brief || err != nil {
+		t.Errorf("writes %q, after %s, error %v; want %q", writes, after, err, want)
+	}
+	if events := s.happened(); len(events) != 1 || !strings.Contains(events[0], "PodDeleted Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date") {
+		t.Errorf("events %q", events)
+	}
+	if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Pod: %v", err)
+	}
+}
+
+// sameWrites compares without order: those of two clients are not in any.
+func sameWrites(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// TestARollWaitsForTheBudget has a drain evict the master of a replica right before the
+// operator replaces that: the operator's cache does not show it yet.
+func TestARollWaitsForTheBudget(t *testing.T) {
+	s := rolling(t)
+	master, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "demo-0"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []time.Duration{brief, poll, poll} {
+		writes, after, err := s.sync()
+		if !slices.Contains(writes, "evict pods demo-3") || after != want || err != nil {
+			t.Errorf("sync %d: writes %q, after %s, error %v; want an attempt, and to look again after %s", i, writes, after, err, want)
+		}
+		if writes = slices.DeleteFunc(writes, func(w string) bool { return w == "evict pods demo-3" || w == statusWrite }); len(writes) > 0 {
+			t.Errorf("sync %d: also writes %q", i, writes)
+		}
+		if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); err != nil {
+			t.Fatalf("sync %d: the replica: %v", i, err)
+		}
+		s.showStatus()
+		s.clock.Step(textEvery)
+	}
+	const words = "Replacing demo-3: 6 Pods are not up to date. The PodDisruptionBudget does not allow the eviction now: The disruption budget demo needs 5 healthy pods and has 5 currently"
+	if step := s.rdc().Status.Operation.Step; step != words {
+		t.Errorf("step %q", step)
+	}
+	if s.ready().Reason != reasonRolling {
+		t.Errorf("Ready is %+v", s.ready())
+	}
+	if events := s.happened(); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "PodDeleted") }) {
+		t.Errorf("events %q", events)
+	}
+	s.clock.Step(stalledAfter + time.Second)
+	if _, _, err := s.sync(); err != nil || s.ready().Reason != reasonStalled || !strings.Contains(s.ready().Message, "needs 5 healthy pods") {
+		t.Errorf("error %v, Ready is %+v after long", err, s.ready())
+	}
+	// It is there again.
+	s.add(master)
+	s.catchUp()
+	if writes, _, err := s.sync(); !slices.Contains(writes, "evict pods demo-3") || err != nil {
+		t.Errorf("writes %q, error %v", writes, err)
+	}
+	if events := s.happened(); !slices.ContainsFunc(events, func(e string) bool {
+		return strings.HasSuffix(e, "Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date")
+	}) {
+		t.Errorf("events %q: want the reason without what has held it up", events)
+	}
+	s.catchUp()
+	s.clock.Step(textEvery)
+	if _, _, err := s.sync(); err != nil || strings.Contains(s.rdc().Status.Operation.Step, "Budget") {
+		t.Errorf("error %v, step %q after the eviction", err, s.rdc().Status.Operation.Step)
+	}
+}
+
+// showStatus has the cache of RedisClusters, and no other, show what is there.
+func (s *stage) showStatus() {
+	s.t.Helper()
+	if err := s.informers[v1.SchemeGroupVersion.WithResource("redisclusters")].GetStore().Update(s.rdc()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestSpareStaysWholeWhileTheBudgetHoldsIt has nothing of a replica be gone, or forgotten,
+// before its Pod may go.
+func TestSpareStaysWholeWhileTheBudgetHoldsIt(t *testing.T) {
+	s := playing(t, see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), stored, replicas(1)))
+	if _, _, err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp()
+	drained, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "default", "demo-0"); err != nil {
+		t.Fatal(err)
+	}
+	writes, after, err := s.sync()
+	if want := []string{statusWrite, "evict pods demo-6"}; !sameWrites(writes, want) || after != brief || err != nil {
+		t.Errorf("writes %q, after %s, error %v while another Pod is gone; want %q", writes, after, err, want)
+	}
+	s.add(drained)
+	s.showStatus()
+	writes, _, err = s.sync()
+	want := []string{"evict pods demo-6", "delete persistentvolumeclaims data-demo-6"}
+	for _, i := range []int{0, 1, 2, 3, 4, 5, 7, 8} {
+		want = append(want, ipOf(i)+" forget id-6")
+	}
+	if writes = slices.DeleteFunc(writes, func(w string) bool { return w == statusWrite }); !slices.Equal(writes, want) || err != nil {
+		t.Errorf("writes %q, error %v once it is back; want %q", writes, err, want)
+	}
+}
+
+func TestEvictionsThatFail(t *testing.T) {
+	answers := func(err error) func(*stage) {
+		return func(s *stage) {
+			s.kube.PrependReactor("create", "pods/eviction", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		}
+	}
+	unprocessed := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	unprocessed.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget demo is still being processed by the server."}}
+	for name, test := range map[string]struct {
+		given   func(*stage)
+		after   time.Duration
+		err     string
+		reason  string // of Ready, with the next sync
+		message string // of it; a part
+	}{
+		"the budget's controller is behind: it says when to ask again": {
+			given: answers(unprocessed), after: 10 * time.Second, reason: reasonRolling, message: "The disruption budget demo is still being processed by the server.",
+		},
+		"the Pod has two budgets": {
+			given: func(s *stage) {
+				s.add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
+					MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelApp: v1.AppRedis}},
+				}})
+				s.add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "of-others", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelApp: "another"}},
+				}})
+			},
+			after: brief, err: "evict Pod demo-3: Pod demo-3 cannot be evicted", reason: reasonBudgets,
+			message: "Pod demo-3 cannot be evicted, since 2 PodDisruptionBudgets select it. Delete by-hand, or change what it selects",
+		},
+		"the API server cannot answer": {
+			given: answers(apierrors.NewInternalError(errors.New("etcd is away"))), after: brief, err: "etcd is away", reason: reasonRolling,
+		},
+		"the API server has too much to do": {
+			given: answers(apierrors.NewTooManyRequests("busy", 1)), after: brief, err: "busy", reason: reasonRolling,
+		},
+		"the operator may not": {
+			given: answers(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "demo-3", errors.New("no"))), after: brief, err: "forbidden", reason: reasonRolling,
+		},
+		"the Pod is another one by now": {
+			given: func(s *stage) {
+				p, err := s.kube.CoreV1().Pods("default").Get(s.t.Context(), "demo-3", metav1.GetOptions{})
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				another := p.DeepCopy()
+				another.UID = "another"
+				if err := s.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), another, "default"); err != nil {
+					s.t.Fatal(err)
+				}
+			},
+			after: brief, err: "UID", reason: reasonRolling,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := rolling(t)
+			test.given(s)
+			_, after, err := s.sync()
+			if after != test.after {
+				t.Errorf("after %s, want %s", after, test.after)
+			}
+			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+			s.showStatus()
+			s.clock.Step(textEvery)
+			if _, _, err := s.sync(); (err == nil) != (test.err == "") {
+				t.Errorf("error %v with the next sync", err)
+			}
+			if s.ready().Reason != test.reason || !strings.Contains(s.ready().Message, test.message) {
+				t.Errorf("Ready is %+v, want %s and %q", s.ready(), test.reason, test.message)
+			}
+			if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); err != nil {
+				t.Errorf("the Pod: %v", err)
+			}
+		})
+	}
+}
+
+// TestAPodThatIsNotReadyIsDeleted as long as it is the one that was seen, and is not ready.
+func TestAPodThatIsNotReadyIsDeleted(t *testing.T) {
+	s := rolling(t, podIs(both(unready, func(p *corev1.Pod) { p.ResourceVersion = "7" }), 3))
+	var exactly *metav1.Preconditions
+	s.kube.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		exactly = action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions
+		return false, nil, nil
+	})
+	writes, _, err := s.sync()
+	if !slices.Contains(writes, "delete pods demo-3") || err != nil {
+		t.Fatalf("writes %q, error %v", writes, err)
+	}
+	if exactly == nil || *exactly.UID != "uid-demo-3" || *exactly.ResourceVersion != "7" {
+		t.Errorf("preconditions %s", fmt.Sprint(exactly))
+	}
+}
