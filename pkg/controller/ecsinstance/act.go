@@ -83,14 +83,13 @@ func (c *Controller) failed(ctx context.Context, o *observed, what step, err err
 		return err
 	}
 	klog.FromContext(ctx).Info("ECS has not done it", "err", err)
-	p := problemOf(err, o.from)
-	if what == stepSetType && !p.passing && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
-		// It has been stopped for this, and would be for every other try.
+	if what == stepSetType && refusesType(err) && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
+		// The instance was stopped for this call, and every retry would stop it again.
 		o.refused = true
 		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "Instance %s stays as it was: %v", o.id, err)
 		return nil
 	}
-	c.hold(o, what, p)
+	c.hold(o, what, problemOf(err, o.from))
 	return nil
 }
 

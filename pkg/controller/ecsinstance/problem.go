@@ -113,6 +113,23 @@ func classified(e *aliyun.Error, from string) *problem {
 	return &problem{reason: reasonUnreachable, message: "ECS does not answer as it should, and is asked again: " + said, wait: waitForCloud, passing: true}
 }
 
+// refusesType returns whether err is ECS's decision about a type change: the account cannot have
+// this type, or this instance cannot. Only such an error sets status.refusedInstanceType, which
+// waits for a person. ECS must have read the request: an error without a request ID was made
+// here. Every other class is about something else, which passes or has a condition of its own:
+// the clock, the credentials, the load, or the state that the instance had at that moment.
+func refusesType(err error) bool {
+	e, ok := errors.AsType[*aliyun.Error](err)
+	if !ok || e.RequestID == "" {
+		return false
+	}
+	switch e.Class {
+	case aliyun.Rejected, aliyun.Capacity, aliyun.Quota, aliyun.Unauthorized, aliyun.DeleteBlocked:
+		return true
+	}
+	return false
+}
+
 func quota(e *aliyun.Error) *problem {
 	for _, sign := range []string{"Balance", "Arrearage"} {
 		if strings.Contains(e.Code, sign) {

@@ -379,6 +379,9 @@ func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 
 // check looks for what must not have been at any time.
 func (m *mayhem) check() {
+	if n := m.told("Warning TypeChangeRefused"); n > 0 {
+		m.t.Errorf("ECS refuses no type here, and the operator says so %d times\n%s", n, m.describe())
+	}
 	all := m.cloud.Instances()
 	for n, a := range all {
 		for _, b := range all[:n] {
