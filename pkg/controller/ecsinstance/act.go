@@ -114,10 +114,8 @@ func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
 	if err != nil || v.create == nil {
 		return err
 	}
-	unused := o.ecs.Status.Create == nil || o.ecs.Status.Create.Token != v.create.Token || o.ecs.Status.Create.Parameters == ""
-	clean := unused || o.rejected()
 	if v.call {
-		v.create.RequestedTime = metav1.NewTime(c.clock.Now())
+		v.create.RequestedTime = requestedAt(c.clock.Now(), o.ecs.Status.Create)
 	}
 	before := next
 	// What has kept it from being made is told of until it is.
@@ -127,15 +125,20 @@ func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
 	if err := c.write(ctx, o, status); err != nil || !v.call {
 		return err
 	}
+	empty := o.mine.empty
 	o.mine.asked, o.mine.clean, o.mine.empty = callOf(v.create), "", time.Time{}
 	wanted.ClientToken = v.create.Token
 	id, err := o.cloud.Create(ctx, wanted)
 	if err != nil {
 		e, ok := errors.AsType[*aliyun.Error](err)
-		if ok && e.Class == aliyun.TokenDead {
+		switch {
+		case !ok || e.Ambiguous():
+		case e.Class == aliyun.TokenDead:
 			o.mine.dead = v.create.Token
-		} else if ok && !e.Ambiguous() && clean {
+		case v.clean:
 			o.mine.clean = v.create.Token
+		default:
+			o.mine.empty = empty // What the lookups have shown still holds: this call made nothing.
 		}
 		return c.failed(ctx, o, next.step, err)
 	}
@@ -196,9 +199,11 @@ func (c *Controller) bury(ctx context.Context, o *observed) error {
 	if err != nil {
 		return c.failed(ctx, o, stepBury, err)
 	}
-	if len(found) > 0 && o.creating() { // Something has come of it after all.
+	if len(found) > 0 && o.creating() { // An instance shows after all: the object is bound to its account.
 		o.mine.clean = ""
-		return nil
+		status := o.ecs.Status
+		status.AccountID = o.account
+		return c.write(ctx, o, status)
 	}
 	if p := leftovers(o, found); p != nil {
 		c.hold(o, stepBury, p)

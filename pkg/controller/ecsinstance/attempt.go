@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
@@ -22,6 +24,9 @@ type verdict struct {
 	problem *problem
 	create  *v1alpha1.Create
 	call    bool // and not only to be put down
+	// clean is whether nothing came of any call so far: if this one is refused too, there is
+	// no instance.
+	clean bool
 }
 
 // lookAgain is how often it is looked what came of an attempt.
@@ -42,12 +47,13 @@ func judge(o *observed, found []aliyun.Instance, parameters string, asked time.T
 	}
 	last := o.ecs.Status.Create
 	nextAttempt := v1alpha1.Create{Attempt: 1}
+	clean := !o.creating() || o.rejected() || o.settled(asked)
 	switch {
 	case last == nil:
 	case last.Parameters == "" ||
 		(last.Parameters == parameters && last.RegionID == o.ecs.Spec.RegionID && o.mine.dead != last.Token):
 		nextAttempt.Attempt = last.Attempt
-	case o.rejected() || o.settled(asked):
+	case clean:
 		nextAttempt.Attempt = last.Attempt + 1
 	default:
 		return verdict{problem: &problem{reason: reasonSettling, passing: true, wait: lookAgain, message: fmt.Sprintf(
@@ -59,7 +65,16 @@ func judge(o *observed, found []aliyun.Instance, parameters string, asked time.T
 	if call {
 		nextAttempt.Parameters = parameters
 	}
-	return verdict{create: &nextAttempt, call: call}
+	return verdict{create: &nextAttempt, call: call, clean: clean}
+}
+
+// requestedAt is the time of a call at now, for the status: in another second than the last
+// call, since the status holds seconds, and callOf tells calls apart by them.
+func requestedAt(now time.Time, last *v1alpha1.Create) metav1.Time {
+	if last != nil && now.Unix() <= last.RequestedTime.Unix() {
+		now = last.RequestedTime.Add(time.Second)
+	}
+	return metav1.NewTime(now)
 }
 
 // settled returns whether no lookup, up to that of asked, has found anything for so long that

@@ -110,6 +110,9 @@ func unanswered(o *observed) {
 	o.id, o.ecs.Status.InstanceID, o.sight = "", "", nil
 }
 
+// unbound: the status says that no call has made an instance.
+func unbound(o *observed) { o.ecs.Status.AccountID = "" }
+
 func goneSince(d time.Duration) other {
 	return func(o *observed) { o.sight.instance, o.mine.missing = nil, o.sight.at.Add(-d) }
 }
@@ -177,6 +180,7 @@ func TestDecideForLife(t *testing.T) {
 		"the account is, and the instance gone":   {all(goneSince(time.Hour), recreate, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
 		"the account is, and a call unanswered":   {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
 		"the account is, and nothing was made":    {all(unanswered, elsewhereNow, func(o *observed) { o.mine.clean = o.ecs.Status.Create.Token }), decision{step: stepCreate, reason: reasonCreating}},
+		"the account is, by the status the same":  {all(unanswered, elsewhereNow, unbound), decision{step: stepCreate, reason: reasonCreating}},
 		"it was not looked at yet":                {func(o *observed) { o.sight = nil }, decision{silent: true, looks: true}},
 		"something was done since":                {func(o *observed) { o.mine.acted = t0 }, decision{silent: true, looks: true}},
 		"something was done at that very moment":  {func(o *observed) { o.mine.acted = o.sight.at }, decision{silent: true, looks: true}},
@@ -260,20 +264,21 @@ func TestDecideForDeath(t *testing.T) {
 		"every call was, and nobody can look any more": {all(unanswered, func(o *observed) {
 			o.mine.clean, o.problem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
 		}), decision{step: stepRelease, silent: true}},
-		"it is seen for the first time":           {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
-		"an attempt was only put down":            {all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), decision{step: stepRelease, silent: true}},
-		"it is not known what came of a call":     {unanswered, decision{step: stepSettle, reason: reasonSettling}},
-		"it is not known, and the account other":  {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"an earlier call is not known to be a no": {all(unanswered, func(o *observed) { o.mine.clean = "another token" }), decision{step: stepSettle, reason: reasonSettling}},
-		"there are no credentials":                {func(o *observed) { o.problem = &problem{reason: reasonRefused, stalled: true} }, decision{problem: true, stalled: true, reason: reasonRefused}},
-		"the account is another one":              {elsewhereNow, decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it is not there in another account":      {all(goneSince(time.Hour), elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it is to be kept, in another account":    {all(retain, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it was not looked at yet":                {func(o *observed) { o.sight = nil }, decision{silent: true, looks: true}},
-		"it was deleted since":                    {func(o *observed) { o.mine.acted = t0 }, decision{silent: true, looks: true}},
-		"it is not there":                         {goneSince(time.Second), decision{looks: true, reason: reasonDeleting}},
-		"it is not there, and looks fail since":   {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), decision{problem: true, stalled: true, reason: reasonRefused}},
-		"it is gone":                              {goneSince(goneAfter), decision{step: stepBury, silent: true}},
+		"it is seen for the first time":                {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
+		"an attempt was only put down":                 {all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), decision{step: stepRelease, silent: true}},
+		"it is not known what came of a call":          {unanswered, decision{step: stepSettle, reason: reasonSettling}},
+		"it is not known, and the account other":       {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
+		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), decision{step: stepBury, silent: true}},
+		"an earlier call is not known to be a no":      {all(unanswered, func(o *observed) { o.mine.clean = "another token" }), decision{step: stepSettle, reason: reasonSettling}},
+		"there are no credentials":                     {func(o *observed) { o.problem = &problem{reason: reasonRefused, stalled: true} }, decision{problem: true, stalled: true, reason: reasonRefused}},
+		"the account is another one":                   {elsewhereNow, decision{problem: true, stalled: true, reason: reasonWrongAccount}},
+		"it is not there in another account":           {all(goneSince(time.Hour), elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
+		"it is to be kept, in another account":         {all(retain, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
+		"it was not looked at yet":                     {func(o *observed) { o.sight = nil }, decision{silent: true, looks: true}},
+		"it was deleted since":                         {func(o *observed) { o.mine.acted = t0 }, decision{silent: true, looks: true}},
+		"it is not there":                              {goneSince(time.Second), decision{looks: true, reason: reasonDeleting}},
+		"it is not there, and looks fail since":        {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), decision{problem: true, stalled: true, reason: reasonRefused}},
+		"it is gone":                                   {goneSince(goneAfter), decision{step: stepBury, silent: true}},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), decision{looks: true, reason: reasonDeleting}},
@@ -383,24 +388,28 @@ func TestJudge(t *testing.T) {
 		id, reason string
 		token      string
 		call       bool
+		clean      bool // a refusal would prove that there is none
 	}{
-		"there was no attempt":                                 {is: absentYet, parameters: "p", token: first, call: true},
+		"there was no attempt":                                 {is: absentYet, parameters: "p", token: first, call: true, clean: true},
 		"there was no attempt, and there is one":               {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
 		"there are two":                                        {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
 		"the same again":                                       {is: unanswered, parameters: "p", token: first, call: true},
-		"the attempt was only put down":                        {is: all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), parameters: "q", token: first, call: true},
+		"the same again, and nothing has shown":                {is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true},
+		"the same again, and by the status nothing was made":   {is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true},
+		"another one, and by the status nothing was made":      {is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true},
+		"the attempt was only put down":                        {is: all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), parameters: "q", token: first, call: true, clean: true},
 		"another one, and nothing is known":                    {is: unanswered, parameters: "q", reason: reasonSettling},
 		"another one, and nothing has shown for a moment":      {is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling},
-		"another one, and nothing has shown for long enough":   {is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true},
-		"another one, and ECS has said no":                     {is: all(unanswered, func(o *observed) { o.mine.clean = first }), parameters: "q", token: second, call: true},
+		"another one, and nothing has shown for long enough":   {is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true},
+		"another one, and ECS has said no":                     {is: all(unanswered, func(o *observed) { o.mine.clean = first }), parameters: "q", token: second, call: true, clean: true},
 		"another one, and one shows":                           {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
 		"the token is dead":                                    {is: all(unanswered, func(o *observed) { o.mine.dead = first }), parameters: "p", reason: reasonSettling},
-		"the token is dead, and nothing has shown":             {is: all(unanswered, empty(settleAfter), func(o *observed) { o.mine.dead = first }), parameters: "p", token: second, call: true},
+		"the token is dead, and nothing has shown":             {is: all(unanswered, empty(settleAfter), func(o *observed) { o.mine.dead = first }), parameters: "p", token: second, call: true, clean: true},
 		"the region is another one":                            {is: all(unanswered, func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }), parameters: "p", reason: reasonSettling},
-		"the region is another one, and nothing has shown":     {is: all(unanswered, empty(settleAfter), func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }), parameters: "p", token: second},
-		"the region is another one, and ECS has said no":       {is: all(unanswered, func(o *observed) { o.mine.clean, o.ecs.Spec.RegionID = first, "cn-hangzhou" }), parameters: "p", token: second},
+		"the region is another one, and nothing has shown":     {is: all(unanswered, empty(settleAfter), func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }), parameters: "p", token: second, clean: true},
+		"the region is another one, and ECS has said no":       {is: all(unanswered, func(o *observed) { o.mine.clean, o.ecs.Spec.RegionID = first, "cn-hangzhou" }), parameters: "p", token: second, clean: true},
 		"none is wanted any more, and nothing is known":        {is: unanswered, reason: reasonSettling},
-		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, call: true},
+		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, call: true, clean: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -420,8 +429,8 @@ func TestJudge(t *testing.T) {
 			if v.problem != nil {
 				reason = v.problem.reason
 			}
-			if v.id != test.id || reason != test.reason || token != test.token || v.call != test.call {
-				t.Errorf("it is %q, %q, %q, %v", v.id, reason, token, v.call)
+			if v.id != test.id || reason != test.reason || token != test.token || v.call != test.call || v.clean != test.clean {
+				t.Errorf("it is %q, %q, %q, %v, %v", v.id, reason, token, v.call, v.clean)
 			}
 		})
 	}

@@ -11,9 +11,13 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// rejected returns whether ECS is known to have made nothing with the token of the last
-// attempt.
-func (o *observed) rejected() bool { return o.mine.clean == o.ecs.Status.Create.Token }
+// rejected returns whether ECS is known to have made nothing since the object was bound to an
+// account: it answered every call to create with a no, or calls that it did not answer have
+// shown nothing for settleAfter. The status then names no account. Until that is written, the
+// session knows it. So a crash before the write leaves the object bound.
+func (o *observed) rejected() bool {
+	return o.creating() && (o.ecs.Status.AccountID == "" || o.mine.clean == o.ecs.Status.Create.Token)
+}
 
 func adopting(o *observed) (plan, bool) {
 	if !o.adopts() {

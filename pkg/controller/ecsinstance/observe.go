@@ -74,7 +74,7 @@ func (o *observed) region() string {
 
 // home is the account that the instance is, or may be, in; "" if there is none.
 func (o *observed) home() string {
-	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) {
+	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) { // A Create without parameters was never called.
 		return ""
 	}
 	return o.ecs.Status.AccountID

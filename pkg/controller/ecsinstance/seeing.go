@@ -38,14 +38,14 @@ func elsewhere(o *observed) (plan, bool) {
 	if is == "" || is == o.account {
 		return plan{}, false
 	}
-	whereabouts := "the instance is"
+	where := fmt.Sprintf("the instance is in account %s: nothing is done before there is one of that account", is)
 	if o.creating() {
-		whereabouts = "an instance may have been made"
+		where = fmt.Sprintf("an instance may have been made in account %s: nothing is done before there is one of that account. "+
+			"When ECS has said with it that there is no instance, a key of another account can be used", is)
 	}
 	return plan{wait: waitForSecret, problem: &problem{
 		reason: reasonWrongAccount, stalled: true,
-		message: fmt.Sprintf("The access key of %s is of account %s, and %s in account %s: nothing is done before there is one of that account",
-			o.from, o.account, whereabouts, is),
+		message: fmt.Sprintf("The access key of %s is of account %s, and %s", o.from, o.account, where),
 	}}, true
 }
 

@@ -54,6 +54,9 @@ func statusOfInvalid(ecs *v1alpha1.ECSInstance, errs field.ErrorList, now time.T
 // statusAfter is the status after a sync that saw this, and planned next.
 func statusAfter(o *observed, next plan) v1alpha1.ECSInstanceStatus {
 	status := *o.ecs.Status.DeepCopy()
+	if o.rejected() && (next.problem == nil || !next.problem.passing) { // One that passes is not worth a write for each retry.
+		status.AccountID = "" // From now on, credentials of another account can be used.
+	}
 	switch {
 	case next.step == stepAdopt:
 		status.InstanceID, status.AccountID, status.Adopted = o.id, o.account, o.owned()

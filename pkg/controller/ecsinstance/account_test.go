@@ -1,0 +1,224 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+)
+
+// inAccount has every create in an account go wrong in one way.
+func (w *world) inAccount(account string, fault ecssim.Fault) {
+	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
+		if call.Action == "CreateInstance" && call.AccountID == account {
+			return fault
+		}
+		return ecssim.Fault{}
+	})
+}
+
+// restart ends every life, does something while no operator runs, and starts another life.
+func (w *world) restart(meanwhile func()) {
+	for _, l := range w.lives {
+		l.end()
+	}
+	meanwhile()
+	w.start()
+}
+
+// toOther gives the Secret an access key of the other account, and back gives it the first again.
+func (w *world) toOther() { w.secret("aliyun", otherID, otherSecret) }
+
+func (w *world) back() { w.secret("aliyun", testID, testSecret) }
+
+// madeIn are the instances that there are in an account.
+func (w *world) madeIn(account string) int {
+	n := 0
+	for _, i := range w.alive("") {
+		if i.AccountID == account {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAccountAfterARefusedCreate: ECS has said that it made nothing in the first account. So the
+// corrected Secret is used, whether the operator has been restarted since or not, to make an
+// instance and to delete the object.
+func TestAccountAfterARefusedCreate(t *testing.T) {
+	for code, reason := range map[string]string{
+		"Forbidden.RAM":             reasonForbidden,
+		"OperationDenied.NoStock":   reasonOutOfStock,
+		"QuotaExceed.ElasticQuota":  reasonQuotaExceeded,
+		"InsufficientBalance":       reasonNoMoney,
+		"InvalidImageId.NotFound":   reasonRejected,
+		"Forbidden.AccessKeyDenied": reasonForbidden,
+	} {
+		for _, after := range []time.Duration{0, 2 * time.Hour} {
+			for _, restarted := range []bool{false, true} {
+				for _, deleted := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, after %s, restarted %t, deleted %t", code, after, restarted, deleted), func(t *testing.T) {
+						inWorld(t, func(w *world) {
+							w.inAccount(testAccount, answered(403, code))
+							w.apply("vm")
+							w.says("vm", reason)
+							time.Sleep(after + 2*time.Second) // The status follows the answer.
+							if account := w.get("vm").Status.AccountID; account != "" {
+								t.Errorf("it still is bound to account %s", account)
+							}
+							if restarted {
+								w.restart(w.toOther)
+							} else {
+								w.toOther()
+							}
+							if deleted {
+								w.instances.remove(key("vm"))
+								w.within(time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
+								if n := len(w.cloud.Instances()); n > 1 || len(w.alive("")) > 0 {
+									t.Errorf("%d instances were made\n%s", n, w.describe())
+								}
+								return
+							}
+							w.soon("vm")
+							if i := w.one(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
+								t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestAccountOfAnUnansweredCreate: a call that was not answered may have made an instance, and a
+// later refusal says nothing about it. The object stays bound to the account, also for its
+// deletion, and says what to do. With a key of that account, the lookups prove in the end that
+// there is none, or find it.
+func TestAccountOfAnUnansweredCreate(t *testing.T) {
+	for sentence, first := range ambiguous {
+		for _, when := range []string{"at once", "after a refusal", "after a refusal, without a restart"} {
+			for _, deleted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, deleted %t", sentence, when, deleted), func(t *testing.T) {
+					inWorld(t, func(w *world) { w.unanswered(first, when, deleted) })
+				})
+			}
+		}
+	}
+}
+
+// unanswered is one run of TestAccountOfAnUnansweredCreate.
+func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
+	calls := 0
+	w.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if call.Action != "CreateInstance" || call.AccountID != testAccount {
+			return ecssim.Fault{}
+		}
+		if calls++; calls == 1 {
+			return first
+		}
+		return answered(403, "Forbidden.RAM")
+	})
+	w.apply("vm")
+	w.within(time.Minute, "a call", func() bool { return w.cloud.Count("CreateInstance") > 0 })
+	if when != "at once" {
+		time.Sleep(40 * time.Second)
+	}
+	if when == "after a refusal, without a restart" {
+		w.toOther()
+	} else {
+		w.restart(w.toOther)
+	}
+	if deleted {
+		w.instances.remove(key("vm"))
+	}
+	if w.get("vm").Status.InstanceID == "" {
+		w.advises("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
+	} else {
+		w.advises("vm", reasonWrongAccount, true, "the instance is in account "+testAccount)
+	}
+	w.cloud.Forget()
+	time.Sleep(2 * time.Hour)
+	if w.get("vm") == nil || w.madeIn(otherAccount) != 0 {
+		w.t.Fatalf("it was released, or made again\n%s", w.describe())
+	}
+	w.mute()
+	w.back()
+	if deleted {
+		w.within(20*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
+		time.Sleep(time.Hour)
+		if n := len(w.alive("")); n > 0 {
+			w.t.Errorf("%d instances are left\n%s", n, w.describe())
+		}
+		return
+	}
+	w.within(time.Hour, "it to be settled", func() bool { return w.isReady("vm") || w.get("vm").Status.AccountID == "" })
+	if !w.isReady("vm") {
+		w.toOther()
+		w.within(20*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
+	}
+	if i := w.one(); i.AccountID != w.get("vm").Status.AccountID {
+		w.t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
+	}
+}
+
+// TestDeathAroundARefusedCreate: the operator dies of each of its writes and calls in turn, and
+// the Secret is of the other account when the next one starts. There never are two instances, and
+// none without its object; and with a key of the first account, all is well in the end.
+func TestDeathAroundARefusedCreate(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		for what, fault := range map[string]ecssim.Fault{
+			"refused":              answered(403, "Forbidden.RAM"),
+			"made":                 {},
+			"made, and shown late": {Invisible: time.Minute},
+		} {
+			for n := range 14 {
+				t.Run(fmt.Sprintf("%s, deleted %t, %d", what, deleted, n+1), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t, 1)
+						defer w.finish()
+						w.inAccount(testAccount, fault)
+						w.apply("vm")
+						w.start().die(n + 1)
+						time.Sleep(30 * time.Minute) // There are retries meanwhile, if it lives that long.
+						w.restart(func() {
+							w.toOther()
+							if deleted {
+								w.instances.remove(key("vm"))
+							}
+						})
+						time.Sleep(time.Hour)
+						w.neverTwo()
+						if w.madeIn(testAccount) > 0 && (w.get("vm") == nil || w.madeIn(otherAccount) > 0) {
+							t.Fatalf("the instance in the first account was given up\n%s", w.describe())
+						}
+						if ecs := w.get("vm"); ecs != nil && ecs.Status.AccountID != otherAccount { // It is bound to the first account.
+							w.back()
+							w.within(time.Hour, "it to be settled", func() bool {
+								ecs := w.get("vm")
+								return ecs == nil || w.isReady("vm") || ecs.Status.AccountID == ""
+							})
+							if !w.isReady("vm") {
+								w.toOther()
+							}
+						}
+						w.within(time.Hour, "it to be well", func() bool { return w.isReady("vm") || w.get("vm") == nil })
+						if want := map[bool]int{true: 0, false: 1}[deleted]; len(w.alive("")) != want || (w.get("vm") == nil) != deleted {
+							t.Errorf("there are %d instances\n%s", len(w.alive("")), w.describe())
+						}
+						w.neverTwo()
+					})
+				})
+			}
+		}
+	}
+}
