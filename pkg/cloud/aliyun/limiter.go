@@ -8,6 +8,7 @@ package aliyun
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -125,13 +126,21 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 	return wait, nil
 }
 
+// spread returns up to jitter, as follows from the bucket and the time, which differ from one
+// operator to the next.
+func spread(key bucketKey, now time.Time) time.Duration {
+	sum := fnv.New64a()
+	fmt.Fprint(sum, key) // It never fails.
+	return time.Duration(rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Int64N(int64(jitter))) //nolint:gosec // It is no secret.
+}
+
 // pause has no call of the key go out before the next minute, and returns how long that is.
 func (l *limiter) pause(key bucketKey) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
 	b := l.of(key, now)
-	if until := now.Truncate(time.Minute).Add(time.Minute + rand.N(jitter)); until.After(b.until) {
+	if until := now.Truncate(time.Minute).Add(time.Minute + spread(key, now)); until.After(b.until) {
 		b.until = until
 	}
 	return b.until.Sub(now)

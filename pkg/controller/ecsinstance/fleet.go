@@ -8,6 +8,7 @@ package ecsinstance
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -112,7 +113,8 @@ func (f *fleet) soon(id string, within time.Duration) {
 	if m.seen != nil && m.seen.err != nil {
 		return // It is looked again when that makes sense.
 	}
-	if due := f.clock.Now().Add(jittered(within)); due.Before(m.due) {
+	now := f.clock.Now()
+	if due := now.Add(jittered(within, id, now)); due.Before(m.due) {
 		m.due = due
 		f.rouse()
 	}
@@ -245,7 +247,8 @@ type told struct {
 func (f *fleet) learn(ids []string, byID map[string]*aliyun.Instance, err error, asked time.Time) []told {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	due := f.clock.Now().Add(jittered(untilNextLook(err)))
+	now := f.clock.Now()
+	due := now.Add(jittered(untilNextLook(err), ids[0], now))
 	var tell []told
 	for _, id := range ids {
 		m := f.members[id]
@@ -330,14 +333,22 @@ func (s *sight) differs(is *sight) (verb string, fields []string) {
 	return string(cache.Updated), fields
 }
 
-// later is d, or a little more.
-func later(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 + jitter*rand.Float64())) //nolint:gosec // It is no secret.
+// later returns d, or a little more: see jittered.
+func later(d time.Duration, whose string, now time.Time) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*share(whose, now)))
 }
 
-// jittered is about d.
-func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 + jitter*(2*rand.Float64()-1))) //nolint:gosec // It is no secret.
+// jittered returns about d. How much it differs follows from whose wait it is and from when it
+// begins, and from nothing else: so a policy stays a pure function, and tests can repeat a run.
+func jittered(d time.Duration, whose string, now time.Time) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*(2*share(whose, now)-1)))
+}
+
+// share returns a number from 0 to 1.
+func share(whose string, now time.Time) float64 {
+	sum := fnv.New64a()
+	sum.Write([]byte(whose)) // It never fails.
+	return rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Float64() //nolint:gosec // It is no secret, and a time has no sign here.
 }
 
 // fleets are all of them.

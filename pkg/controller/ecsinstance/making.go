@@ -28,14 +28,14 @@ func adopting(o *observed) (plan, bool) {
 	}
 	i := o.sight.instance
 	if i == nil {
-		return plan{wait: jittered(waitForMending), problem: &problem{reason: reasonNotFound, stalled: true,
+		return plan{wait: o.jittered(waitForMending), problem: &problem{reason: reasonNotFound, stalled: true,
 			message: fmt.Sprintf("There is no instance %s in %s: correct adoptInstanceID or regionID", o.id, o.ecs.Spec.RegionID)}}, true
 	}
 	owner := i.Tags[v1alpha1.TagUID]
 	next := plan{reason: reasonAdopting, message: "Instance " + o.id + " is taken over"}
 	switch {
 	case owner != "" && !o.owned():
-		return plan{wait: jittered(waitForMending), problem: &problem{reason: reasonNotOwned, stalled: true,
+		return plan{wait: o.jittered(waitForMending), problem: &problem{reason: reasonNotOwned, stalled: true,
 			message: fmt.Sprintf("Instance %s is another object's (%s), by its tag %s: delete that object with deletionPolicy: Retain first, or take the tag off",
 				o.id, i.Tags[v1alpha1.TagObject], v1alpha1.TagUID)}}, true
 	case owner != "" || o.ecs.Status.InstanceID == "":

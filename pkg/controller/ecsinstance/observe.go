@@ -85,6 +85,11 @@ func (o *observed) refuses() bool {
 	return o.refused || o.ecs.Status.RefusedInstanceType == o.ecs.Spec.InstanceType
 }
 
+// jittered returns about d: many that begin to wait together do not end together.
+func (o *observed) jittered(d time.Duration) time.Duration {
+	return jittered(d, string(o.ecs.UID), o.now)
+}
+
 // fresh returns whether the instance was seen since something was last asked of it.
 func (o *observed) fresh() bool { return o.sight != nil && o.sight.at.After(o.mine.acted) }
 

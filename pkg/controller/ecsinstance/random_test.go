@@ -35,7 +35,11 @@ func TestRandomWorlds(t *testing.T) {
 		seed := *first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { newMayhem(t, seed).run() })
+			synctest.Test(t, func(t *testing.T) {
+				m := newMayhem(t, seed)
+				m.quiet = true
+				m.run()
+			})
 		})
 	}
 }
@@ -52,13 +56,13 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 	m := &mayhem{world: newWorld(t, seed)}
 	m.trouble = []float64{0, 0.1, 0.3, 0.6}[m.random.IntN(4)]
 	slow := time.Duration(m.random.IntN(3)) * time.Second
-	behind := func() time.Duration {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if slow == 0 || m.random.IntN(3) > 0 {
-			return 0
+	behind := func(watch string) time.Duration {
+		random := m.dice.roll(watch)
+		late := time.Millisecond + time.Duration(random.Int64N(int64(4*time.Millisecond))) // never at the same moment as the write
+		if slow > 0 && random.IntN(3) == 0 {
+			late += time.Duration(random.Int64N(int64(slow)))
 		}
-		return time.Duration(m.random.Int64N(int64(slow)))
+		return late
 	}
 	m.instances.behind, m.secrets.behind = behind, behind
 	m.cloud.SetFault(m.fault)
@@ -67,13 +71,15 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 
 // fault is what goes wrong with a call.
 func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
+	random := m.dice.roll(strings.Join([]string{"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID, call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value")}, " "))
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.random.Float64() >= m.trouble {
+	trouble := m.trouble
+	m.mu.Unlock()
+	if random.Float64() >= trouble {
 		return ecssim.Fault{}
 	}
 	create := call.Action == "CreateInstance"
-	switch m.random.IntN(16) {
+	switch random.IntN(16) {
 	case 0:
 		return ecssim.Fault{LoseRequest: true}
 	case 1, 2:
@@ -112,7 +118,7 @@ func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
 		}
 	}
 	if create {
-		return ecssim.Fault{Invisible: time.Duration(m.random.IntN(60)) * time.Second, LoseAnswer: m.random.IntN(2) == 0}
+		return ecssim.Fault{Invisible: time.Duration(random.IntN(60)) * time.Second, LoseAnswer: random.IntN(2) == 0}
 	}
 	return ecssim.Fault{LoseAnswer: true}
 }
@@ -161,19 +167,15 @@ func (m *mayhem) reconcile() {
 	}
 }
 
-func (m *mayhem) chance(one, of int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.random.IntN(of) < one
-}
+// turn has what people do next follow from the seed and from how many turns there were.
+func (m *mayhem) turn() { m.random = m.dice.roll("people") }
 
-func (m *mayhem) pick(n int) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.random.IntN(n)
-}
+func (m *mayhem) chance(one, of int) bool { return m.random.IntN(of) < one }
+
+func (m *mayhem) pick(n int) int { return m.random.IntN(n) }
 
 func (m *mayhem) pause() {
+	m.turn()
 	switch m.pick(4) {
 	case 0:
 		time.Sleep(time.Duration(m.pick(2000)) * time.Millisecond)
@@ -186,6 +188,7 @@ func (m *mayhem) pause() {
 
 // fate is what becomes of a life: it goes on, dies soon, or has another one beside it.
 func (m *mayhem) fate(life *operator) *operator {
+	m.turn()
 	switch m.pick(8) {
 	case 0, 1, 2:
 		life.die(1 + m.pick(12))
@@ -197,8 +200,8 @@ func (m *mayhem) fate(life *operator) *operator {
 		m.others = true
 		other := m.start() // while the first one still thinks that it leads
 		for range m.pick(4) {
-			time.Sleep(time.Duration(m.pick(8000)) * time.Millisecond)
 			m.someone()
+			time.Sleep(time.Duration(m.pick(8000)) * time.Millisecond)
 		}
 		life.end()
 		return other
@@ -208,6 +211,7 @@ func (m *mayhem) fate(life *operator) *operator {
 
 // someone does something.
 func (m *mayhem) someone() {
+	m.turn()
 	if len(m.names) == 0 || m.chance(1, 5) {
 		m.create()
 		return

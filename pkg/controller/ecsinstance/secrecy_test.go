@@ -151,8 +151,9 @@ func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	m.trouble = 0.3
 	m.cloud.SetFault(func(call ecssim.Call) ecssim.Fault {
 		m.mu.Lock()
-		trouble, dice := m.trouble, m.random.Float64()
+		trouble := m.trouble
 		m.mu.Unlock()
+		dice := m.dice.roll("secretive " + call.Action + call.AccountID + call.RegionID).Float64()
 		id, repeated := otherID, ""
 		if call.AccountID == testAccount {
 			id, repeated = testID, onTheWay(testToken)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,7 +130,7 @@ func (s *secrets) tell(w *watched, verb string, obj any) {
 		return
 	}
 	s.mu.Lock()
-	users := slices.Collect(maps.Keys(w.users))
+	users := slices.SortedFunc(maps.Keys(w.users), func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
 	s.mu.Unlock()
 	for _, user := range users {
 		s.add(user, trace.Cause{

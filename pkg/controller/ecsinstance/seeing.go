@@ -29,7 +29,7 @@ func blind(o *observed) (plan, bool) {
 		return plan{}, false
 	}
 	quiet := o.problem.passing && o.now.Sub(o.mine.blind) < unreachableAfter
-	return plan{problem: o.problem, wait: jittered(o.problem.wait), silent: quiet && o.wasReady()}, true
+	return plan{problem: o.problem, wait: o.jittered(o.problem.wait), silent: quiet && o.wasReady()}, true
 }
 
 // elsewhere: what is not found in another account is not gone.

@@ -40,7 +40,7 @@ type object interface {
 // far behind.
 type shelf[T object] struct {
 	resource schema.GroupResource
-	behind   func() time.Duration // how long an event is on its way
+	behind   func(watch string) time.Duration // how long an event is on its way
 
 	mu      sync.Mutex
 	version int64
@@ -51,7 +51,7 @@ type shelf[T object] struct {
 
 func newShelf[T object](group, resource string) *shelf[T] {
 	return &shelf[T]{
-		resource: schema.GroupResource{Group: group, Resource: resource}, behind: func() time.Duration { return 0 },
+		resource: schema.GroupResource{Group: group, Resource: resource}, behind: func(string) time.Duration { return 0 },
 		objects: map[cache.ObjectName]T{}, streams: map[*stream]bool{},
 	}
 }
@@ -147,6 +147,11 @@ func (s *shelf[T]) write(key cache.ObjectName, version string, uid types.UID, ch
 func (s *shelf[T]) keys() []cache.ObjectName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.sorted()
+}
+
+// sorted is keys. The caller holds mu.
+func (s *shelf[T]) sorted() []cache.ObjectName {
 	var keys []cache.ObjectName
 	for key := range s.objects {
 		keys = append(keys, key)
@@ -157,15 +162,16 @@ func (s *shelf[T]) keys() []cache.ObjectName {
 	return keys
 }
 
-// listWatch reads the objects that match picks.
-func (s *shelf[T]) listWatch(list func([]T, string) runtime.Object, match func(T) bool) cache.ListerWatcher {
+// listWatch reads the objects that match picks, in the order of their names.
+func (s *shelf[T]) listWatch(name string, list func([]T, string) runtime.Object, match func(T) bool) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			time.Sleep(time.Millisecond) // So that the list never is there when WaitForCacheSync first looks, every 100 ms.
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			var all []T
-			for _, obj := range s.objects {
-				if match(obj) {
+			for _, key := range s.sorted() {
+				if obj := s.objects[key]; match(obj) {
 					all = append(all, clone(obj))
 				}
 			}
@@ -178,7 +184,7 @@ func (s *shelf[T]) listWatch(list func([]T, string) runtime.Object, match func(T
 			if err != nil {
 				return nil, err
 			}
-			w := &stream{events: make(chan watch.Event), woken: make(chan struct{}, 1), stopped: make(chan struct{}), behind: s.behind}
+			w := &stream{events: make(chan watch.Event), woken: make(chan struct{}, 1), stopped: make(chan struct{}), behind: func() time.Duration { return s.behind(name) }}
 			w.match = func(e watch.Event) bool { return match(e.Object.(T)) }
 			for _, e := range s.history[from:] {
 				w.put(e)
@@ -301,7 +307,7 @@ func (c client) ECSInstances(namespace string) typed.ECSInstanceInterface {
 }
 
 func (c client) UpdateStatus(ctx context.Context, ecs *v1alpha1.ECSInstance, _ metav1.UpdateOptions) (*v1alpha1.ECSInstance, error) {
-	return mortal(ctx, c.life, "update status", func() (*v1alpha1.ECSInstance, error) {
+	return mortal(ctx, c.life, "update status", ecs.Name, func() (*v1alpha1.ECSInstance, error) {
 		return c.life.world.instances.write(cache.MetaObjectToName(ecs), ecs.ResourceVersion, ecs.UID, func(stored *v1alpha1.ECSInstance) {
 			stored.Status = *ecs.Status.DeepCopy()
 		})
@@ -319,7 +325,7 @@ func (c client) Patch(ctx context.Context, name string, _ types.PatchType, data 
 	if err := json.Unmarshal(data, &patch); err != nil {
 		return nil, err
 	}
-	return mortal(ctx, c.life, "patch", func() (*v1alpha1.ECSInstance, error) {
+	return mortal(ctx, c.life, "patch", name, func() (*v1alpha1.ECSInstance, error) {
 		return c.life.world.instances.write(cache.NewObjectName(c.namespace, name), patch.Metadata.ResourceVersion, patch.Metadata.UID,
 			func(stored *v1alpha1.ECSInstance) { stored.Finalizers = patch.Metadata.Finalizers })
 	})

@@ -117,7 +117,7 @@ func (s *sessions) forget(key cache.ObjectName) *session {
 
 // hold has nothing be asked for until p's time is over.
 func (s *session) hold(p *problem, what step, ecs *v1alpha1.ECSInstance, with fleetKey, now time.Time) {
-	s.held, s.heldStep, s.until, s.generation, s.heldWith = p, what, now.Add(later(p.wait)), ecs.Generation, with
+	s.held, s.heldStep, s.until, s.generation, s.heldWith = p, what, now.Add(later(p.wait, string(ecs.UID), now)), ecs.Generation, with
 }
 
 // holding returns what hold said, for as long as that holds.

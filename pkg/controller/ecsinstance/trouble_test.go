@@ -1121,7 +1121,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		w := newWorld(t, 1)
 		defer w.finish()
 		var late atomic.Bool
-		w.instances.behind = func() time.Duration {
+		w.instances.behind = func(string) time.Duration {
 			if late.Load() {
 				return 2 * time.Minute
 			}

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +43,9 @@ func TestMain(m *testing.M) {
 	// client-go's own error handler sleeps by the difference of two clocks, which mixes up
 	// synctest's bubbles.
 	utilruntime.ErrorHandlers = nil
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // Worlds are small, and make much garbage: a third of their time went into its collection.
+	}
 	os.Exit(m.Run())
 }
 
@@ -50,14 +55,17 @@ var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
 // simulated. All of it runs in a bubble of testing/synctest, so that hours pass in no time.
 type world struct {
 	t         *testing.T
-	random    *rand.Rand
+	random    *rand.Rand // of the test's own goroutine
+	dice      *dice      // of all others
 	cloud     *ecssim.Server
 	instances *shelf[*v1alpha1.ECSInstance]
 	secrets   *shelf[*corev1.Secret]
 	lives     []*operator
 
+	quiet  bool // whether only the last lines of the log are kept
 	mu     sync.Mutex
 	log    bytes.Buffer // of all lives
+	lines  []line       // the same, of a quiet world
 	events []string
 	calls  map[string]int // writes and calls that were let through
 }
@@ -71,7 +79,7 @@ const (
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 1)), calls: map[string]int{},
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), dice: &dice{seed: seed, rolls: map[string]uint64{}}, calls: map[string]int{},
 		cloud: ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
 			{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret},
 			{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},
@@ -134,6 +142,7 @@ func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) bool {
 // operator is one run of the operator, from its start to its end, or its death.
 type operator struct {
 	world *world
+	name  string // such as "life 3"
 	stop  context.CancelFunc
 	ended chan struct{}
 
@@ -145,9 +154,9 @@ type operator struct {
 // errDead is what a life gets to hear once it has ended: nothing that it does has any effect.
 var errDead = fmt.Errorf("dead: %w", context.Canceled)
 
-// mortal does something for a life, unless it is dead. What a life dies of has an effect, of
-// which it does not get to hear.
-func mortal[T any](ctx context.Context, l *operator, what string, do func() (T, error)) (T, error) {
+// mortal does something for a life, unless it is dead: what it is, such as "find", and about
+// which object or instance. What a life dies of has an effect, of which it does not get to hear.
+func mortal[T any](ctx context.Context, l *operator, what, about string, do func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -158,7 +167,7 @@ func mortal[T any](ctx context.Context, l *operator, what string, do func() (T, 
 	if dead {
 		return none, errDead
 	}
-	time.Sleep(l.world.latency())
+	time.Sleep(l.world.latency(l.name + " " + what + " " + about))
 	result, err := do()
 	l.world.mu.Lock()
 	l.world.calls[what]++
@@ -174,11 +183,10 @@ func mortal[T any](ctx context.Context, l *operator, what string, do func() (T, 
 	return result, err
 }
 
-// latency is how long a call takes to get there.
-func (w *world) latency() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Duration(10+w.random.IntN(90)) * time.Millisecond
+// latency is how long a call takes to get there. No two take the same time, down to the
+// nanosecond, so that calls get there one after the other, and in the same order in every run.
+func (w *world) latency(call string) time.Duration {
+	return 10*time.Millisecond + time.Duration(w.dice.roll(call).Int64N(int64(90*time.Millisecond)))
 }
 
 // die has the life end after some more writes and calls.
@@ -193,14 +201,14 @@ func (l *operator) die(after int) {
 
 // start begins another life.
 func (w *world) start() *operator {
-	l := &operator{world: w, budget: -1, ended: make(chan struct{})}
+	l := &operator{world: w, name: fmt.Sprintf("life %d", len(w.lives)), budget: -1, ended: make(chan struct{})}
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{},
-		ListerWatcher: w.instances.listWatch(listInstances, func(*v1alpha1.ECSInstance) bool { return true }),
+		ListerWatcher: w.instances.listWatch(l.name+" instances", listInstances, func(*v1alpha1.ECSInstance) bool { return true }),
 		Indexers:      cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	controller, err := New(Config{
@@ -209,11 +217,15 @@ func (w *world) start() *operator {
 		Secret: func(_, name string) cache.SharedIndexInformer {
 			return pipeline.New(pipeline.Config{
 				Resource: "secrets", Object: &corev1.Secret{},
-				ListerWatcher: w.secrets.listWatch(listSecrets, func(s *corev1.Secret) bool { return s.Name == name }),
+				ListerWatcher: w.secrets.listWatch(l.name+" Secret "+name, listSecrets, func(s *corev1.Secret) bool { return s.Name == name }),
 			})
 		},
 		Open: func(key *aliyun.AccessKey, region string) Cloud {
-			return mortalCloud{l, cloud.Open(key, region)}
+			name := region
+			if key != nil {
+				name += " " + key.ID + " " + key.Secret
+			}
+			return mortalCloud{l, name, cloud.Open(key, region)}
 		},
 		Recorder: recorder{w},
 		Clock:    clock.RealClock{},
@@ -221,7 +233,11 @@ func (w *world) start() *operator {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))))
+	sink := &logs{world: w}
+	if !w.quiet || *verbose {
+		sink.text = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))).WithCallDepth(1).GetSink()
+	}
+	ctx := klog.NewContext(context.Background(), logr.New(sink))
 	ctx, l.stop = context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })
@@ -280,56 +296,62 @@ func (r recorder) WithLogger(klog.Logger) record.EventRecorderLogger { return r 
 // mortalCloud is the Cloud of one life.
 type mortalCloud struct {
 	life *operator
+	name string // of the region and the access key
 	Cloud
 }
 
+// mortalCall is mortal, for a call about an instance or, if it names none, the object that is synced.
+func mortalCall[T any](ctx context.Context, m mortalCloud, what, id string, do func() (T, error)) (T, error) {
+	return mortal(ctx, m.life, what, m.name+" "+objectOf(ctx)+" "+id, do)
+}
+
 func (m mortalCloud) Account(ctx context.Context) (string, error) {
-	return mortal(ctx, m.life, "account", func() (string, error) { return m.Cloud.Account(ctx) })
+	return mortalCall(ctx, m, "account", "", func() (string, error) { return m.Cloud.Account(ctx) })
 }
 
 func (m mortalCloud) Create(ctx context.Context, request aliyun.CreateRequest) (string, error) {
-	return mortal(ctx, m.life, "create", func() (string, error) { return m.Cloud.Create(ctx, request) })
+	return mortalCall(ctx, m, "create", request.ClientToken, func() (string, error) { return m.Cloud.Create(ctx, request) })
 }
 
 func (m mortalCloud) Describe(ctx context.Context, ids []string) ([]aliyun.Instance, error) {
-	return mortal(ctx, m.life, "describe", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
+	return mortalCall(ctx, m, "describe", "", func() ([]aliyun.Instance, error) { return m.Cloud.Describe(ctx, ids) })
 }
 
 func (m mortalCloud) Find(ctx context.Context, tags map[string]string) ([]aliyun.Instance, error) {
-	return mortal(ctx, m.life, "find", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
+	return mortalCall(ctx, m, "find", "", func() ([]aliyun.Instance, error) { return m.Cloud.Find(ctx, tags) })
 }
 
-func (m mortalCloud) do(ctx context.Context, what string, do func() error) error {
-	_, err := mortal(ctx, m.life, what, func() (struct{}, error) { return struct{}{}, do() })
+func (m mortalCloud) do(ctx context.Context, what, id string, do func() error) error {
+	_, err := mortalCall(ctx, m, what, id, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
 func (m mortalCloud) Start(ctx context.Context, id string) error {
-	return m.do(ctx, "start", func() error { return m.Cloud.Start(ctx, id) })
+	return m.do(ctx, "start", id, func() error { return m.Cloud.Start(ctx, id) })
 }
 
 func (m mortalCloud) Stop(ctx context.Context, id string) error {
-	return m.do(ctx, "stop", func() error { return m.Cloud.Stop(ctx, id) })
+	return m.do(ctx, "stop", id, func() error { return m.Cloud.Stop(ctx, id) })
 }
 
 func (m mortalCloud) Delete(ctx context.Context, id string, force bool) error {
-	return m.do(ctx, "delete", func() error { return m.Cloud.Delete(ctx, id, force) })
+	return m.do(ctx, "delete", id, func() error { return m.Cloud.Delete(ctx, id, force) })
 }
 
 func (m mortalCloud) SetType(ctx context.Context, id, instanceType string) error {
-	return m.do(ctx, "set type", func() error { return m.Cloud.SetType(ctx, id, instanceType) })
+	return m.do(ctx, "set type", id, func() error { return m.Cloud.SetType(ctx, id, instanceType) })
 }
 
 func (m mortalCloud) Modify(ctx context.Context, id string, change aliyun.Change) error {
-	return m.do(ctx, "modify", func() error { return m.Cloud.Modify(ctx, id, change) })
+	return m.do(ctx, "modify", id, func() error { return m.Cloud.Modify(ctx, id, change) })
 }
 
 func (m mortalCloud) Tag(ctx context.Context, id string, tags map[string]string) error {
-	return m.do(ctx, "tag", func() error { return m.Cloud.Tag(ctx, id, tags) })
+	return m.do(ctx, "tag", id, func() error { return m.Cloud.Tag(ctx, id, tags) })
 }
 
 func (m mortalCloud) Untag(ctx context.Context, id string, keys []string) error {
-	return m.do(ctx, "untag", func() error { return m.Cloud.Untag(ctx, id, keys) })
+	return m.do(ctx, "untag", id, func() error { return m.Cloud.Untag(ctx, id, keys) })
 }
 
 // within waits until done, at most for some time.
@@ -414,6 +436,9 @@ func (w *world) describe() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines := strings.Split(w.log.String(), "\n")
-	b.WriteString(strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	b.WriteString(strings.Join(lines[max(0, len(lines)-maxLines):], "\n"))
+	for _, l := range w.lines[max(0, len(w.lines)-maxLines):] {
+		b.WriteString(l.String() + "\n")
+	}
 	return b.String()
 }
