@@ -347,7 +347,7 @@ func jittered(d time.Duration, whose string, now time.Time) time.Duration {
 // share returns a number from 0 to 1.
 func share(whose string, now time.Time) float64 {
 	sum := fnv.New64a()
-	sum.Write([]byte(whose)) // It never fails.
+	sum.Write([]byte(whose))                                                    // It never fails.
 	return rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Float64() //nolint:gosec // It is no secret, and a time has no sign here.
 }
 
