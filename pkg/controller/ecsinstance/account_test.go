@@ -141,6 +141,7 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	if deleted {
 		w.instances.remove(key("vm"))
 	}
+	time.Sleep(10 * time.Second) // A sync that has begun with the first key ends.
 	if w.get("vm").Status.InstanceID == "" {
 		w.advises("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
 	} else {
