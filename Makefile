@@ -242,6 +242,10 @@ integration: build devcluster ecssim node browser image bin/tools/gotest bin/too
 		$(RACE) -p 1 -count=1 -timeout 50m ./...
 	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m ./...
 
+.PHONY: worlds
+worlds: ## Run random worlds of ECSInstances, in which everything goes wrong (WORLDS=50000: so many; SEED=1: from this one on)
+	go test -count=1 -timeout 0 -run '^TestRandomWorlds$$' ./pkg/controller/ecsinstance -ecs.runs=$(or $(WORLDS),50000) -ecs.seed=$(or $(SEED),1)
+
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...

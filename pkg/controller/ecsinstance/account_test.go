@@ -141,7 +141,12 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 	if deleted {
 		w.instances.remove(key("vm"))
 	}
-	if w.get("vm").Status.InstanceID == "" {
+	time.Sleep(10 * time.Second) // A sync that has begun with the first key ends.
+	ecs := w.get("vm")
+	if ecs == nil {
+		w.t.Fatalf("it was released\n%s", w.describe())
+	}
+	if ecs.Status.InstanceID == "" {
 		w.advises("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
 	} else {
 		w.advises("vm", reasonWrongAccount, true, "the instance is in account "+testAccount)

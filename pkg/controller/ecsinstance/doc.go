@@ -33,7 +33,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - None left behind. The finalizer is put on before the first call, and is taken off only
 //     when ECS, asked twice, does not have the instance, and has none with the tag. No answer
 //     is no reason to think so, and neither is an answer in another account: the account's
-//     number is in the status, and nothing is done with credentials of another one.
+//     number is in the status before the first call, and nothing is done with credentials of
+//     another one. The number is removed only after ECS has refused every call, or after
+//     lookups have found nothing for settleAfter since the last call that may have made one.
 //   - Nothing is done to an instance whose tag does not say that it is this object's.
 //   - What was seen before a change is not gone by after it.
 //

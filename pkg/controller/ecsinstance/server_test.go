@@ -165,8 +165,12 @@ func (s *shelf[T]) sorted() []cache.ObjectName {
 // listWatch reads the objects that match picks, in the order of their names.
 func (s *shelf[T]) listWatch(name string, list func([]T, string) runtime.Object, match func(T) bool) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			time.Sleep(time.Millisecond) // So that the list never is there when WaitForCacheSync first looks, every 100 ms.
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(time.Millisecond): // So that the list never is there when WaitForCacheSync first looks, every 100 ms.
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			var all []T

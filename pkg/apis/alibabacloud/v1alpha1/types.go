@@ -381,8 +381,8 @@ type ECSInstanceStatus struct {
 	// +optional
 	Create *Create `json:"create,omitempty"`
 
-	// accountID is the account of Alibaba Cloud that the instance is, or is being made, in.
-	// Nothing is done with credentials of another one.
+	// accountID is the account of Alibaba Cloud that the instance is, or may have been made, in.
+	// Nothing is done with credentials of another one. It is empty while ECS has made none.
 	// +optional
 	AccountID string `json:"accountID,omitempty"`
 	// instanceID is what ECS calls the instance.

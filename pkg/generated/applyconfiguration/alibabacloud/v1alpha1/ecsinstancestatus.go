@@ -26,8 +26,8 @@ type ECSInstanceStatusApplyConfiguration struct {
 	// create is the attempt to make the instance that is under way, or the last one. It is
 	// written before ECS is asked.
 	Create *CreateApplyConfiguration `json:"create,omitempty"`
-	// accountID is the account of Alibaba Cloud that the instance is, or is being made, in.
-	// Nothing is done with credentials of another one.
+	// accountID is the account of Alibaba Cloud that the instance is, or may have been made, in.
+	// Nothing is done with credentials of another one. It is empty while ECS has made none.
 	AccountID *string `json:"accountID,omitempty"`
 	// instanceID is what ECS calls the instance.
 	InstanceID *string `json:"instanceID,omitempty"`
