@@ -229,7 +229,7 @@ func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
 		}, ecsInstance(nil)},
 		"MyCronJob": {&batchv1.MyCronJobStatus{
 			ObservedGeneration: 2, Conditions: conditions(), Schedule: "every 5s", Active: 1, MissedTotal: 3, SkewMillis: ptr.To[int64](7),
-			Suspended: true, LastRunNow: "once", LastScheduleTime: &now, LastSuccessfulTime: &now, NextScheduleTime: &now, AccountedTime: &now,
+			Suspended: true, LastRunNow: "once", LastRunNowNumber: 1, LastScheduleTime: &now, LastSuccessfulTime: &now, NextScheduleTime: &now, AccountedTime: &now,
 		}, myCronJob(nil)},
 		"RedisCluster": {&redisv1.RedisClusterStatus{
 			ObservedGeneration: 2, Conditions: conditions(redisv1.ConditionClusterFormed, redisv1.ConditionSlotsCovered, redisv1.ConditionDataLoss),

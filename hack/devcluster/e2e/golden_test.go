@@ -183,6 +183,9 @@ func cleaned(value any) any {
 			value[i] = cleaned(item)
 		}
 	case string:
+		if strings.HasPrefix(value, "#!") {
+			return "(script: see pkg/controller/golden)"
+		}
 		return timeText.ReplaceAllString(value, "(time)")
 	}
 	return value

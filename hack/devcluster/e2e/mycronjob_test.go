@@ -284,21 +284,25 @@ func testSuspendAndRunNow(t *testing.T, w *world, ns string) {
 	}
 	ready(metav1.ConditionFalse, "Suspended")
 	audit := w.audit(t, ns)
-	w.patch(t, ns, "sample", `{"metadata":{"annotations":{"glassback.dev/run-now":"first"}}}`)
-	eventually(t, 20*time.Second, func(ctx context.Context) error {
-		m, err := w.get(ctx, ns, "sample")
-		if err != nil || m.Status.LastRunNow != "first" {
-			return errors.Join(err, fmt.Errorf("lastRunNow is %q", m.Status.LastRunNow))
-		}
-		return nil
-	})
-	if jobs := audit.of("sample"); len(jobs) != 1 || !strings.HasPrefix(jobs[0], "sample-r") {
-		t.Errorf("Jobs %v, want one that was run by hand", jobs)
+	for i, value := range []string{"first", "second", "first"} {
+		w.patch(t, ns, "sample", fmt.Sprintf(`{"metadata":{"annotations":{"glassback.dev/run-now":%q}}}`, value))
+		eventually(t, 20*time.Second, func(ctx context.Context) error {
+			m, err := w.get(ctx, ns, "sample")
+			if err != nil || m.Status.LastRunNow != value || m.Status.LastRunNowNumber != int64(i)+1 {
+				return errors.Join(err, fmt.Errorf("lastRunNow is %q with number %d", m.Status.LastRunNow, m.Status.LastRunNowNumber))
+			}
+			return nil
+		})
+	}
+	jobs := audit.of("sample")
+	slices.Sort(jobs)
+	if len(jobs) != 3 || !strings.HasPrefix(jobs[0], "sample-r") || !slices.Equal(jobs[1:], []string{"sample-run2", "sample-run3"}) {
+		t.Errorf("Jobs %v, want three that were run by hand", jobs)
 	}
 	w.patch(t, ns, "sample", `{"spec":{"suspend":false}}`)
 	ready(metav1.ConditionTrue, "Scheduled")
 	eventually(t, 20*time.Second, func(context.Context) error {
-		if jobs := audit.of("sample"); len(jobs) < 2 {
+		if jobs := audit.of("sample"); len(jobs) < 4 {
 			return fmt.Errorf("Jobs %v", jobs)
 		}
 		return nil

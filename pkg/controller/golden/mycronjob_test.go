@@ -101,6 +101,7 @@ func TestMyCronJobPhases(t *testing.T) {
 		begin(w, 3600)
 		w.step("the first value", time.Minute, runNow(w, "first"))
 		w.step("the second value", time.Minute, runNow(w, "second"))
+		w.step("the first value again", time.Minute, runNow(w, "first"))
 		w.step("suspended, and a third value", time.Minute, func() {
 			change(w, name, func(m *v1.MyCronJob) {
 				m.Spec.Suspend, m.Annotations = ptr.To(true), map[string]string{v1.AnnotationRunNow: "2026-01-01T00:00:00Z"}

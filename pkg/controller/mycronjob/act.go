@@ -198,6 +198,9 @@ func (c *Controller) claim(ctx context.Context, mcj *v1.MyCronJob, job *batchv1.
 		return madeNever, fmt.Errorf("get Job %s, which exists: %w", job.Name, err)
 	}
 	if metav1.IsControlledBy(live, mcj) {
+		if value := live.Annotations[v1.AnnotationRunNow]; value != "" && value != job.Annotations[v1.AnnotationRunNow] {
+			return madeNever, errBehind(mcj) // Another operator has used the number for another value.
+		}
 		return madeAgo, nil
 	}
 	out.reason = reasonSlotTaken

@@ -88,7 +88,7 @@ func decide(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) pl
 func (p *plan) account(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) {
 	due, more := table.due(p.accounted, now)
 	switch {
-	case seen.newest > p.accounted || !allManualRecorded(mcj, seen):
+	case seen.newest > p.accounted || seen.unrecordedRun(mcj) != nil:
 		p.record(upTo(due, seen.newest), seen)
 		if !more || seen.newest <= due[len(due)-1] {
 			p.accounted = max(p.accounted, seen.newest)
@@ -221,8 +221,8 @@ func split(mcj *v1.MyCronJob, table timetable, due []slot, now time.Time) (misse
 // runManual plans the Job that the run-now annotation asks for.
 func (p *plan) runManual(mcj *v1.MyCronJob, seen observed) {
 	value := mcj.Annotations[v1.AnnotationRunNow]
-	if value == "" || value == mcj.Status.LastRunNow || seen.ranNow(value) {
-		return
+	if value == "" || value == mcj.Status.LastRunNow || seen.unrecordedRun(mcj) != nil {
+		return // An unrecorded Job is recorded first: the next name follows from it.
 	}
 	active := seen.active()
 	switch {
@@ -271,19 +271,17 @@ func (p *plan) cleanUp(mcj *v1.MyCronJob, seen observed, now time.Time) {
 	}
 }
 
-func allManualRecorded(mcj *v1.MyCronJob, seen observed) bool {
-	return !slices.ContainsFunc(seen.jobs, func(job *batchv1.Job) bool {
-		return slotOf(job) == 0 && !recorded(mcj, job)
-	})
-}
-
 // recorded returns whether the status, as it is stored, says of job that it ran.
 func recorded(mcj *v1.MyCronJob, job *batchv1.Job) bool {
 	if s := slotOf(job); s != 0 {
 		return mcj.Status.AccountedTime != nil && s <= slotAt(mcj.Status.AccountedTime.Time)
 	}
+	if number := numberOf(job); number != 1 || runNumber(mcj) == 0 {
+		return number <= runNumber(mcj)
+	}
+	// An operator that knew no numbers may have stopped before it recorded this Job.
 	value := job.Annotations[v1.AnnotationRunNow]
-	return value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
+	return mcj.Status.LastRunNowNumber != 0 || value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
 }
 
 // wakeIn asks for a sync after d, unless one comes earlier.

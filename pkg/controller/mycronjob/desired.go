@@ -28,14 +28,36 @@ func slotJob(mcj *v1.MyCronJob, s slot, late time.Duration) *batchv1.Job {
 
 func slotName(mcj *v1.MyCronJob, s slot) string { return fmt.Sprintf("%s-%d", mcj.Name, s) }
 
-// manualJob returns the Job that a value of the run-now annotation asks for. The
-// same value gives the same name, which has no more characters than a slot's.
+// manualJob returns the Job that a value of the run-now annotation asks for. Its
+// name has no more characters than a slot's. Only the name of the first Job follows
+// from the value: a later Job has its number in its name, so that a value that
+// returns gets a Job again, and there cannot be two Jobs of one number at once.
 func manualJob(mcj *v1.MyCronJob, value string) *batchv1.Job {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(value)) // never fails, says hash.Hash
-	job := jobFrom(mcj, fmt.Sprintf("%s-r%09x", mcj.Name, h.Sum64()>>28))
+	name := hashName(mcj.Name, value)
+	if number := runNumber(mcj) + 1; number > 1 {
+		name = fmt.Sprintf("%s-run%d", mcj.Name, number)
+	}
+	job := jobFrom(mcj, name)
 	job.Annotations[v1.AnnotationRunNow] = value
 	return job
+}
+
+// hashName returns the name of the first Job that was run by hand. Operators before
+// status.lastRunNowNumber named all of them so.
+func hashName(cron, value string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(value)) // never fails, says hash.Hash
+	return fmt.Sprintf("%s-r%09x", cron, h.Sum64()>>28)
+}
+
+// runNumber returns the number of the latest recorded Job that was run by hand, 0 if
+// there is none. A status without it, from an operator that knew no numbers, counts
+// for 1: its Jobs have the names of first Jobs.
+func runNumber(mcj *v1.MyCronJob) int64 {
+	if mcj.Status.LastRunNowNumber == 0 && mcj.Status.LastRunNow != "" {
+		return 1
+	}
+	return mcj.Status.LastRunNowNumber
 }
 
 func jobFrom(mcj *v1.MyCronJob, name string) *batchv1.Job {

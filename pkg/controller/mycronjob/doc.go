@@ -5,7 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package mycronjob makes the Jobs of a MyCronJob.
 //
-//	owns    Job <name>-<unix second of the slot>, Job <name>-r<hash> (run now)
+//	owns    Job <name>-<unix second of the slot>; run now: Job <name>-r<hash of the value> for
+//	        the first, <name>-run<number> for each later one
 //	reads   MyCronJob, Job, from the caches; live, where no cache can tell (see confirm)
 //	writes  Job create and delete, MyCronJob status, Event
 //
@@ -33,11 +34,18 @@ SPDX-License-Identifier: Apache-2.0
 //     cleaned up only once the watermark has passed its slot. For the same reason a
 //     Job does not carry the template's ttlSecondsAfterFinished: the controller
 //     sees to that itself.
+//
 //   - Every slot has run or is counted. The watermark and the count change in one
 //     write, which fails if anybody else wrote since; and slots are counted as
 //     missed only after a look at the live Jobs.
+//
 //   - Two operators at the same time keep both, however far behind the caches of one
 //     of them are: see keepFor.
+//
+//   - Each change of the run-now annotation that a sync sees makes one Job. These
+//     Jobs have numbers, as slots have seconds: status.lastRunNowNumber is their
+//     watermark, the next Job has the next number, and an unrecorded Job is recorded
+//     before the next one is made.
 //
 // A Job of somebody else with a slot's name is left alone: that slot is missed.
 package mycronjob

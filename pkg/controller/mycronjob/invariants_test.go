@@ -63,6 +63,7 @@ type history struct {
 	log       []string
 	pace      int  // how much time passes at once, at the most, in milliseconds
 	countable bool // whether the timetable stayed the same all the time
+	asked     int  // how often the value of run-now has changed
 }
 
 // crash is what a write panics with when its operator is killed right after it.
@@ -123,7 +124,7 @@ func (h *history) step() {
 		h.operators[i] = h.server.connect()
 	case n < 97:
 		h.edit()
-	case n < 98:
+	case n < 99:
 		h.runNow()
 	default:
 		h.foreignJob()
@@ -209,12 +210,16 @@ func (h *history) expireJobs() {
 	}
 }
 
-// runNow asks for a run by hand.
+// runNow asks for a run by hand, often by a value that there was before.
 func (h *history) runNow() {
-	h.note("somebody asks for a run by hand")
+	value := []string{"A", "B", "C"}[h.random.IntN(3)]
+	if value != h.server.cron.Annotations[v1.AnnotationRunNow] {
+		h.asked++
+	}
+	h.note("a user sets run-now to %s", value)
 	h.server.change(func(now *state) {
 		now.cron = now.cron.DeepCopy()
-		now.cron.Annotations = map[string]string{v1.AnnotationRunNow: fmt.Sprint(h.server.version)}
+		now.cron.Annotations = map[string]string{v1.AnnotationRunNow: value}
 	})
 }
 
@@ -280,7 +285,23 @@ func (h *history) settle() {
 	h.t.Error("it never settled")
 }
 
+// accountRuns checks that each change of run-now that a sync has seen got one Job.
+func (h *history) accountRuns() {
+	status, value := h.server.cron.Status, h.server.cron.Annotations[v1.AnnotationRunNow]
+	ran := 0
+	for name := range h.server.created {
+		if strings.HasPrefix(name, "sample-r") {
+			ran++
+		}
+	}
+	if status.LastRunNow != value || int64(ran) != status.LastRunNowNumber || ran > h.asked {
+		h.t.Errorf("run-now changed %d times, to %q at last: %d Jobs, and the status has %q with number %d",
+			h.asked, value, ran, status.LastRunNow, status.LastRunNowNumber)
+	}
+}
+
 func (h *history) account() {
+	h.accountRuns()
 	status, table := h.server.cron.Status, timetableFor(h.t, h.server.cron)
 	if due, _ := table.due(slotAt(status.AccountedTime.Time), h.server.clock.Now()); len(due) > 0 {
 		h.t.Errorf("slots %v are due and not accounted for", due)

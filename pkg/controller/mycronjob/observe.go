@@ -88,9 +88,40 @@ func (o observed) has(job *batchv1.Job) bool {
 	return slices.ContainsFunc(o.jobs, func(cached *batchv1.Job) bool { return cached.UID == job.UID })
 }
 
-// ranNow returns whether a Job was made for this value of the run-now annotation.
-func (o observed) ranNow(value string) bool {
-	return slices.ContainsFunc(o.jobs, func(job *batchv1.Job) bool { return job.Annotations[v1.AnnotationRunNow] == value })
+// unrecordedRun returns the latest Job that was run by hand, if the status does not
+// have it yet; nil otherwise. Of several first Jobs, it returns the one of the
+// annotation's value.
+func (o observed) unrecordedRun(mcj *v1.MyCronJob) *batchv1.Job {
+	var latest *batchv1.Job
+	for _, job := range o.jobs {
+		if recorded(mcj, job) || slotOf(job) != 0 {
+			continue
+		}
+		asked := job.Annotations[v1.AnnotationRunNow] == mcj.Annotations[v1.AnnotationRunNow]
+		if latest == nil || numberOf(job) > numberOf(latest) || (numberOf(job) == numberOf(latest) && asked) {
+			latest = job
+		}
+	}
+	return latest
+}
+
+// numberOf returns the number of a Job that was run by hand, 0 for any other. It goes
+// by the name, as slotOf does.
+func numberOf(job *batchv1.Job) int64 {
+	owner := metav1.GetControllerOfNoCopy(job)
+	if owner == nil {
+		return 0
+	}
+	if digits, ok := strings.CutPrefix(job.Name, owner.Name+"-run"); ok {
+		if number, err := strconv.ParseInt(digits, 10, 64); err == nil && number > 1 {
+			return number
+		}
+		return 0
+	}
+	if strings.HasPrefix(job.Name, owner.Name+"-r") {
+		return 1
+	}
+	return 0
 }
 
 // active returns the Jobs that have not finished.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package mycronjob
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -77,15 +78,27 @@ func statusAfter(mcj *v1.MyCronJob, table timetable, seen observed, p plan, out 
 	if next != 0 {
 		status.NextScheduleTime = ptr.To(next.metaTime())
 	}
-	if value := mcj.Annotations[v1.AnnotationRunNow]; value != "" && (seen.ranNow(value) || out.settledManual) {
-		status.LastRunNow = value
-	}
+	recordRun(&status, mcj, seen, out)
 	statusOfJobs(&status, seen)
 	c := conditionsOf(&status, mcj, now)
 	c.ready(mcj, seen, p, out)
 	c.progressing(p)
 	c.degraded(mcj, seen, out)
 	return status
+}
+
+// recordRun records the latest Job that was run by hand.
+func recordRun(status *v1.MyCronJobStatus, mcj *v1.MyCronJob, seen observed, out outcome) {
+	value := mcj.Annotations[v1.AnnotationRunNow]
+	switch job := seen.unrecordedRun(mcj); {
+	case job != nil: // If something took its annotation away, it is the one that was asked for.
+		status.LastRunNow = cmp.Or(job.Annotations[v1.AnnotationRunNow], value)
+		status.LastRunNowNumber = max(runNumber(mcj), numberOf(job))
+	case out.settledManual:
+		status.LastRunNow, status.LastRunNowNumber = value, runNumber(mcj)+1
+	case value == "" || value == mcj.Status.LastRunNow:
+		status.LastRunNowNumber = runNumber(mcj) // Of an operator that knew no numbers.
+	}
 }
 
 // statusOfJobs brings the times up to those of the Jobs that are there. What it

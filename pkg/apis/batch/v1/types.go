@@ -22,7 +22,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=mycronjobs,singular=mycronjob,shortName=mcj,categories=glassback
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.status.schedule`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Active",type=integer,JSONPath=`.status.active`
@@ -233,6 +233,11 @@ type MyCronJobStatus struct {
 	// a Job was made for.
 	// +optional
 	LastRunNow string `json:"lastRunNow,omitempty"`
+
+	// lastRunNowNumber is the number of that Job among all that the annotation has
+	// asked for: 1 for the first. The name of the next Job follows from it.
+	// +optional
+	LastRunNowNumber int64 `json:"lastRunNowNumber,omitempty"`
 }
 
 // MyCronJobList is a list of MyCronJobs.
@@ -254,8 +259,9 @@ const (
 	// AnnotationSkew is on the Job of a slot, and holds how late the Job was
 	// made, in milliseconds after its slot and jitter.
 	AnnotationSkew = GroupName + "/skew-millis"
-	// AnnotationRunNow on a MyCronJob makes one Job at once for every new value,
-	// by the rules of concurrencyPolicy, even while suspended. On a Job it holds
-	// the value that the Job was made for.
+	// AnnotationRunNow on a MyCronJob makes one Job at once for every change of its
+	// value, by the rules of concurrencyPolicy, even while suspended. A value that
+	// equals status.lastRunNow makes none. On a Job it holds the value that the Job
+	// was made for.
 	AnnotationRunNow = "glassback.dev/run-now"
 )

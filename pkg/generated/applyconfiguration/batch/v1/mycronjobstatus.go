@@ -48,6 +48,9 @@ type MyCronJobStatusApplyConfiguration struct {
 	// lastRunNow is the latest value of the annotation glassback.dev/run-now that
 	// a Job was made for.
 	LastRunNow *string `json:"lastRunNow,omitempty"`
+	// lastRunNowNumber is the number of that Job among all that the annotation has
+	// asked for: 1 for the first. The name of the next Job follows from it.
+	LastRunNowNumber *int64 `json:"lastRunNowNumber,omitempty"`
 }
 
 // MyCronJobStatusApplyConfiguration constructs a declarative configuration of the MyCronJobStatus type for use with
@@ -154,5 +157,13 @@ func (b *MyCronJobStatusApplyConfiguration) WithSuspended(value bool) *MyCronJob
 // If called multiple times, the LastRunNow field is set to the value of the last call.
 func (b *MyCronJobStatusApplyConfiguration) WithLastRunNow(value string) *MyCronJobStatusApplyConfiguration {
 	b.LastRunNow = &value
+	return b
+}
+
+// WithLastRunNowNumber sets the LastRunNowNumber field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastRunNowNumber field is set to the value of the last call.
+func (b *MyCronJobStatusApplyConfiguration) WithLastRunNowNumber(value int64) *MyCronJobStatusApplyConfiguration {
+	b.LastRunNowNumber = &value
 	return b
 }

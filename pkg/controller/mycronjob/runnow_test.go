@@ -1,0 +1,174 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package mycronjob
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+)
+
+// The names of the first Jobs for these values, as commit 0908c11 made them.
+const runA, runB = "sample-raf63fc4c8", "sample-raf63ff4c8"
+
+// hourly is a MyCronJob without a slot in the next minutes.
+func hourly(m *v1.MyCronJob) {
+	m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](3600), "every 3600s"
+}
+
+// asksFor sets the run-now annotation.
+func (s *server) asksFor(value string) {
+	s.change(func(now *state) {
+		now.cron = now.cron.DeepCopy()
+		now.cron.Annotations = map[string]string{v1.AnnotationRunNow: value}
+	})
+}
+
+// rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be
+// cleaned up. Jobs complete at once.
+func (s *server) rest(t *testing.T) {
+	t.Helper()
+	for range 10 {
+		was := s.version
+		c := s.connect()
+		if _, _, err := c.sync(t); err != nil {
+			t.Fatal(err)
+		}
+		for name, job := range s.jobs {
+			if finished(job) == "" {
+				s.change(func(now *state) {
+					job := job.DeepCopy()
+					complete(job)
+					now.jobs[name] = job
+				})
+			}
+		}
+		s.clock.SetTime(s.clock.Now().Add(12 * time.Second))
+		if s.version == was {
+			return
+		}
+	}
+	t.Fatal("it never rests")
+}
+
+// runs returns the names of all Jobs that were made by hand.
+func (s *server) runs() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.created)), func(name string) bool { return !strings.HasPrefix(name, "sample-r") })
+}
+
+// TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after
+// they were cleaned up.
+func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
+	for sentence, history := range map[string]int32{"Jobs are kept": 10, "Jobs are cleaned up": 0} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To(history) }))
+			for _, value := range []string{"A", "B", "A", "A", "B"} {
+				s.asksFor(value)
+				s.rest(t)
+			}
+			if want := []string{runA, "sample-run2", "sample-run3", "sample-run4"}; !slices.Equal(s.runs(), want) {
+				t.Errorf("Jobs %q, want %q", s.runs(), want)
+			}
+			if status := s.cron.Status; status.LastRunNow != "B" || status.LastRunNowNumber != 4 {
+				t.Errorf("the status has %q with number %d", status.LastRunNow, status.LastRunNowNumber)
+			}
+		})
+	}
+}
+
+// TestACrashBeforeRunNowIsRecorded stops the operator after it has made a Job. The value
+// may change until the next operator starts.
+func TestACrashBeforeRunNowIsRecorded(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		then []string
+		want []string
+	}{
+		"nothing changes":      {nil, []string{runA, "sample-run2"}},
+		"a value that returns": {[]string{"A"}, []string{runA, "sample-run2", "sample-run3"}},
+		"there and back":       {[]string{"C", "B"}, []string{runA, "sample-run2"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(cronjob(hourly))
+			s.asksFor("A")
+			s.rest(t)
+			s.asksFor("B")
+			if requests, _, err := s.connect().sync(t); err != nil || requests[len(requests)-1] != "create jobs sample-run2" {
+				t.Fatalf("requests %q, error %v", requests, err)
+			}
+			for _, value := range test.then {
+				s.asksFor(value)
+			}
+			s.rest(t)
+			if !slices.Equal(s.runs(), test.want) {
+				t.Errorf("Jobs %q, want %q", s.runs(), test.want)
+			}
+		})
+	}
+}
+
+// TestAnUpgradeRunsNothingAgain begins with what commit 0908c11 has stored: a status without
+// numbers, and Jobs whose names all follow from their values.
+func TestAnUpgradeRunsNothingAgain(t *testing.T) {
+	made := func(name, value string) *batchv1.Job {
+		job := jobAt(cronjob(), 0, complete)
+		job.Name, job.Annotations, job.CreationTimestamp = name, map[string]string{v1.AnnotationRunNow: value}, metav1.NewTime(t0.time())
+		return job
+	}
+	for sentence, test := range map[string]struct {
+		last, asked string
+		jobs        []*batchv1.Job
+	}{
+		"its Jobs are kept":               {"B", "B", []*batchv1.Job{made(runA, "A"), made(runB, "B")}},
+		"its Jobs were cleaned up":        {"B", "B", nil},
+		"the annotation was taken away":   {"B", "", []*batchv1.Job{made(runA, "A"), made(runB, "B")}},
+		"it stopped before it recorded B": {"A", "B", []*batchv1.Job{made(runA, "A"), made(runB, "B")}},
+		"it recorded nothing at all":      {"", "A", []*batchv1.Job{made(runA, "A")}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Status.LastRunNow = test.last }), test.jobs...)
+			s.asksFor(test.asked)
+			s.rest(t)
+			if len(s.runs()) > 0 {
+				t.Fatalf("Jobs %q, want none", s.runs())
+			}
+			s.asksFor("C")
+			s.rest(t)
+			s.asksFor("A")
+			s.rest(t)
+			if want := []string{"sample-run2", "sample-run3"}; !slices.Equal(s.runs(), want) {
+				t.Errorf("then Jobs %q, want %q", s.runs(), want)
+			}
+		})
+	}
+}
+
+// TestRunNowOfAStaleOperator has a second operator whose caches are behind: it makes nothing.
+func TestRunNowOfAStaleOperator(t *testing.T) {
+	s := newServer(cronjob(hourly, func(m *v1.MyCronJob) { m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0) }))
+	s.asksFor("A")
+	s.rest(t)
+	s.asksFor("B")
+	behind := s.connect()
+	s.rest(t) // The other one makes the Job, records it and cleans it up.
+	if _, _, err := behind.sync(t); err == nil {
+		t.Error("it has not noticed that it is behind")
+	}
+	behind.catchUp()
+	if _, _, err := behind.sync(t); err != nil {
+		t.Error(err)
+	}
+	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created["sample-run2"] != 1 {
+		t.Errorf("Jobs %q, want %q", s.created, want)
+	}
+}
