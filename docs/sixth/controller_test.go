@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -383,6 +384,19 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
+// quiet is an informer that is never told of anything, and lets a test call its handler.
+type quiet struct {
+	cache.SharedIndexInformer
+	handler cache.ResourceEventHandler
+}
+
+func (q *quiet) GetStore() cache.Store { return cache.NewStore(cache.MetaNamespaceKeyFunc) }
+
+func (q *quiet) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	q.handler = handler
+	return nil, nil
+}
+
 func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 	child := theirs(metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "web-1", Controller: ptr.To(true)})
 	for sentence, test := range map[string]struct {
@@ -406,18 +420,25 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 		"somebody else's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-			defer queue.ShutDown()
-			l := loop.New(loop.Config{Name: Name, Queue: queue})
-			test.happens(l.Handler(kind.Kind, asking), l.Handler("ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)))
-			if queue.Len() != test.want {
-				t.Fatalf("%d keys wait, want %d", queue.Len(), test.want)
-			}
-			if test.want > 0 {
-				if got, _ := queue.Get(); got != key {
-					t.Errorf("%s waits, want %s", got, key)
+			synctest.Test(t, func(t *testing.T) {
+				queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+				l := loop.New(loop.Config{Name: Name, Queue: queue})
+				services, configMaps := &quiet{}, &quiet{}
+				if err := errors.Join(l.Watch(services, kind.Kind, asking), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
+					t.Fatal(err)
 				}
-			}
+				go l.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
+				synctest.Wait()
+				test.happens(services.handler, configMaps.handler)
+				if queue.Len() != test.want {
+					t.Fatalf("%d keys wait, want %d", queue.Len(), test.want)
+				}
+				if test.want > 0 {
+					if got, _ := queue.Get(); got != key {
+						t.Errorf("%s waits, want %s", got, key)
+					}
+				}
+			})
 		})
 	}
 }

@@ -233,8 +233,8 @@ func (w *webhooks) keep(config certificate.Config, watched map[string]cache.Shar
 	w.keeper = certificate.New(config)
 	w.certificate = w.keeper.Leaf().GetCertificate
 	for kind, informer := range watched {
-		if _, err := informer.AddEventHandler(w.keeper.Handler(kind)); err != nil {
-			return fmt.Errorf("watch %s: %w", kind, err)
+		if err := w.keeper.Watch(informer, kind); err != nil {
+			return err
 		}
 	}
 	return nil

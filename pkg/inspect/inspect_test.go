@@ -84,7 +84,7 @@ func newWorks(t *testing.T, config Config) *works {
 			}
 		},
 	})
-	if _, err := w.informer.AddEventHandler(w.loop.Handler("Secret", loop.Self)); err != nil {
+	if err := w.loop.Watch(w.informer, "Secret", loop.Self); err != nil {
 		t.Fatal(err)
 	}
 	config.Informers = []Watched{{Informer: w.informer, Resource: "secrets", Aliases: []string{"sec"}}}

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package loop
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -41,17 +43,39 @@ func groupOf(apiVersion string) string {
 	return ""
 }
 
-// Handler returns an event handler that adds, for every change of an object of
-// the given kind, the key that keyOf finds for it. When an update moves an
-// object from one key to another, both are added.
-func (l *Loop) Handler(kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) cache.ResourceEventHandler {
-	return &handler{l, kind, keyOf}
+// Watch adds, for every object of informer and for each of its changes, the key that keyOf
+// finds for it. kind is that of informer's objects. When an update moves an object from one
+// key to another, both are added. Watch is called before Run, and before informer runs.
+//
+// Before Run, nothing is added: an operator that stands by would collect the keys of all
+// objects that come and go. Run begins with the objects that the caches hold then.
+func (l *Loop) Watch(informer cache.SharedIndexInformer, kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) error {
+	h := &handler{loop: l, kind: kind, keyOf: keyOf, objects: informer.GetStore()}
+	if _, err := informer.AddEventHandler(h); err != nil {
+		return fmt.Errorf("watch %s: %w", kind, err)
+	}
+	l.handlers = append(l.handlers, h)
+	return nil
 }
 
+// begin adds the keys of all cached objects. No change is lost: an informer changes its cache
+// before it calls a handler. So what a handler has dropped is in the cache by now, and what
+// it has not dropped is added.
+func (l *Loop) begin() {
+	l.begun.Store(true)
+	for _, h := range l.handlers {
+		for _, obj := range h.objects.List() {
+			h.OnAdd(obj, true)
+		}
+	}
+}
+
+// handler adds keys for the changes of one informer's objects, which the store objects holds.
 type handler struct {
-	loop  *Loop
-	kind  string
-	keyOf func(metav1.Object) (cache.ObjectName, bool)
+	loop    *Loop
+	kind    string
+	keyOf   func(metav1.Object) (cache.ObjectName, bool)
+	objects cache.Store
 }
 
 // String returns the name of the controller: whoever looks at an informer's handlers wants to
@@ -92,6 +116,9 @@ func (h *handler) OnDelete(o any) {
 }
 
 func (h *handler) add(verb string, old, obj metav1.Object) {
+	if !h.loop.begun.Load() {
+		return
+	}
 	key, ok := h.keyOf(obj)
 	if !ok {
 		return

@@ -58,9 +58,11 @@ type Config struct {
 // Loop runs a controller's Sync for the keys of its queue.
 type Loop struct {
 	Config
-	causes  causes
-	metrics Metrics
-	hold    hold
+	causes   causes
+	metrics  Metrics
+	hold     hold
+	handlers []*handler
+	begun    atomic.Bool // Run has been called, and handlers add keys
 
 	workers, added, syncs, failed, panics atomic.Int64
 }
@@ -94,8 +96,9 @@ func (l *Loop) object(key cache.ObjectName) trace.Object {
 // Panics returns how many syncs have panicked.
 func (l *Loop) Panics() int64 { return l.panics.Load() }
 
-// Run syncs keys with the given number of workers until ctx is done, and returns
-// when the last sync has. Keys that wait in the queue then are left: the next
+// Run adds the keys of all cached objects, and syncs keys with the given number of
+// workers until ctx is done. The caches have to be synced. It returns when the last
+// sync has ended. Keys that wait in the queue then are left: the next
 // start finds their objects again. Syncs under way go on with drain, a context
 // that outlives ctx; cancel it to cut them short.
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
@@ -107,6 +110,7 @@ func (l *Loop) Run(ctx, drain context.Context, workers int) {
 		l.workers.Add(int64(-workers))
 		l.metrics.Workers(-workers)
 	}()
+	l.begin()
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {

@@ -302,8 +302,12 @@ func TestHandler(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLoop(nil)
-			test.call(l.Handler("Job", ControllerOf("batch.example.com", "MyCronJob")))
+			l, jobs := newLoop(nil), newInformer()
+			if err := l.Watch(jobs, "Job", ControllerOf("batch.example.com", "MyCronJob")); err != nil {
+				t.Fatal(err)
+			}
+			l.begin()
+			test.call(jobs.handler)
 			got := map[string]string{}
 			for k, p := range l.causes.byKey {
 				got[k.String()] = p.String()

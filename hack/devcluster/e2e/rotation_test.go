@@ -260,7 +260,7 @@ func (r *rotation) begin(t *testing.T) error {
 	for kind, informer := range map[string]cache.SharedIndexInformer{
 		"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating,
 	} {
-		if _, err := informer.AddEventHandler(keeper.Handler(kind)); err != nil {
+		if err := keeper.Watch(informer, kind); err != nil {
 			cancel()
 			return err
 		}

@@ -81,11 +81,11 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.ApiExampleAs.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
-		return nil, fmt.Errorf("watch ApiExampleAs: %w", err)
+	if err := c.loop.Watch(config.ApiExampleAs.Informer(), kind.Kind, loop.Self); err != nil {
+		return nil, err
 	}
-	if _, err := config.ConfigMaps.Informer().AddEventHandler(c.loop.Handler("ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
-		return nil, fmt.Errorf("watch ConfigMaps: %w", err)
+	if err := c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -570,45 +571,48 @@ func TestTombstones(t *testing.T) {
 		"of the object: nothing":             {func(s *server) { s.example = nil }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newServer(example()).settle(t)
-			examples := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &v1.ApiExampleA{}, 0,
-				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-			configMaps := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &corev1.ConfigMap{}, 0, cache.Indexers{})}
-			c, err := New(s.config(func(kube kubeinformers.SharedInformerFactory, own externalversions.SharedInformerFactory) {
-				own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
-				kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.loop.Queue.ShutDown)
-			tombstones := map[*deaf]any{examples: s.example, configMaps: s.configMap}
-			wasExample := s.example
-			test.gone(s)
-			if s.example != nil {
-				delete(tombstones, examples)
-			} else {
-				delete(tombstones, configMaps)
-			}
-			s.examples, s.configMapCache = examples.GetStore(), configMaps.GetStore()
-			s.catchUp()
-			for informer, obj := range tombstones {
-				informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/sample", Obj: obj})
-			}
-			if n := c.loop.Queue.Len(); n != 1 {
-				t.Fatalf("%d keys wait, want that of %s", n, wasExample.Name)
-			}
-			queued, _ := c.loop.Queue.Get()
-			c.loop.Queue.Done(queued)
-			if queued != key {
-				t.Errorf("%s waits, want %s", queued, key)
-			}
-			if _, err := c.Sync(quiet(t), queued); err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(s.requests, test.requests) {
-				t.Errorf("requests %q, want %q", s.requests, test.requests)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(example()).settle(t)
+				examples := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &v1.ApiExampleA{}, 0,
+					cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+				configMaps := &deaf{SharedIndexInformer: cache.NewSharedIndexInformer(nil, &corev1.ConfigMap{}, 0, cache.Indexers{})}
+				c, err := New(s.config(func(kube kubeinformers.SharedInformerFactory, own externalversions.SharedInformerFactory) {
+					own.InformerFor(&v1.ApiExampleA{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer { return examples })
+					kube.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return configMaps })
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
+				synctest.Wait()
+				tombstones := map[*deaf]any{examples: s.example, configMaps: s.configMap}
+				wasExample := s.example
+				test.gone(s)
+				if s.example != nil {
+					delete(tombstones, examples)
+				} else {
+					delete(tombstones, configMaps)
+				}
+				s.examples, s.configMapCache = examples.GetStore(), configMaps.GetStore()
+				s.catchUp()
+				for informer, obj := range tombstones {
+					informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/sample", Obj: obj})
+				}
+				if n := c.loop.Queue.Len(); n != 1 {
+					t.Fatalf("%d keys wait, want that of %s", n, wasExample.Name)
+				}
+				queued, _ := c.loop.Queue.Get()
+				c.loop.Queue.Done(queued)
+				if queued != key {
+					t.Errorf("%s waits, want %s", queued, key)
+				}
+				if _, err := c.Sync(quiet(t), queued); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(s.requests, test.requests) {
+					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				}
+			})
 		})
 	}
 }

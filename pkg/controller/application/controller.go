@@ -87,8 +87,8 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.Applications.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
-		return nil, fmt.Errorf("watch Applications: %w", err)
+	if err := c.loop.Watch(config.Applications.Informer(), kind.Kind, loop.Self); err != nil {
+		return nil, err
 	}
 	for _, owned := range []struct {
 		kind     string
@@ -100,8 +100,8 @@ func New(config Config) (*Controller, error) {
 		{c.autoscalers.Name, config.Autoscalers.Informer()},
 		{c.budgets.Name, config.Budgets.Informer()},
 	} {
-		if _, err := owned.informer.AddEventHandler(c.loop.Handler(owned.kind, loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
-			return nil, fmt.Errorf("watch %ss: %w", owned.kind, err)
+		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil

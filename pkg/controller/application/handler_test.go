@@ -8,6 +8,7 @@ package application
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,7 +44,8 @@ func (d *deaf) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandle
 	return d.AddEventHandler(handler)
 }
 
-// wired is what New makes, with the informers that it has its handlers on.
+// wired is what New makes, with the informers that it has its handlers on. It is called in a
+// bubble of testing/synctest.
 func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 	t.Helper()
 	informers := map[string]*deaf{}
@@ -68,7 +70,8 @@ func wired(t *testing.T, s *server) (*Controller, map[string]*deaf) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.loop.Queue.ShutDown)
+	go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
+	synctest.Wait()
 	return c, informers
 }
 
@@ -84,44 +87,46 @@ func queued(c *Controller) []cache.ObjectName {
 }
 
 func TestEventsOfEveryKindLeadToASync(t *testing.T) {
-	s := newServer(application(full)).settle(t)
-	c, informers := wired(t, s)
-	if len(informers) != 6 {
-		t.Fatalf("%d informers, want 6", len(informers))
-	}
-	for resource, informer := range informers {
-		if len(informer.handlers) != 1 {
-			t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(application(full)).settle(t)
+		c, informers := wired(t, s)
+		if len(informers) != 6 {
+			t.Fatalf("%d informers, want 6", len(informers))
 		}
-		handler := informer.handlers[0]
-		var obj object = s.app
-		theirs := object(application(func(a *v1.Application) { a.Name = "other" }))
-		want := []cache.ObjectName{cache.NewObjectName("default", "other")}
-		if resource != "applications" {
-			obj, want = s.children[resource], nil
-			theirs = foreign(resource, true, &metav1.OwnerReference{APIVersion: "other/v1", Kind: "Application", Name: "sample", Controller: ptr.To(true)})
+		for resource, informer := range informers {
+			if len(informer.handlers) != 1 {
+				t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource)
+			}
+			handler := informer.handlers[0]
+			var obj object = s.app
+			theirs := object(application(func(a *v1.Application) { a.Name = "other" }))
+			want := []cache.ObjectName{cache.NewObjectName("default", "other")}
+			if resource != "applications" {
+				obj, want = s.children[resource], nil
+				theirs = foreign(resource, true, &metav1.OwnerReference{APIVersion: "other/v1", Kind: "Application", Name: "sample", Controller: ptr.To(true)})
+			}
+			newer := obj.DeepCopyObject().(object)
+			newer.SetResourceVersion("999")
+			for event, happen := range map[string]func(object){
+				"added":             func(obj object) { handler.OnAdd(obj, false) },
+				"updated":           func(obj object) { handler.OnUpdate(obj, newer) },
+				"deleted":           func(obj object) { handler.OnDelete(obj) },
+				"deleted unwatched": func(obj object) { handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj}) },
+			} {
+				happen(obj)
+				if keys := queued(c); !slices.Equal(keys, []cache.ObjectName{key}) {
+					t.Errorf("%s %s leads to syncs of %v, want the Application", resource, event, keys)
+				}
+				if event == "updated" {
+					continue
+				}
+				happen(theirs)
+				if keys := queued(c); !slices.Equal(keys, want) {
+					t.Errorf("%s of somebody else's %s leads to syncs of %v, want %v", resource, event, keys, want)
+				}
+			}
 		}
-		newer := obj.DeepCopyObject().(object)
-		newer.SetResourceVersion("999")
-		for event, happen := range map[string]func(object){
-			"added":             func(obj object) { handler.OnAdd(obj, false) },
-			"updated":           func(obj object) { handler.OnUpdate(obj, newer) },
-			"deleted":           func(obj object) { handler.OnDelete(obj) },
-			"deleted unwatched": func(obj object) { handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj}) },
-		} {
-			happen(obj)
-			if keys := queued(c); !slices.Equal(keys, []cache.ObjectName{key}) {
-				t.Errorf("%s %s leads to syncs of %v, want the Application", resource, event, keys)
-			}
-			if event == "updated" {
-				continue
-			}
-			happen(theirs)
-			if keys := queued(c); !slices.Equal(keys, want) {
-				t.Errorf("%s of somebody else's %s leads to syncs of %v, want %v", resource, event, keys, want)
-			}
-		}
-	}
+	})
 }
 
 // TestTombstones is about deletions that the watch has missed.
@@ -135,27 +140,29 @@ func TestTombstones(t *testing.T) {
 		"of the object: nothing":       {"applications", func(now *state) { now.app = nil }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newServer(application()).settle(t)
-			var obj any = s.app
-			if test.resource != "applications" {
-				obj = s.children[test.resource]
-			}
-			c, informers := wired(t, s)
-			s.change(test.gone)
-			o := &operator{Controller: c, server: s, at: map[string]int{}, stores: map[string]cache.Store{}}
-			for resource, informer := range informers {
-				o.stores[resource] = informer.GetStore()
-			}
-			o.catchUp()
-			informers[test.resource].handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj})
-			for _, queued := range queued(c) {
-				if _, err := c.Sync(t.Context(), queued); err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(application()).settle(t)
+				var obj any = s.app
+				if test.resource != "applications" {
+					obj = s.children[test.resource]
 				}
-			}
-			if !slices.Equal(s.requests, test.requests) {
-				t.Errorf("requests %q, want %q", s.requests, test.requests)
-			}
+				c, informers := wired(t, s)
+				s.change(test.gone)
+				o := &operator{Controller: c, server: s, at: map[string]int{}, stores: map[string]cache.Store{}}
+				for resource, informer := range informers {
+					o.stores[resource] = informer.GetStore()
+				}
+				o.catchUp()
+				informers[test.resource].handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj})
+				for _, queued := range queued(c) {
+					if _, err := c.Sync(t.Context(), queued); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !slices.Equal(s.requests, test.requests) {
+					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				}
+			})
 		})
 	}
 }

@@ -110,8 +110,8 @@ func New(config Config) (*Controller, error) {
 		informer: config.Secret, add: c.loop.Add,
 		watches: map[cache.ObjectName]*watched{}, used: map[cache.ObjectName][]cache.ObjectName{},
 	}
-	if _, err := config.ECSInstances.Informer().AddEventHandler(c.loop.Handler("ECSInstance", loop.Self)); err != nil {
-		return nil, fmt.Errorf("watch ECSInstances: %w", err)
+	if err := c.loop.Watch(config.ECSInstances.Informer(), "ECSInstance", loop.Self); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -87,11 +87,11 @@ func New(config Config) (*Controller, error) {
 	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
 		return nil, fmt.Errorf("index Jobs: %w", err)
 	}
-	if _, err := config.MyCronJobs.Informer().AddEventHandler(c.loop.Handler("MyCronJob", loop.Self)); err != nil {
-		return nil, fmt.Errorf("watch MyCronJobs: %w", err)
+	if err := c.loop.Watch(config.MyCronJobs.Informer(), "MyCronJob", loop.Self); err != nil {
+		return nil, err
 	}
-	if _, err := config.Jobs.Informer().AddEventHandler(c.loop.Handler("Job", loop.ControllerOf(v1.GroupName, "MyCronJob"))); err != nil {
-		return nil, fmt.Errorf("watch Jobs: %w", err)
+	if err := c.loop.Watch(config.Jobs.Informer(), "Job", loop.ControllerOf(v1.GroupName, "MyCronJob")); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

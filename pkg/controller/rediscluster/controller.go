@@ -89,8 +89,8 @@ func New(config Config) (*Controller, error) {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
 	)
 	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
-	if _, err := config.RedisClusters.Informer().AddEventHandler(c.loop.Handler(kind.Kind, loop.Self)); err != nil {
-		return nil, fmt.Errorf("watch RedisClusters: %w", err)
+	if err := c.loop.Watch(config.RedisClusters.Informer(), kind.Kind, loop.Self); err != nil {
+		return nil, err
 	}
 	for _, owned := range []struct {
 		kind     string
@@ -101,12 +101,12 @@ func New(config Config) (*Controller, error) {
 		{"ConfigMap", config.ConfigMaps.Informer()},
 		{"PodDisruptionBudget", config.Budgets.Informer()},
 	} {
-		if _, err := owned.informer.AddEventHandler(c.loop.Handler(owned.kind, loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
-			return nil, fmt.Errorf("watch %ss: %w", owned.kind, err)
+		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
+			return nil, err
 		}
 	}
-	if _, err := config.Claims.Informer().AddEventHandler(c.loop.Handler("PersistentVolumeClaim", labelled)); err != nil {
-		return nil, fmt.Errorf("watch PersistentVolumeClaims: %w", err)
+	if err := c.loop.Watch(config.Claims.Informer(), "PersistentVolumeClaim", labelled); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

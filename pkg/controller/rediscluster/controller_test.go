@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -565,31 +566,39 @@ func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
 }
 
 func TestSyncTombstones(t *testing.T) {
-	s := playing(t, sixStored()).settle()
-	objects := map[string]any{"redisclusters": s.rdc()}
-	for resource, informer := range s.informers {
-		if list := informer.GetStore().List(); len(list) > 0 {
-			objects[resource.Resource] = list[0]
+	synctest.Test(t, func(t *testing.T) {
+		s := playing(t, sixStored()).settle()
+		objects := map[string]any{"redisclusters": s.rdc()}
+		for resource, informer := range s.informers {
+			if list := informer.GetStore().List(); len(list) > 0 {
+				objects[resource.Resource] = list[0]
+			}
 		}
-	}
-	if len(objects) != 6 {
-		t.Fatalf("%d kinds of objects, want 6", len(objects))
-	}
-	queue := s.controller.loop.Queue
-	for resource, informer := range s.informers {
-		if len(informer.handlers) != 1 {
-			t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource.Resource)
+		if len(objects) != 6 {
+			t.Fatalf("%d kinds of objects, want 6", len(objects))
 		}
-		informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/any", Obj: objects[resource.Resource]})
-		if queue.Len() != 1 {
-			t.Errorf("a deletion of %s that the watch has missed leads to %d syncs, want 1", resource.Resource, queue.Len())
-			continue
+		queue := s.controller.loop.Queue
+		go s.controller.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
+		synctest.Wait()
+		if key, _ := queue.Get(); key != demoKey {
+			t.Errorf("it begins with %s", key)
 		}
-		key, _ := queue.Get()
-		if queue.Done(key); key != demoKey {
-			t.Errorf("a deletion of %s leads to a sync of %s", resource.Resource, key)
+		queue.Done(demoKey)
+		for resource, informer := range s.informers {
+			if len(informer.handlers) != 1 {
+				t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource.Resource)
+			}
+			informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/any", Obj: objects[resource.Resource]})
+			if queue.Len() != 1 {
+				t.Errorf("a deletion of %s that the watch has missed leads to %d syncs, want 1", resource.Resource, queue.Len())
+				continue
+			}
+			key, _ := queue.Get()
+			if queue.Done(key); key != demoKey {
+				t.Errorf("a deletion of %s leads to a sync of %s", resource.Resource, key)
+			}
 		}
-	}
+	})
 }
 
 // TestSyncKeepsThePassword to itself, whatever happens, and says what is wrong with it.

@@ -107,9 +107,10 @@ func New(config Config) *Keeper {
 	return k
 }
 
-// Handler returns an event handler for what the Store and the Registrations read.
-func (k *Keeper) Handler(kind string) cache.ResourceEventHandler {
-	return k.loop.Handler(kind, theOnlyOne)
+// Watch has changes of what the Store or a Registration reads lead to a sync: objects of the
+// given kind.
+func (k *Keeper) Watch(informer cache.SharedIndexInformer, kind string) error {
+	return k.loop.Watch(informer, kind, theOnlyOne)
 }
 
 // Leaf returns what the webhook server shows.

@@ -1,0 +1,170 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// informer is one that does what a test says, in the order of a real one: it changes its store,
+// and then calls its handler.
+type informer struct {
+	cache.SharedIndexInformer
+	store   cache.Store
+	handler cache.ResourceEventHandler
+}
+
+func newInformer() *informer { return &informer{store: cache.NewStore(cache.MetaNamespaceKeyFunc)} }
+
+func (i *informer) GetStore() cache.Store { return i.store }
+
+func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handler = handler
+	return nil, nil
+}
+
+func (i *informer) add(j *batchv1.Job) {
+	_ = i.store.Add(j) // The key function of a Job does not fail.
+	i.handler.OnAdd(j, false)
+}
+
+func (i *informer) update(old, j *batchv1.Job) {
+	_ = i.store.Update(j)
+	i.handler.OnUpdate(old, j)
+}
+
+func (i *informer) delete(j *batchv1.Job) {
+	_ = i.store.Delete(j)
+	i.handler.OnDelete(j)
+}
+
+// watching returns a Loop of parents, and the informers of these and of their children.
+func watching(t *testing.T) (l *Loop, parents, children *informer) {
+	t.Helper()
+	l, parents, children = newLoop(nil), newInformer(), newInformer()
+	if err := l.Watch(parents, "Thing", Self); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Watch(children, "Job", ControllerOf("batch.example.com", "MyCronJob")); err != nil {
+		t.Fatal(err)
+	}
+	return l, parents, children
+}
+
+func heap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// TestAStandbyHoldsNoKeys has objects and their children come, change and go while the Loop does
+// not run.
+func TestAStandbyHoldsNoKeys(t *testing.T) {
+	l, parents, children := watching(t)
+	defer l.Queue.ShutDown()
+	const objects, perObject = 20_000, 10 // 10 bytes are noise: a key with its causes has some 1,500
+	before := heap()
+	for i := range objects {
+		name := fmt.Sprint("run-", i)
+		parent, child := job(name, "", "1"), job(name+"-child", name, "2")
+		parents.add(parent)
+		children.add(child)
+		parents.update(parent, job(name, "", "3", func(j *batchv1.Job) { j.Status.Succeeded = 1 }))
+		children.delete(child)
+		parents.delete(parent)
+	}
+	if n := l.Queue.Len(); n != 0 {
+		t.Errorf("%d keys wait, want none", n)
+	}
+	if n := len(l.causes.byKey); n != 0 {
+		t.Errorf("the causes of %d keys are kept, want none", n)
+	}
+	if counts := l.Counts(); counts.Added != 0 || counts.Waiting != 0 {
+		t.Errorf("%+v, want no key that was added or waits", counts)
+	}
+	if events := l.Trace.Events(); len(events) != 0 {
+		t.Errorf("the trace has %q, want nothing", events[0].String())
+	}
+	if grown := int64(heap()) - int64(before); grown > objects*perObject {
+		t.Errorf("%d objects that came and went leave %d bytes, want %d at most", objects, grown, objects*perObject)
+	}
+	runtime.KeepAlive(l)
+}
+
+// TestRunBeginsWithWhatTheCachesHold: each key once, with its causes.
+func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, parents, children := watching(t)
+		parents.add(job("a", "", "1"))
+		parents.update(job("a", "", "1"), job("a", "", "3"))
+		children.add(job("a-1", "a", "2"))
+		children.add(job("stranger", "", "4"))
+		parents.add(job("b", "", "5"))
+		parents.delete(job("b", "", "5"))
+		parents.add(job("c", "", "6"))
+		parents.delete(job("c", "", "6"))
+		children.add(job("c-1", "c", "7")) // Its owner is gone.
+		go l.Run(t.Context(), t.Context(), 0)
+		synctest.Wait()
+		var got []string
+		for _, entry := range l.State().Waiting {
+			got = append(got, fmt.Sprintf("%s: %s", entry.Key.Name, &pending{causes: entry.Causes, more: entry.More}))
+		}
+		slices.Sort(got)
+		want := []string{
+			"a: Added Thing default/a (resourceVersion 3); Added Job default/a-1 (resourceVersion 2)",
+			"c: Added Job default/c-1 (resourceVersion 7)",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("it begins with\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if n := l.Queue.Len(); n != len(want) {
+			t.Errorf("%d keys wait, want %d", n, len(want))
+		}
+		children.delete(job("a-1", "a", "8"))
+		if state := l.State(); !slices.ContainsFunc(state.Waiting, func(e Entry) bool {
+			return e.Key.Name == "a" && e.Causes[len(e.Causes)-1].Verb == string(cache.Deleted)
+		}) {
+			t.Errorf("a change after the start adds no cause: %+v", state.Waiting)
+		}
+	})
+}
+
+// TestNoChangeIsLostWhenRunBegins has objects come while Run begins: each is found in the cache,
+// or added by the handler.
+func TestNoChangeIsLostWhenRunBegins(t *testing.T) {
+	for round := range 50 {
+		l, parents, _ := watching(t)
+		const objects = 400
+		var adding sync.WaitGroup
+		adding.Go(func() {
+			for i := range objects {
+				parents.add(job(fmt.Sprint(i), "", "1"))
+			}
+		})
+		adding.Go(func() {
+			for len(parents.store.ListKeys()) < round*objects/50 {
+				runtime.Gosched()
+			}
+			l.begin()
+		})
+		adding.Wait()
+		if n := l.Queue.Len(); n != objects {
+			t.Errorf("%d keys wait, want %d", n, objects)
+		}
+		l.Queue.ShutDown()
+	}
+}
