@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -43,8 +44,10 @@ type leaseOptions struct {
 // that who waits does not ask, but watches: the Lease is taken over as soon as it is released,
 // or has not been renewed for its duration.
 //
-// The elector would release a Lease that it could not renew, while controllers still run. So
-// it is not the elector that releases it, but run, after they have ended.
+// Two things the elector gets wrong, and are done here. It would release a Lease while
+// controllers still run: run releases it, after they have ended. And it counts for how long it
+// may lead from the answer to its last request. The API server may have stored the Lease long
+// before, and other operators count from then. So this counts from before the request.
 type leadership struct {
 	leaseOptions
 
@@ -52,12 +55,13 @@ type leadership struct {
 	client  coordinationclient.LeaseInterface
 	elector *leaderelection.LeaderElector
 	watch   *factories
-	leads   chan struct{} // closed as soon as this operator leads
-	start   sync.Once     // closes it
+	leads   chan struct{} // closed, by started, as soon as this operator leads
 
 	mu      sync.Mutex
 	seen    sighting
 	changed chan struct{} // closed, and made anew, with every sighting
+	renewed time.Time     // when the request began that was the last to renew the Lease
+	expiry  *time.Timer   // ends the elector's attempt when the Lease was not renewed in time
 }
 
 // sighting is what the watch has last shown of the Lease.
@@ -129,9 +133,11 @@ func identity() (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// run competes for the Lease until ctx is done, and gives it back then: whatever is only for
-// the leader has to have ended. It returns errLeaseLost if it has led, and does not any more.
-func (l *leadership) run(ctx context.Context) error {
+// run competes for the Lease until ctx is done, and releases it then: whatever is only for the
+// leader has to have ended. If this operator has led, and does not any more, run calls lost,
+// which returns when all that has ended. The Lease is released after that too: it may be held
+// still, if it was the answers of the API server that did not come.
+func (l *leadership) run(ctx context.Context, lost func()) {
 	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
 	ctx = klog.NewContext(ctx, logger)
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
@@ -141,26 +147,78 @@ func (l *leadership) run(ctx context.Context) error {
 		l.watch.shutdown()
 	}()
 	if !l.watch.synced(ctx) {
-		return nil // ctx has ended
+		return // ctx has ended
 	}
-	for l.awaitFree(ctx, logger) {
-		attempt, giveUp := context.WithCancel(ctx)
-		go l.yield(attempt, giveUp)
-		l.elector.Run(attempt)
-		giveUp()
-		if l.led() && ctx.Err() == nil {
-			return errLeaseLost
-		}
+	for !l.led() && l.awaitFree(ctx, logger) {
+		l.attempt(ctx)
+	}
+	if ctx.Err() == nil {
+		lost()
 	}
 	l.release(ctx, logger)
-	return nil
 }
+
+// attempt has the elector acquire the Lease, and renew it for as long as it can.
+func (l *leadership) attempt(ctx context.Context) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	expiry := time.AfterFunc(math.MaxInt64, giveUp)
+	defer expiry.Stop()
+	l.mu.Lock()
+	l.expiry = expiry
+	l.mu.Unlock()
+	go l.yield(ctx, giveUp)
+	l.elector.Run(ctx)
+}
+
+// renew takes note of a request that has renewed the Lease. The elector may lead for as long as
+// it tries to renew it, which it begins to do when retry has passed.
+func (l *leadership) renew(record *resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = record.RenewTime.Time // of the time before the request, and of this process's clock
+	l.expiry.Reset(time.Until(l.renewed) + l.deadline + l.retry)
+}
+
+// left returns how long a leader that has lost its Lease may take to end: less than margin, if it
+// has learned of that late.
+func (l *leadership) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(l.margin(), time.Until(l.renewed)+l.duration)
+}
+
+// await returns when leading ends, as it does once the controllers have. If they take longer
+// than they may, the process ends.
+func (l *leadership) await(leading context.Context) {
+	select {
+	case <-leading.Done():
+	case <-time.After(l.left()):
+		klog.FromContext(leading).Error(errLeaseLost, "Controllers still run, and another operator may lead now: the process ends")
+		klog.FlushAndExit(flushPatience, exitFailed)
+	}
+}
+
+// flushPatience is how long a log that cannot be written keeps such a process from its end.
+const flushPatience = 100 * time.Millisecond
 
 // started is called by the elector once it has the Lease.
 func (l *leadership) started(ctx context.Context) {
-	if ctx.Err() == nil { // It may have been given up at the same moment.
-		l.start.Do(func() { close(l.leads) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() == nil && !l.led() { // It may have been given up at the same moment.
+		close(l.leads)
 	}
+}
+
+// stopWaiting ends an attempt of the elector, unless this operator leads by now.
+func (l *leadership) stopWaiting(giveUp context.CancelFunc) (leads bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.led() {
+		giveUp()
+	}
+	return l.led()
 }
 
 // led reports whether this operator leads, or has led.
@@ -179,7 +237,7 @@ func (l *leadership) led() bool {
 func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 	for {
 		free, _, changed := l.free()
-		if !free && (!l.elector.IsLeader() || l.lost(attempt)) {
+		if !free && l.stopWaiting(giveUp) && l.lost(attempt) {
 			giveUp()
 		}
 		select {
@@ -312,45 +370,6 @@ const leaseTolerance = 20 * time.Second
 
 // margin is how much earlier a leader that cannot renew its Lease ends than another one follows.
 func (l leaseOptions) margin() time.Duration { return l.duration - l.deadline - l.retry }
-
-// patientLock shows the elector a Lease as free that has not been renewed for its duration, as
-// the watch has seen it. The elector itself would only begin to count when it first asks.
-type patientLock struct {
-	resourcelock.Interface
-	leadership *leadership
-}
-
-func (p patientLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := p.leadership.patience(ctx)
-	defer cancel()
-	record, raw, err := p.Interface.Get(ctx)
-	if err == nil && p.leadership.expired(record) {
-		record.HolderIdentity = ""
-	}
-	return record, raw, err
-}
-
-func (p patientLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := p.leadership.patience(ctx)
-	defer cancel()
-	return p.Interface.Create(ctx, record)
-}
-
-func (p patientLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := p.leadership.patience(ctx)
-	defer cancel()
-	return p.Interface.Update(ctx, record)
-}
-
-// expired reports whether another operator has a Lease that the watch has shown for longer than
-// it lasts.
-func (l *leadership) expired(record *resourcelock.LeaderElectionRecord) bool {
-	free, _, _ := l.free()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return free && record.HolderIdentity != l.lock.Identity() &&
-		record.HolderIdentity == l.seen.holder && record.RenewTime.Time.Equal(l.seen.renewed)
-}
 
 // checkLease returns an error that says what to do if this account may not use the Lease.
 func checkLease(ctx context.Context, kube kubernetes.Interface, o *options) error {

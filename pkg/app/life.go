@@ -127,14 +127,11 @@ func (l *life) live(ctx context.Context) error {
 	})
 	if l.leadership != nil {
 		others.Go(func() {
-			if err := l.compete(ctx, leading); err != nil {
-				stop(err)
+			l.compete(ctx, leading, func() {
+				stop(errLeaseLost)
 				cutShort() // Another operator may lead soon.
-				time.AfterFunc(l.leadership.margin(), func() {
-					logger.Error(err, "Syncs go on without the Lease, so the process ends")
-					klog.FlushAndExit(klog.ExitFlushTimeout, exitFailed)
-				})
-			}
+				l.leadership.await(leading)
+			})
 		})
 	}
 	if l.webhooks != nil {
@@ -158,15 +155,16 @@ func (l *life) live(ctx context.Context) error {
 }
 
 // compete competes for the Lease, once this operator could lead: with caches that are synced.
-func (l *life) compete(ctx, leading context.Context) error {
+// See leadership.run.
+func (l *life) compete(ctx, leading context.Context, lost func()) {
 	for _, t := range l.namespaces {
 		select {
 		case <-t.synced:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
-	return l.leadership.run(leading)
+	l.leadership.run(leading, lost)
 }
 
 // leads returns a channel that is closed once this operator leads.

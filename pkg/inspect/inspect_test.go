@@ -522,9 +522,23 @@ func TestThePage(t *testing.T) {
 		if guarded != 0 {
 			t.Error("the page is guarded")
 		}
-		for _, path := range []string{"overview", "stream", "queue", "index", "workqueue", "life", "find", "hold", "x"} {
-			if status, _ := w.ask(http.MethodGet, "/inspect/api/"+path, ""); status != http.StatusUnauthorized {
+		for n, path := range []string{"overview", "stream", "queue", "index", "workqueue", "life", "find", "hold"} {
+			method := http.MethodGet
+			if path == "hold" {
+				method = http.MethodPost
+			}
+			if status, _ := w.ask(method, "/inspect/api/"+path, ""); status != http.StatusUnauthorized || guarded != n+1 {
 				t.Errorf("%s: %d, and it should be guarded", path, status)
+			}
+		}
+		// The API server is not asked who may see what is not served.
+		guarded = 0
+		for request, want := range map[string]int{
+			"GET x": 404, "GET ": 404, "GET overview/": 404, "GET hold": 405, "DELETE overview": 405, "GET " + strings.Repeat("%01", 20_000): 404,
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			if status, _ := w.ask(method, "/inspect/api/"+path, ""); status != want || guarded != 0 {
+				t.Errorf("%.20s: %d and guarded %d times, want %d and never", request, status, guarded, want)
 			}
 		}
 	})

@@ -104,7 +104,7 @@ func New(config Config) http.Handler {
 	api.HandleFunc("POST "+prefix+"api/hold", answer(s.hold))
 	var guarded http.Handler = api
 	if s.Guard != nil {
-		guarded = s.Guard(api)
+		guarded = onlyServed(api, s.Guard(api))
 		s.right = s.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	files, err := fs.Sub(page, "page")
@@ -116,6 +116,18 @@ func New(config Config) http.Handler {
 	mux.Handle(prefix, http.StripPrefix(prefix, http.FileServerFS(files)))
 	mux.Handle("GET /{$}", http.RedirectHandler(prefix, http.StatusFound))
 	return careful(mux)
+}
+
+// onlyServed keeps from guard what api does not serve: the API server is not asked who may see
+// that.
+func onlyServed(api *http.ServeMux, guard http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusal, pattern := api.Handler(r); pattern == "" {
+			refusal.ServeHTTP(w, r)
+			return
+		}
+		guard.ServeHTTP(w, r)
+	})
 }
 
 // policy lets the page use what comes with it, and nothing else.

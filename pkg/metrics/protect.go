@@ -27,8 +27,13 @@ const (
 	// been given the right does not want to wait.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// mostVerdicts bounds what is remembered. Each takes some hundred bytes.
+	// mostVerdicts bounds what is remembered. Each takes 600 bytes at most: a hash, and maxUser.
 	mostVerdicts = 1000
+	// maxUser bounds how much is kept of a user's name, in bytes.
+	maxUser = 256
+	// maxAsked bounds the path and the method of a request together, in bytes. The paths that are
+	// served have some 30.
+	maxAsked = 256
 	// mostReviews is how many are asked for at a time: whoever sends tokens of their own making
 	// does not keep the API server from answering the operator.
 	mostReviews = 8
@@ -39,9 +44,10 @@ const (
 // Protect lets through to handler only those with a bearer token whose user the API server
 // lets use the path: kube creates a TokenReview, and then a SubjectAccessReview for the
 // nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
-// HTTP status 401 (no token, or none that is good), 403 (no right), 500 (the API server
-// did not say), or 503 (too many ask at once). Verdicts are remembered for a moment, by a hash of the token; the token itself is
-// shown to nobody else.
+// HTTP status 401 (no token, or none that is good), 403 (no right), 414 (the path is too long to
+// ask for), 500 (the API server did not say), or 503 (too many ask at once). Verdicts are
+// remembered for a moment, by a hash of token, path and method; the token itself is shown to
+// nobody else.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
 	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts), reviews: make(chan struct{}, mostReviews)}
 }
@@ -64,37 +70,58 @@ func (a asked) key() string {
 	return string(sum[:])
 }
 
-// verdict is an HTTP status, and the line that comes with all but StatusOK.
+// verdict is an HTTP status, and whose token it was, if that is known. A verdict is remembered:
+// what a request has said at length is no part of it.
 type verdict struct {
 	status int
-	line   string
+	user   string
 }
 
 // ServeHTTP answers one request.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		refuse(w, verdict{http.StatusUnauthorized, fmt.Sprintf("there is no bearer token: use that of a ServiceAccount that may get %q", r.URL.Path)})
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	a := asked{strings.TrimSpace(token), r.URL.Path, strings.ToLower(r.Method)}
+	said := g.judge(r.Context(), a)
+	if said.status == http.StatusOK {
+		g.handler.ServeHTTP(w, r)
 		return
 	}
-	said := g.judge(r.Context(), asked{token, r.URL.Path, strings.ToLower(r.Method)})
-	if said.status != http.StatusOK {
-		refuse(w, said)
-		return
-	}
-	g.handler.ServeHTTP(w, r)
-}
-
-func refuse(w http.ResponseWriter, said verdict) {
 	if said.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	http.Error(w, said.line, said.status)
+	http.Error(w, a.refusal(said), said.status)
+}
+
+// refusal returns the line by which a request is refused.
+func (a asked) refusal(said verdict) string {
+	switch said.status {
+	case http.StatusRequestURITooLong:
+		return "the path is too long: none like it is served"
+	case http.StatusUnauthorized:
+		if a.token == "" {
+			return fmt.Sprintf("there is no bearer token: use that of a ServiceAccount that may get %q", a.path)
+		}
+		return "the bearer token is not accepted"
+	case http.StatusForbidden:
+		return fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", said.user, a.verb, a.path)
+	case http.StatusServiceUnavailable:
+		return "too many tokens are looked at already: try again later"
+	}
+	return "the API server does not say whether this is allowed: see the log of glassback"
 }
 
 // judge returns the verdict that is remembered, or asks for one: once for all that want to
 // know the same, and so also if the first of them goes away.
 func (g *guard) judge(ctx context.Context, a asked) verdict {
+	switch {
+	case len(a.path)+len(a.verb) > maxAsked:
+		return verdict{status: http.StatusRequestURITooLong}
+	case a.token == "":
+		return verdict{status: http.StatusUnauthorized}
+	}
 	key := a.key()
 	said, _, _ := g.asking.Do(key, func() (any, error) {
 		if said, ok := g.verdicts.Get(key); ok {
@@ -104,7 +131,7 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 		case g.reviews <- struct{}{}:
 			defer func() { <-g.reviews }()
 		default:
-			return verdict{http.StatusServiceUnavailable, "too many tokens are looked at already: try again later"}, nil
+			return verdict{status: http.StatusServiceUnavailable}, nil
 		}
 		// From -v=8 on, client-go logs what goes over the wire: the token.
 		silent := klog.NewContext(context.WithoutCancel(ctx), klog.Logger{})
@@ -113,7 +140,7 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 			// An error may quote what was asked.
 			text := strings.ReplaceAll(err.Error(), a.token, "<the token>")
 			klog.FromContext(ctx).Error(nil, "Could not find out who may see the metrics", "path", a.path, "err", text)
-			return verdict{http.StatusInternalServerError, "the API server does not say whether this is allowed: see the log of glassback"}, nil
+			return verdict{status: http.StatusInternalServerError}, nil
 		}
 		if said.status == http.StatusOK {
 			g.verdicts.Add(key, said, allowedFor)
@@ -132,14 +159,15 @@ func (g *guard) review(ctx context.Context, a asked) (verdict, error) {
 		return verdict{}, fmt.Errorf("create TokenReview: %w", err)
 	}
 	if user == nil {
-		return verdict{http.StatusUnauthorized, "the bearer token is not accepted"}, nil
+		return verdict{status: http.StatusUnauthorized}, nil
 	}
 	allowed, err := g.authorize(ctx, user, a)
 	if err != nil {
 		return verdict{}, fmt.Errorf("create SubjectAccessReview for %q: %w", user.Username, err)
 	}
 	if !allowed {
-		return verdict{http.StatusForbidden, fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", user.Username, a.verb, a.path)}, nil
+		// A copy: the name is part of the whole answer.
+		return verdict{http.StatusForbidden, strings.Clone(user.Username[:min(len(user.Username), maxUser)])}, nil
 	}
 	return verdict{status: http.StatusOK}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -35,6 +36,7 @@ import (
 const (
 	scraperToken = "eyJhbGciOiJSUzI1NiJ9.prometheus"
 	strayToken   = "eyJhbGciOiJSUzI1NiJ9.stray"
+	wordyToken   = "eyJhbGciOiJSUzI1NiJ9.wordy"
 )
 
 var users = map[string]authenticationv1.UserInfo{
@@ -43,6 +45,7 @@ var users = map[string]authenticationv1.UserInfo{
 		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
 	},
 	strayToken: {Username: "system:serviceaccount:default:default"},
+	wordyToken: {Username: "https://login.example.com#" + strings.Repeat("x", 30_000)},
 }
 
 // reviewer is an API server that has reviews alone.
@@ -111,7 +114,7 @@ func (a *reviewer) review(path string, body []byte) (any, error) {
 
 func (a *reviewer) client() kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(&rest.Config{
-		Host: "http://server", QPS: -1, Transport: a, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
+		Host: "http://server", QPS: -1, Transport: a, ContentConfig: rest.ContentConfig{ContentType: apiruntime.ContentTypeJSON},
 	})
 }
 
@@ -167,8 +170,14 @@ func TestWhoSeesTheMetrics(t *testing.T) {
 		"the right is to get":               {method: http.MethodDelete, authorization: "Bearer " + scraperToken, status: 403, line: "may not delete", tokens: 1, accesses: 1},
 		"the right is for a path":           {path: "/debug", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/debug"`, tokens: 1, accesses: 1},
 		"a path with two lines is one line": {path: "/a%0Ab", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/a\nb"`, tokens: 1, accesses: 1},
-		"two lines without a token too":     {path: "/a%0Ab", status: 401, line: `may get "/a\nb"`},
-		"no API server":                     {authorization: "Bearer " + scraperToken, fail: func(string, []byte) (string, error) { return "", down }, status: 500, line: "see the log", tokens: 1},
+		"a path that is too long to be served": {
+			path: "/metrics/" + strings.Repeat("x", maxAsked), authorization: "Bearer " + scraperToken, status: 414, line: "too long",
+		},
+		"... also without a token":      {path: "/metrics/" + strings.Repeat("%01", 20_000), status: 414, line: "too long"},
+		"a method that is too long":     {method: strings.Repeat("X", maxAsked), authorization: "Bearer " + scraperToken, status: 414, line: "too long"},
+		"a user with a long name":       {authorization: "Bearer " + wordyToken, status: 403, line: `x" may not get "/metrics"`, tokens: 1, accesses: 1},
+		"two lines without a token too": {path: "/a%0Ab", status: 401, line: `may get "/a\nb"`},
+		"no API server":                 {authorization: "Bearer " + scraperToken, fail: func(string, []byte) (string, error) { return "", down }, status: 500, line: "see the log", tokens: 1},
 		"the operator may not review tokens": {
 			authorization: "Bearer " + scraperToken, fail: says("/tokenreviews", "no role says so: "), status: 500, line: "see the log", tokens: 1,
 		},
@@ -284,6 +293,46 @@ func TestVerdictsAreBounded(t *testing.T) {
 	}
 	if n := len(g.verdicts.Keys()); n != mostVerdicts {
 		t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+	}
+}
+
+// TestVerdictsAreSmall has users without the right ask for many paths, and at great length.
+func TestVerdictsAreSmall(t *testing.T) {
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	for sentence, test := range map[string]struct {
+		path  func(n int) string
+		token func(n int) string
+		code  int
+	}{
+		"paths of 60 KB": {
+			func(n int) string { return fmt.Sprint("/inspect/api/", n, strings.Repeat("%01", 20_000)) }, func(int) string { return wordyToken }, 414,
+		},
+		"a long name, and many paths": {
+			func(n int) string { return fmt.Sprint("/inspect/api/", n) }, func(int) string { return wordyToken }, 403,
+		},
+		"tokens that are made up, of 60 KB": {
+			func(int) string { return "/metrics" }, func(n int) string { return fmt.Sprint(strings.Repeat("x", 60_000), n) }, 401,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
+			send(g, http.MethodGet, test.path(0), "Bearer "+test.token(0))
+			before := heap()
+			for n := range mostVerdicts {
+				if w := send(g, http.MethodGet, test.path(n), "Bearer "+test.token(n)); w.Code != test.code {
+					t.Fatalf("status %d, want %d", w.Code, test.code)
+				}
+			}
+			if grown := heap() - before; grown > mostVerdicts*1000 {
+				t.Errorf("%d requests leave %d KB, want %d at most", mostVerdicts, grown/1000, mostVerdicts)
+			}
+			runtime.KeepAlive(g)
+		})
 	}
 }
 
