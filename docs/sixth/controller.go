@@ -99,7 +99,7 @@ func newController(config Config) *Controller {
 }
 
 // asking is the key of a Service that asks for a ConfigMap: the others do not fill the
-// queue. One that stops asking goes from a key to none, and loop.Handler adds the key
+// queue. One that stops asking goes from a key to none, and the handler adds the key
 // that it had. One that stopped while nobody watched is found by its ConfigMap. For
 // both the cache must have the Services that do not ask.
 func asking(obj metav1.Object) (cache.ObjectName, bool) {
