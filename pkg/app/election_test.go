@@ -200,7 +200,7 @@ type contender struct {
 }
 
 // contend starts a contender, whose controllers take some time to end once the Lease is lost.
-func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func()) *contender {
+func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*contender)) *contender {
 	t.Helper()
 	c := &contender{line: &line{leaseServer: s, delay: quick}}
 	config := &rest.Config{Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
@@ -217,7 +217,7 @@ func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func())
 		c.run(ctx, func() {
 			c.lostAt = time.Now()
 			if whenLost != nil {
-				whenLost()
+				whenLost(c)
 			}
 			time.Sleep(take)
 			cancel()
@@ -244,12 +244,11 @@ func TestTwoNeverLead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newLeaseServer()
 				var ends time.Time // when the process of the first leader ends, whatever its controllers do
-				var first *contender
-				first = server.contend(t, 0, func() { ends = time.Now().Add(first.left()) })
-				defer func() { first.end() }()
+				first := server.contend(t, 0, func(c *contender) { ends = time.Now().Add(c.left()) })
+				defer first.end()
 				<-first.leads
 				second := server.contend(t, 0, nil)
-				defer func() { second.end() }()
+				defer second.end()
 				time.Sleep(time.Minute)
 				first.set(func(method string) (there, back time.Duration) {
 					if len(last) == 0 || last[0].method != method {
@@ -290,14 +289,13 @@ func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newLeaseServer()
-				var first *contender
-				first = server.contend(t, take, func() { first.set(quick) })
-				defer func() { first.end() }()
+				first := server.contend(t, take, func(c *contender) { c.set(quick) })
+				defer first.end()
 				<-first.leads
 				own := first.lock.Identity()
 				time.Sleep(time.Minute)
 				second := server.contend(t, 0, nil)
-				defer func() { second.end() }()
+				defer second.end()
 				time.Sleep(time.Second)
 				test.ends(first)
 				for server.holder() == own {

@@ -16,6 +16,9 @@ SPDX-License-Identifier: Apache-2.0
 // forgets why. The list of causes beside it remembers: the sync that an event
 // led to finds the event in its context, in its log line, and in its trace.
 //
+// Before Run, handlers add nothing: an operator that stands by for another one would collect
+// the keys of all objects that come and go. Run begins with the keys of all cached objects.
+//
 // Two workers never sync the same key at the same time: a key that is added
 // while it is being synced is handed out again after Done.
 package loop

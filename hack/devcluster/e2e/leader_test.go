@@ -32,33 +32,58 @@ const (
 type candidate struct {
 	*operator
 
-	probes string
+	metrics string
 }
 
 func (w *world) candidate(t *testing.T) *candidate {
 	t.Helper()
-	probes := "127.0.0.1:" + freePort(t)
+	probes, metrics := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	r := &candidate{launch(t, "--kubeconfig", w.Kubeconfig(), "-v=2", "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace,
-		"--health-probe-bind-address="+probes), probes}
+		"--health-probe-bind-address="+probes, "--metrics-bind-address="+metrics, "--metrics-secure=false"), metrics}
 	eventually(t, time.Minute, func(ctx context.Context) error { return answersOK(ctx, "http://"+probes+"/readyz") })
 	return r
 }
 
 func answersOK(ctx context.Context, url string) error {
+	_, err := fetch(ctx, url)
+	return err
+}
+
+// fetch returns what is at a URL.
+func fetch(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answers %d: %s", url, answer.StatusCode, body)
 	}
-	return err
+	return string(body), err
+}
+
+// added returns how many keys were put into the queue of MyCronJobs, and how many wait there.
+func (c *candidate) added(t *testing.T) (added, waiting string) {
+	t.Helper()
+	text, err := fetch(t.Context(), "http://"+c.metrics+"/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch name {
+		case `workqueue_adds_total{name="mycronjob"}`:
+			added = value
+		case `workqueue_depth{name="mycronjob"}`:
+			waiting = value
+		}
+	}
+	return added, waiting
 }
 
 func (c *candidate) leads() bool { return strings.Contains(c.log.String(), leading) }
@@ -123,6 +148,16 @@ func TestLeaderElection(t *testing.T) {
 		t.Errorf("the next leader came %s after the death of the last, and the lease is for %s", took, leaseDuration)
 	}
 	replace()
+
+	// Jobs have come and gone, and only the leader's queue has had keys.
+	for _, c := range standby {
+		if added, waiting := c.added(t); added != "0" || waiting != "0" {
+			t.Errorf("%s keys were put into the queue of a standby, and %s wait", added, waiting)
+		}
+	}
+	if added, _ := leader.added(t); added == "0" {
+		t.Error("no key was put into the queue of the leader")
+	}
 
 	// It sleeps for longer than its lease, and then does not know that it has lost it.
 	w.must(t, leader.cmd.Process.Signal(syscall.SIGSTOP))
