@@ -264,36 +264,40 @@ func TestVerdictsHoldForAMoment(t *testing.T) {
 }
 
 func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
-	api := &reviewer{}
-	handler, _ := api.protect(t)
-	for range 2 {
-		for _, request := range []struct {
-			method, path, token string
-			want                int
-		}{
-			{http.MethodGet, "/metrics", scraperToken, 200},
-			{http.MethodGet, "/metrics", strayToken, 403},
-			{http.MethodGet, "/metrics/", scraperToken, 403},
-			{http.MethodPost, "/metrics", scraperToken, 403},
-		} {
-			if got := send(handler, request.method, request.path, "Bearer "+request.token).Code; got != request.want {
-				t.Errorf("%+v: status %d", request, got)
+	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
+		api := &reviewer{}
+		handler, _ := api.protect(t)
+		for range 2 {
+			for _, request := range []struct {
+				method, path, token string
+				want                int
+			}{
+				{http.MethodGet, "/metrics", scraperToken, 200},
+				{http.MethodGet, "/metrics", strayToken, 403},
+				{http.MethodGet, "/metrics/", scraperToken, 403},
+				{http.MethodPost, "/metrics", scraperToken, 403},
+			} {
+				if got := send(handler, request.method, request.path, "Bearer "+request.token).Code; got != request.want {
+					t.Errorf("%+v: status %d", request, got)
+				}
 			}
 		}
-	}
-	if n := api.tokens.Load(); n != 4 {
-		t.Errorf("%d reviews, want 4", n)
-	}
+		if n := api.tokens.Load(); n != 4 {
+			t.Errorf("%d reviews, want 4", n)
+		}
+	})
 }
 
 func TestVerdictsAreBounded(t *testing.T) {
-	g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
-	for n := range mostVerdicts + 100 {
-		get(g, fmt.Sprintf("Bearer guess-%d", n))
-	}
-	if n := len(g.verdicts.Keys()); n != mostVerdicts {
-		t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
-	}
+	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
+		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
+		for n := range mostVerdicts + 100 {
+			get(g, fmt.Sprintf("Bearer guess-%d", n))
+		}
+		if n := len(g.verdicts.Keys()); n != mostVerdicts {
+			t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+		}
+	})
 }
 
 // TestVerdictsAreSmall has users without the right ask for many paths, and at great length.
