@@ -45,7 +45,7 @@ var users = map[string]authenticationv1.UserInfo{
 		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
 	},
 	strayToken: {Username: "system:serviceaccount:default:default"},
-	wordyToken: {Username: "https://login.example.com#" + strings.Repeat("x", 30_000)},
+	wordyToken: {Username: "https://login.example.com#" + strings.Repeat("x", 10_000)},
 }
 
 // reviewer is an API server that has reviews alone.
@@ -264,36 +264,40 @@ func TestVerdictsHoldForAMoment(t *testing.T) {
 }
 
 func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
-	api := &reviewer{}
-	handler, _ := api.protect(t)
-	for range 2 {
-		for _, request := range []struct {
-			method, path, token string
-			want                int
-		}{
-			{http.MethodGet, "/metrics", scraperToken, 200},
-			{http.MethodGet, "/metrics", strayToken, 403},
-			{http.MethodGet, "/metrics/", scraperToken, 403},
-			{http.MethodPost, "/metrics", scraperToken, 403},
-		} {
-			if got := send(handler, request.method, request.path, "Bearer "+request.token).Code; got != request.want {
-				t.Errorf("%+v: status %d", request, got)
+	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
+		api := &reviewer{}
+		handler, _ := api.protect(t)
+		for range 2 {
+			for _, request := range []struct {
+				method, path, token string
+				want                int
+			}{
+				{http.MethodGet, "/metrics", scraperToken, 200},
+				{http.MethodGet, "/metrics", strayToken, 403},
+				{http.MethodGet, "/metrics/", scraperToken, 403},
+				{http.MethodPost, "/metrics", scraperToken, 403},
+			} {
+				if got := send(handler, request.method, request.path, "Bearer "+request.token).Code; got != request.want {
+					t.Errorf("%+v: status %d", request, got)
+				}
 			}
 		}
-	}
-	if n := api.tokens.Load(); n != 4 {
-		t.Errorf("%d reviews, want 4", n)
-	}
+		if n := api.tokens.Load(); n != 4 {
+			t.Errorf("%d reviews, want 4", n)
+		}
+	})
 }
 
 func TestVerdictsAreBounded(t *testing.T) {
-	g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
-	for n := range mostVerdicts + 100 {
-		get(g, fmt.Sprintf("Bearer guess-%d", n))
-	}
-	if n := len(g.verdicts.Keys()); n != mostVerdicts {
-		t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
-	}
+	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
+		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
+		for n := range mostVerdicts + 100 {
+			get(g, fmt.Sprintf("Bearer guess-%d", n))
+		}
+		if n := len(g.verdicts.Keys()); n != mostVerdicts {
+			t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+		}
+	})
 }
 
 // TestVerdictsAreSmall has users without the right ask for many paths, and at great length.
@@ -309,27 +313,28 @@ func TestVerdictsAreSmall(t *testing.T) {
 		token func(n int) string
 		code  int
 	}{
-		"paths of 60 KB": {
-			func(n int) string { return fmt.Sprint("/inspect/api/", n, strings.Repeat("%01", 20_000)) }, func(int) string { return wordyToken }, 414,
+		"paths of 15 KB": {
+			func(n int) string { return fmt.Sprint("/inspect/api/", n, strings.Repeat("%01", 5_000)) }, func(int) string { return strayToken }, 414,
 		},
 		"a long name, and many paths": {
 			func(n int) string { return fmt.Sprint("/inspect/api/", n) }, func(int) string { return wordyToken }, 403,
 		},
-		"tokens that are made up, of 60 KB": {
-			func(int) string { return "/metrics" }, func(n int) string { return fmt.Sprint(strings.Repeat("x", 60_000), n) }, 401,
+		"made-up tokens of 10 KB": {
+			func(int) string { return "/metrics" }, func(n int) string { return fmt.Sprint(strings.Repeat("x", 10_000), n) }, 401,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
 			send(g, http.MethodGet, test.path(0), "Bearer "+test.token(0))
+			const requests, perRequest = 200, 1500
 			before := heap()
-			for n := range mostVerdicts {
+			for n := range requests {
 				if w := send(g, http.MethodGet, test.path(n), "Bearer "+test.token(n)); w.Code != test.code {
 					t.Fatalf("status %d, want %d", w.Code, test.code)
 				}
 			}
-			if grown := heap() - before; grown > mostVerdicts*1000 {
-				t.Errorf("%d requests leave %d KB, want %d at most", mostVerdicts, grown/1000, mostVerdicts)
+			if grown := heap() - before; grown > requests*perRequest {
+				t.Errorf("%d requests leave %d bytes each, want %d at most", requests, grown/requests, perRequest)
 			}
 			runtime.KeepAlive(g)
 		})

@@ -169,6 +169,6 @@ func TestRunNowOfAStaleOperator(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created["sample-run2"] != 1 {
-		t.Errorf("Jobs %q, want %q", s.created, want)
+		t.Errorf("Jobs %v, want %q", s.created, want)
 	}
 }
