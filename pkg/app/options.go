@@ -108,6 +108,7 @@ func parseOptions(args []string, stdout io.Writer) (*options, error) {
 		"directory of the webhooks' tls.crt and tls.key; if they are not there, and this is not set, the certificates are self-managed")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	logsapi.AddFlags(o.logging, flags)
+	flags.Lookup("v").Usage += fmt.Sprintf(", %d at most: more would show what Secrets hold", maxVerbosity)
 	hide(flags, "vmodule", "log-flush-frequency", "log-text-split-stream", "log-text-info-buffer-size",
 		"log-json-split-stream", "log-json-info-buffer-size")
 	flags.Usage = func() {}

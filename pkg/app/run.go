@@ -20,7 +20,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
@@ -59,7 +58,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, versionLine())
 		return exitOK
 	}
-	if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
+	if err := setUpLogging(ctx, o.logging); err != nil {
 		refuse(stderr, err)
 		return exitUsage
 	}

@@ -271,8 +271,7 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 
 // runKeeper runs the keeper and what it watches until ctx is done.
 func (w *webhooks) runKeeper(ctx, drain context.Context) {
-	logger := discreet(klog.FromContext(ctx))
-	ctx, drain = klog.NewContext(ctx, logger), klog.NewContext(drain, logger)
+	drain = klog.NewContext(drain, klog.FromContext(ctx))
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		stopCaches()

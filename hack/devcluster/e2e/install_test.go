@@ -92,14 +92,14 @@ func (w *world) load(t *testing.T, name string) {
 	w.must(t, err)
 }
 
-// simulateInside starts an ECS simulator where Pods reach it, and returns its URL.
-func (w *world) simulateInside(t *testing.T) string {
+// simulateInside starts an ECS simulator where Pods reach it, with more arguments, and returns its URL.
+func (w *world) simulateInside(t *testing.T, args ...string) string {
 	t.Helper()
 	nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	w.must(t, err)
 	at := slices.IndexFunc(nodes.Items[0].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 	address := net.JoinHostPort(nodes.Items[0].Status.Addresses[at].Address, "8099")
-	args := []string{"--bind-address", address, "--speed", "60"}
+	args = append([]string{"--bind-address", address, "--speed", "60"}, args...)
 	cmd := w.Command(context.Background(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim"), args...)
 	begin(t, "ecssim", cmd, args).waitFor("glassback --ecs-endpoint ")
 	return "http://" + address

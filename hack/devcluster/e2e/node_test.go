@@ -285,6 +285,23 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 func TestNodeRunsTheOperator(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)
+	n.installShipped(t, 2, nil, "-v=2")
+	n.runsSeed(t)
+	n.trusted(t)
+	n.called(t, n.ns)
+	testAddr(t, n.world, n.ns)
+	testSize(t, n.world, n.ns)
+	n.neverRestarted(t)
+	n.rollsOut(t)
+	n.losesCA(t)
+	n.spoilsCA(t)
+	n.neverRestarted(t)
+}
+
+// installShipped runs replicas of the operator as Pods, for the test's namespace alone, and waits until they serve
+// webhooks.
+func (n *node) installShipped(t *testing.T, replicas int32, env []corev1.EnvVar, args ...string) {
+	t.Helper()
 	archive := filepath.Join(filepath.Dir(binary(t)), "glassback.tar")
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("find bin/glassback.tar, run make image first: %v", err)
@@ -302,8 +319,8 @@ func TestNodeRunsTheOperator(t *testing.T) {
 			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "glassback", Image: images[0], ImagePullPolicy: corev1.PullIfNotPresent,
-			Args: []string{"--namespace", n.ns, "-v=2"}, // the namespaces of other tests have operators of their own
+			Name: "glassback", Image: images[0], ImagePullPolicy: corev1.PullIfNotPresent, Env: env,
+			Args: append([]string{"--namespace", n.ns}, args...), // the namespaces of other tests have operators of their own
 			ReadinessProbe: &corev1.Probe{ // until then the Service leads to the others
 				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(9443)}},
 				PeriodSeconds: 1,
@@ -314,21 +331,11 @@ func TestNodeRunsTheOperator(t *testing.T) {
 			},
 		}},
 	})
-	d.Spec.Replicas = ptr.To[int32](2)
+	d.Spec.Replicas = &replicas
 	maps.Copy(d.Spec.Template.Labels, service.Spec.Selector)
 	_, err = n.kube.AppsV1().Deployments(n.ns).Create(t.Context(), d, metav1.CreateOptions{})
 	n.must(t, err)
 	n.available(t, "glassback")
-	n.runsSeed(t)
-	n.trusted(t)
-	n.called(t, n.ns)
-	testAddr(t, n.world, n.ns)
-	testSize(t, n.world, n.ns)
-	n.neverRestarted(t)
-	n.rollsOut(t)
-	n.losesCA(t)
-	n.spoilsCA(t)
-	n.neverRestarted(t)
 }
 
 // neverRestarted fails the test if a container of the operator has ended by itself.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -561,18 +562,19 @@ func TestNodeRedisTellsOfTrouble(t *testing.T) {
 
 // testWrongPassword changes the Secret while the nodes have the password that was in it.
 func testWrongPassword(t *testing.T, n *node) {
-	o := n.operate(t, onlyRedis)
+	o := n.operate(t, onlyRedis, "-v=10")
 	c := n.protected(t, "protected", seedSample)
 	c.ready(t, "formation")
 	c.fill(t)
 	before := c.uids(t)
-	n.setPassword(t, c.name, "another")
+	n.setPassword(t, c.name, "e2e-another-password")
 	// It has the one that was right, and no node complains: only one that is new reads the Secret.
 	o.kill()
-	o = n.operate(t, onlyRedis)
+	logged := o.log.String()
+	o = n.operate(t, onlyRedis, "-v=10")
 	c.wrong(t, "PasswordRefused", "authSecretRef")
-	if text := o.log.String(); strings.Contains(text, c.password) || strings.Contains(text, "another") {
-		t.Error("a password is in the log")
+	for _, found := range (leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}).In(logged + o.log.String()) {
+		t.Errorf("the log holds %s", found)
 	}
 	n.setPassword(t, c.name, c.password)
 	c.heals(t, "the password is right again")

@@ -34,8 +34,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
 //   - A replica whose cache of the Secret is behind writes no caBundle.
 //   - When nothing changes, nothing is written.
-//   - No key is in a log, in an event or in an error. That holds as far as the logger in the
-//     context is discreet: client-go logs what goes over the wire, if it is asked to.
+//   - No key is in a log, in an event or in an error. For what client-go logs, the process has
+//     to limit its verbosity: see maxVerbosity in pkg/app.
 //
 // Certificates are valid or not by the API server's clock, which judges them.
 package certificate

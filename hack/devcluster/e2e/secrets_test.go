@@ -1,0 +1,302 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/leaktest"
+)
+
+// The credentials of TestNodeKeepsSecrets.
+var nodeSecrets = leaktest.Secrets{
+	"a password of Redis":             "e2e-correct-horse-battery",
+	"a wrong password of Redis":       "e2e-wrong-horse-of-another",
+	"the operator's access key ID":    "LTAIe2eOfTheOperator",
+	"the operator's access secret":    "e2e-access-secret-of-the-operator",
+	"an object's access key ID":       "LTAIe2eOfAnECSInstance",
+	"an object's access secret":       "e2e-access-secret-of-an-object",
+	"a wrong access secret":           "e2e-access-secret-that-is-wrong",
+	"a security token":                "e2e-CAIS-security-token-of-STS",
+	"user data":                       "#!/bin/sh\necho e2e-hunter2-in-user-data\n",
+	"a token that is no token of any": "e2e-bearer-token-that-nobody-made",
+}
+
+// TestNodeKeepsSecrets runs all controllers in a Pod, with webhooks, metrics and page, and with the highest
+// verbosity, on an API server that does not stream lists. Credentials of every kind are used, refused and replaced.
+// None of them is in what leaves the operator: log, events, objects, metrics, and the API of the page.
+func TestNodeKeepsSecrets(t *testing.T) {
+	n := onNode(t)
+	in := n.enter(t)
+	s := nodeSecrets
+	ecs := n.simulateInside(t, "--account", s["the operator's access key ID"]+":"+s["the operator's access secret"],
+		"--account", s["an object's access key ID"]+":"+s["an object's access secret"])
+	n.mayReview(t, "glassback")
+	n.installShipped(t, 1, []corev1.EnvVar{
+		{Name: "ALIBABA_CLOUD_ACCESS_KEY_ID", Value: s["the operator's access key ID"]},
+		{Name: "ALIBABA_CLOUD_ACCESS_KEY_SECRET", Value: s["the operator's access secret"]},
+	}, "-v=10", "--ecs-endpoint="+ecs, "--metrics-bind-address=:8443", "--inspect-bind-address=:8444")
+	secrets := leaktest.Secrets{}
+	for name, secret := range s {
+		secrets[name] = secret
+	}
+	n.keysOf(t, "at first", secrets)
+
+	n.samples(t)
+	n.cloudSecrets(t)
+	n.setPassword(t, "protected", s["a password of Redis"])
+	c := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
+		rdc.Name, rdc.Spec.AuthSecretRef = "protected", &redisv1.SecretKeyReference{Name: "protected"}
+	})
+	c.password = s["a password of Redis"]
+	c.ready(t, "formation")
+	n.instance(t, "right", glassback.ConditionReady, "Running")
+	n.instance(t, "own", glassback.ConditionReady, "Running")
+	n.instance(t, "wrong", glassback.ConditionDegraded, "CredentialsRefused")
+	n.instance(t, "temporary", glassback.ConditionDegraded, "CredentialsRefused")
+	n.spoilsCA(t)
+	n.keysOf(t, "then", secrets)
+	texts := map[string]string{}
+	n.looks(t, in, secrets, texts)
+	texts["the log"] = n.logOfOperator(t)
+
+	// Only an operator that is new reads the Secret while no node complains.
+	n.setPassword(t, c.name, s["a wrong password of Redis"])
+	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), n.operatorPod(t).Name, metav1.DeleteOptions{}))
+	c.wrong(t, "PasswordRefused", "authSecretRef")
+	n.setPassword(t, c.name, c.password)
+	c.heals(t, "the password is right again")
+	n.looks(t, in, secrets, texts)
+	texts["the log of the next operator"] = n.logOfOperator(t)
+	n.reads(t, texts)
+
+	for where, text := range texts {
+		if len(text) < 100 {
+			t.Errorf("%s is %q", where, text)
+		}
+		for _, found := range secrets.In(text) {
+			t.Errorf("%s holds %s", where, found)
+		}
+		t.Logf("%s: %d bytes", where, len(text))
+	}
+	// Each Secret and token was on its way while that was logged.
+	for _, request := range []string{
+		"/secrets/protected", "/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
+		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/tokenreviews", "The verbosity is limited",
+	} {
+		if !strings.Contains(texts["the log"], request) {
+			t.Errorf("the log has no %s", request)
+		}
+	}
+}
+
+// mayReview lets an account ask who shows a token, and what that one may do; and ServiceAccount scraper, that this
+// makes, get metrics and look at the page.
+func (n *node) mayReview(t *testing.T, account string) {
+	t.Helper()
+	name := n.ns + "-scraper"
+	for _, args := range [][]string{
+		{"create", "serviceaccount", "scraper", "--namespace", n.ns},
+		{"create", "clusterrole", name, "--verb=get", "--non-resource-url=/metrics", "--non-resource-url=/inspect/*"},
+		{"create", "clusterrolebinding", name, "--clusterrole=" + name, "--serviceaccount=" + n.ns + ":scraper"},
+		{"create", "clusterrolebinding", name + "-asks", "--clusterrole=system:auth-delegator", "--serviceaccount=" + n.ns + ":" + account},
+	} {
+		if out, err := n.kubectl(t, args...); err != nil {
+			t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		rbac := n.kube.RbacV1()
+		for _, binding := range []string{name, name + "-asks"} {
+			if err := rbac.ClusterRoleBindings().Delete(ctx, binding, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := rbac.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// keysOf adds the private keys that the Secret of the webhooks' CA holds.
+func (n *node) keysOf(t *testing.T, when string, secrets leaktest.Secrets) {
+	t.Helper()
+	found := 0
+	for name, value := range n.trusted(t).Data {
+		if strings.Contains(string(value), "PRIVATE KEY") {
+			secrets["the key "+name+" of the CA "+when] = string(value)
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("the Secret of the CA holds no key")
+	}
+}
+
+// samples makes an object of each kind that needs no credentials.
+func (n *node) samples(t *testing.T) {
+	t.Helper()
+	eventually(t, patience, func(context.Context) error { // The API server notices the webhooks a moment later.
+		for _, kind := range []string{"apiexamplea", "application", "mycronjob"} {
+			if out, err := n.kubectl(t, "apply", "--namespace", n.ns, "-f", examplesDir+kind+".yaml"); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+		}
+		return nil
+	})
+}
+
+// cloudSecrets makes Secrets with access keys, and ECSInstances with these: of the operator itself, right, wrong, and
+// with a security token that no account has.
+func (n *node) cloudSecrets(t *testing.T) {
+	t.Helper()
+	s := nodeSecrets
+	id, secret := s["an object's access key ID"], s["an object's access secret"]
+	for name, data := range map[string]map[string]string{
+		"script":    {"userData": s["user data"]},
+		"right":     {v1alpha1.KeyAccessKeyID: id, v1alpha1.KeyAccessKeySecret: secret},
+		"wrong":     {v1alpha1.KeyAccessKeyID: id, v1alpha1.KeyAccessKeySecret: s["a wrong access secret"]},
+		"temporary": {v1alpha1.KeyAccessKeyID: id, v1alpha1.KeyAccessKeySecret: secret, v1alpha1.KeySecurityToken: s["a security token"]},
+	} {
+		_, err := n.kube.CoreV1().Secrets(n.ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{})
+		n.must(t, err)
+	}
+	for _, name := range []string{"own", "right", "wrong", "temporary"} {
+		ecs := artifact[v1alpha1.ECSInstance](t, "examples/ecsinstance.yaml")
+		ecs.Name, ecs.Spec.UserDataSecretRef = name, &v1alpha1.SecretKeyReference{Name: "script"}
+		if name != "own" {
+			ecs.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: name}
+		}
+		_, err := n.glassback.AlibabacloudV1alpha1().ECSInstances(n.ns).Create(t.Context(), ecs, metav1.CreateOptions{})
+		n.must(t, err)
+	}
+}
+
+// instance waits until an ECSInstance has a condition for a reason.
+func (n *node) instance(t *testing.T, name, condition, reason string) {
+	t.Helper()
+	eventually(t, patience, func(ctx context.Context) error {
+		ecs, err := n.glassback.AlibabacloudV1alpha1().ECSInstances(n.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if is := meta.FindStatusCondition(ecs.Status.Conditions, condition); is == nil || is.Reason != reason {
+			return fmt.Errorf("ECSInstance %s is not %s %s: %+v", name, condition, reason, ecs.Status)
+		}
+		return nil
+	})
+}
+
+// operatorPod returns the Pod of the operator that is not on its way out.
+func (n *node) operatorPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	var found *corev1.Pod
+	eventually(t, patience, func(ctx context.Context) error {
+		pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=glassback"})
+		if err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && pod.Status.PodIP != "" {
+				found = pod
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d Pods of the operator runs", len(pods.Items))
+	})
+	return found
+}
+
+func (n *node) logOfOperator(t *testing.T) string {
+	t.Helper()
+	text, err := n.logOf(t.Context(), n.operatorPod(t).Name)
+	n.must(t, err)
+	return text
+}
+
+// looks gets metrics, and all that the API of the page has, with the token of the scraper; and with a wrong one, which
+// gets nothing.
+func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts map[string]string) {
+	t.Helper()
+	token := (&installation{world: n.world}).token(t, n.ns, "scraper")
+	secrets["the scraper's token "+fmt.Sprint(len(texts))] = token
+	ip := n.operatorPod(t).Status.PodIP
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		DialContext: in.dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // The name in it is that of a Service.
+	}}
+	defer client.CloseIdleConnections()
+	get := func(token, port, path string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+ip+":"+port+path, nil)
+		n.must(t, err)
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		n.must(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		n.must(t, err)
+		return response.StatusCode, string(body)
+	}
+	wrong := nodeSecrets["a token that is no token of any"]
+	for _, port := range []string{"8443", "8444"} {
+		if code, body := get(wrong, port, map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"}[port]); code != http.StatusUnauthorized {
+			t.Errorf("a token that is none gets %d: %s", code, body)
+		}
+	}
+	_, texts["/metrics"] = get(token, "8443", "/metrics")
+	_, overview := get(token, "8444", "/inspect/api/overview")
+	texts["the page"] += overview
+	var all inspect.Overview
+	n.must(t, json.Unmarshal([]byte(overview), &all))
+	for _, informer := range all.Informers {
+		for _, what := range []string{"queue", "index"} {
+			_, body := get(token, "8444", "/inspect/api/"+what+"?informer="+url.QueryEscape(informer.ID))
+			texts["the page"] += body
+		}
+	}
+	for _, object := range []string{"aea/apiexamplea-sample", "app/application-sample", "mcj/mycronjob-sample", "rdc/protected", "ecs/own", "ecs/right", "ecs/wrong", "ecs/temporary", "secret/glassback-webhook-ca"} {
+		kind, name, _ := strings.Cut(object, "/")
+		code, body := get(token, "8444", "/inspect/api/life?"+url.Values{"kind": {kind}, "namespace": {n.ns}, "name": {name}}.Encode())
+		if code != http.StatusOK {
+			t.Errorf("the life of %s: %d %s", object, code, body)
+		}
+		texts["the trace of "+object] += body
+	}
+}
+
+// reads gets what the operator has written: events, its objects, and their children.
+func (n *node) reads(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for _, kinds := range []string{"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses"} {
+		out, err := n.kubectl(t, "get", kinds, "--namespace", n.ns, "-o", "json")
+		n.must(t, err)
+		texts[kinds] = out
+	}
+	out, err := n.kubectl(t, "get", "pods,deployments", "--namespace", n.ns, "-l", "app!=glassback", "-o", "json") // That one has an access key.
+	n.must(t, err)
+	texts["Pods and Deployments"] = out
+	out, err = n.kubectl(t, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "json")
+	n.must(t, err)
+	texts["webhook configurations"] = out
+}

@@ -1,0 +1,111 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package leaktest finds credentials in what a program has written. It is for tests.
+package leaktest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Secrets are texts that no output may hold, by a name for each.
+type Secrets map[string]string
+
+// A part of a secret is a leak too: client-go cuts long bodies. Shorter parts may occur by chance.
+const (
+	partLength = 16 // of the parts that are searched for, in bytes
+	minLength  = 8  // of a whole secret
+)
+
+// In returns a line for each secret that a text holds, whole or in part: its name, and the text around
+// it. It finds a secret as it is, quoted, in base64 at any alignment, in hexadecimal, as Go prints
+// bytes, encoded for a URL once or twice, broken into lines, and in a hexdump.
+func (s Secrets) In(text string) []string {
+	views := []string{text, squeeze.Replace(text), undump(text)}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		parts := partsOf(s[name])
+		for _, view := range views {
+			if at := index(view, parts); at >= 0 {
+				found = append(found, fmt.Sprintf("%s: …%s…", name, view[max(0, at-200):min(len(view), at+200)]))
+				break
+			}
+		}
+	}
+	return found
+}
+
+// index returns where the first of the parts is that a text holds, and -1 if it holds none.
+func index(text string, parts []string) int {
+	for _, part := range parts {
+		if at := strings.Index(text, part); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// armour is in every key and certificate, and no secret.
+var armour = regexp.MustCompile(`-----[A-Z ]+-----\n?`)
+
+// partsOf returns what is searched for to find a secret in any form.
+func partsOf(secret string) []string {
+	secret = strings.TrimSpace(armour.ReplaceAllString(secret, ""))
+	var parts []string
+	for _, form := range append(forms(secret), forms(squeeze.Replace(secret))...) {
+		if len(form) >= minLength && len(form) < partLength {
+			parts = append(parts, form)
+		}
+		for ; len(form) >= partLength; form = form[partLength:] {
+			parts = append(parts, form[:partLength])
+		}
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
+}
+
+// forms returns a text in all encodings.
+func forms(text string) []string {
+	in64 := func(e *base64.Encoding) string { return e.EncodeToString([]byte(text)) }
+	all := []string{hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text)))}
+	for _, form := range []string{text, in64(base64.StdEncoding), in64(base64.URLEncoding), in64(base64.RawStdEncoding)} {
+		once := url.QueryEscape(form)
+		all = append(all, form, once, url.PathEscape(form), url.QueryEscape(once), url.QueryEscape(url.PathEscape(form)))
+		quoted, _ := json.Marshal(form) // A string can be marshalled.
+		all = append(all, string(quoted[1:len(quoted)-1]))
+	}
+	// Three bytes are four characters: a secret within a longer text is aligned in one of three ways.
+	for shift := range 3 {
+		rest := text[min(shift, len(text)):]
+		all = append(all, base64.StdEncoding.EncodeToString([]byte(rest[:len(rest)-len(rest)%3])))
+	}
+	// As Go prints bytes, after squeeze.
+	decimal, syntax := squeeze.Replace(fmt.Sprint([]byte(text))), squeeze.Replace(fmt.Sprintf("%#v", []byte(text)))
+	return append(all, strings.Trim(decimal, "[]"), strings.TrimSuffix(strings.TrimPrefix(syntax, "[]byte{"), "}"))
+}
+
+// squeeze takes away what breaks a text into lines or elements.
+var squeeze = strings.NewReplacer("\n", "", "\r", "", "\t", "", " ", "", `\n`, "", `\t`, "", `"`, "", ",", "")
+
+// dumpLine is one of encoding/hex.Dump, which client-go logs a body of protobuf by.
+var dumpLine = regexp.MustCompile(`[0-9a-f]{8}  ((?:[0-9a-f]{2}  ?){1,16}) *\|`)
+
+// undump returns the bytes of all hexdumps in a text.
+func undump(text string) string {
+	var all []byte
+	for _, line := range dumpLine.FindAllStringSubmatch(text, -1) {
+		bytes, _ := hex.DecodeString(strings.ReplaceAll(line[1], " ", "")) // The expression allows nothing else.
+		all = append(all, bytes...)
+	}
+	return string(all)
+}
