@@ -44,6 +44,7 @@ type askOptions struct {
 	master            string
 	operatorNamespace string
 	leaseName         string
+	sendOwnToken      bool
 
 	output string                 // text or json
 	object inspect.Object         // what is empty is not said
@@ -61,6 +62,8 @@ func (o *askOptions) flags(namespace string) *pflag.FlagSet {
 	flags.StringVar(&o.master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace that it is installed in (default: "+defaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", defaultLeaseName, "name of its Lease")
+	flags.BoolVar(&o.sendOwnToken, "send-own-token", false,
+		"if you may not create a token of ServiceAccount glassback-inspector, send the operator's Pod the token of your kubeconfig: whoever controls that Pod can use it to do all that you may, until it expires")
 	o.given = flags.Changed
 	flags.Usage = func() {}
 	return flags
@@ -101,7 +104,7 @@ func (o *askOptions) name(args []string) error {
 }
 
 // clusterFlags say that the operator is in a cluster.
-var clusterFlags = []string{"kubeconfig", "master", "operator-namespace", "leader-elect-resource-name"}
+var clusterFlags = []string{"kubeconfig", "master", "operator-namespace", "leader-elect-resource-name", "send-own-token"}
 
 func (o *askOptions) validate() error {
 	if u, err := url.Parse(o.address); o.given("address") &&
@@ -185,7 +188,7 @@ func (o *askOptions) reachInCluster(ctx context.Context, tell func(string)) (*op
 		return nil, err
 	}
 	found := &operator{called: "Pod " + pod.Name + " in namespace " + pod.Namespace, remedy: "see glassback check", namespace: namespace}
-	if found.Client, err = client.In(ctx, config, kube, pod); err != nil {
+	if found.Client, err = client.In(ctx, config, kube, pod, o.sendOwnToken); err != nil {
 		return nil, err
 	}
 	tell("asking " + found.called)

@@ -129,9 +129,11 @@ func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
 	return 0, fmt.Errorf("pod %s has no port called %q: it is not served there; apply artifacts/default-inspect again", pod.Name, target.StrVal)
 }
 
-// In returns a Client for the operator in a Pod, through the API server.
-func In(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *Pod) (*Client, error) {
-	token, err := tokenFor(ctx, config, kube, pod.Namespace)
+// In returns a Client for the operator in a Pod, through the API server. It sends the Pod a token of ServiceAccount
+// glassback-inspector. If the API server does not allow the caller to create one, In returns an error; with sendOwn it
+// sends the token of config instead.
+func In(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *Pod, sendOwn bool) (*Client, error) {
+	token, err := tokenFor(ctx, config, kube, pod.Namespace, sendOwn)
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +148,10 @@ func In(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod
 	return &Client{base: "https://" + pod.Name, token: token, http: http.Client{Transport: through(transport, forward)}}, nil
 }
 
-// tokenFor returns a token with which the operator lets one in. It is that of the ServiceAccount
-// which may do nothing else: the caller's own could do in the cluster whatever the caller may, and
-// a Pod gets to see it. So that one is only sent by who may not have the other.
-func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interface, namespace string) (string, error) {
+// tokenFor returns a token that the operator accepts: one of the ServiceAccount that may only look. The caller's own
+// token gives the Pod all rights of the caller. So tokenFor returns that one only with sendOwn, and only if the caller
+// may not create the other.
+func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interface, namespace string, sendOwn bool) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
 	made, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, accountName, request, metav1.CreateOptions{})
 	switch {
@@ -157,13 +159,17 @@ func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 		return made.Status.Token, nil
 	case !apierrors.IsForbidden(err):
 		return "", fmt.Errorf("create a token for ServiceAccount %s: %w", accountName, err)
+	case !sendOwn:
+		return "", fmt.Errorf("you need the right to create serviceaccounts/token of %s%s; or send the Pod the token of your kubeconfig, with --send-own-token: %w",
+			accountName, remedy(err, namespace), err)
 	}
 	own, ownErr := ownToken(config)
 	if ownErr != nil {
 		return "", fmt.Errorf("read the token of the kubeconfig: %w", ownErr)
 	}
 	if own == "" {
-		return "", fmt.Errorf("create a token for ServiceAccount %s, since the kubeconfig has none of its own%s: %w", accountName, remedy(err, namespace), err)
+		return "", fmt.Errorf("--send-own-token: the kubeconfig has no token; you need the right to create serviceaccounts/token of %s%s: %w",
+			accountName, remedy(err, namespace), err)
 	}
 	return own, nil
 }

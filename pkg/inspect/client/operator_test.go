@@ -154,7 +154,7 @@ func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 	if err != nil || !found.Leads || found.Port != shipped.Spec.Ports[0].Port {
 		t.Errorf("%+v, error %v", found, err)
 	}
-	if _, err := tokenFor(t.Context(), &rest.Config{}, kube, namespace); err != nil {
+	if _, err := tokenFor(t.Context(), &rest.Config{}, kube, namespace, false); err != nil {
 		t.Error(err)
 	}
 	for _, action := range kube.Actions() {
@@ -188,31 +188,48 @@ func allows(rules []rbacv1.PolicyRule, verb, resource, subresource, name string)
 	})
 }
 
-// The caller's own token is shown to the operator only where there is no other.
-func TestTheTokenThatIsShown(t *testing.T) {
+// The Pod gets the caller's own token only if the caller says so, and if there is no other.
+func TestTheTokenThatIsSent(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, accountName, errors.New("no"))
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, accountName)
+	const (
+		right  = "you need the right to create serviceaccounts/token of glassback-inspector (an administrator can bind you to Role glassback-inspector in namespace glassback-system)"
+		remedy = right + "; or send the Pod the token of your kubeconfig, with --send-own-token"
+	)
 	for name, test := range map[string]struct {
-		config rest.Config
-		err    error
-		want   string
-		fails  string
+		config  rest.Config
+		sendOwn bool
+		err     error
+		want    string
+		fails   string
 	}{
-		"one that can do nothing else":      {rest.Config{BearerToken: "own"}, nil, "made", ""},
-		"one's own, if none may be made":    {rest.Config{BearerToken: "own"}, forbidden, "own", ""},
-		"no password, if none may be made":  {rest.Config{Username: "a", Password: "b"}, forbidden, "", "bind you to Role glassback-inspector in namespace glassback-system"},
-		"none, and none may be made":        {rest.Config{}, forbidden, "", "bind you to Role glassback-inspector"},
-		"none, if there is no such account": {rest.Config{BearerToken: "own"}, gone, "", "create a token for ServiceAccount glassback-inspector"},
+		"one that may only look":                           {rest.Config{BearerToken: "own"}, false, nil, "made", ""},
+		"one that may only look, also if one's own may go": {rest.Config{BearerToken: "own"}, true, nil, "made", ""},
+		"none, if none may be created":                     {rest.Config{BearerToken: "own"}, false, forbidden, "", remedy},
+		"none without a token in the kubeconfig":           {rest.Config{}, false, forbidden, "", remedy},
+		"one's own, if none may be created and it may go":  {rest.Config{BearerToken: "own"}, true, forbidden, "own", ""},
+		"no password":                                       {rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + right},
+		"none, though one's own may go":                     {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + right},
+		"none, if there is no such account":                 {rest.Config{BearerToken: "own"}, false, gone, "", "create a token for ServiceAccount glassback-inspector"},
+		"none, if there is no account and one's own may go": {rest.Config{BearerToken: "own"}, true, gone, "", "create a token for ServiceAccount glassback-inspector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
 			kube.PrependReactor("create", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: "made"}}, test.err
 			})
+			read := false
 			test.config.Host = "https://127.0.0.1:6443"
-			got, err := tokenFor(t.Context(), &test.config, kube, namespace)
+			test.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				read = true
+				return next
+			})
+			got, err := tokenFor(t.Context(), &test.config, kube, namespace, test.sendOwn)
 			if got != test.want || (test.fails == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), test.fails)) {
 				t.Errorf("token %q, error %v", got, err)
+			}
+			if read && !test.sendOwn {
+				t.Error("the credentials of the kubeconfig were read")
 			}
 		})
 	}
