@@ -97,6 +97,9 @@ func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 		"a rule about nodes, which are in the same group as Pods": {
 			rules, "\nrules:\n  - apiGroups: [\"\"]\n    resources: [nodes]\n    verbs: [get]\n", "say in hack/chart/rules.go",
 		},
+		"a rule of which no comment says whose it is": {
+			rules, "\nrules:\n  # This is something new.\n  - apiGroups: [\"\"]\n    resources: [pods]\n    verbs: [get]\n", "say in a comment which part",
+		},
 		"a rule that no API knows": {rules, "\nrules:\n  - apiGroup: a\n", "parse one rule"},
 	} {
 		t.Run(name, func(t *testing.T) {

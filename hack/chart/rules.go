@@ -7,6 +7,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,18 @@ var namespacedGroups = []string{
 	"bytewang123-redis.wzj.kubebuilder.io", "groupa.k8s.zhuang.com",
 }
 
+// parts are the words with which the comments above rules begin, and which of the operator's parts need the rules.
+var parts = map[string]string{
+	"All": "", "Webhooks": ".webhooks",
+	"ApiExampleA": runs("apiexamplea"), "Application": runs("application"), "ECSInstance": runs("ecsinstance"),
+	"MyCronJob": runs("mycronjob"), "RedisCluster": runs("rediscluster"),
+}
+
+func runs(controller string) string { return fmt.Sprintf("(has %q .controllers)", controller) }
+
 // rules makes a template of a ClusterRole: its rules, each under the condition that it is
-// asked for. A Role in a namespace has some of them, and a cluster where others write the
-// caBundle needs fewer.
+// asked for. A Role in a namespace has some of them, a cluster where others write the
+// caBundle needs fewer, and so does an operator that runs some controllers only.
 func rules(manifest string) (string, error) {
 	_, list, found := strings.Cut(manifest, "\nrules:\n")
 	if !found {
@@ -40,23 +50,42 @@ func rules(manifest string) (string, error) {
 	}
 	var out strings.Builder
 	out.WriteString(`{{- define "glassback.rules" -}}` + "\n")
-	last := ""
+	last, part, known := "", "", false
 	for _, block := range blocks(list) {
 		when, err := condition(block)
 		if err != nil {
 			return "", err
 		}
+		if needed, begins := parts[firstWord(block)]; begins {
+			part, known = needed, true
+		}
+		switch {
+		case when != ".namespaced":
+		case !known:
+			return "", fmt.Errorf("say in a comment which part of the operator needs this, one of %v: %s", slices.Sorted(maps.Keys(parts)), block)
+		case part != "":
+			when = "and " + when + " " + part
+		}
 		if when != last {
 			if last != "" {
 				out.WriteString("{{- end }}\n")
 			}
-			fmt.Fprintf(&out, "{{- if .%s }}\n", when)
+			fmt.Fprintf(&out, "{{- if %s }}\n", when)
 		}
 		last = when
 		out.WriteString(block)
 	}
 	out.WriteString("{{- end }}\n{{- end }}\n")
 	return out.String(), nil
+}
+
+// firstWord returns the first word of the comment above a rule; "" if there is none.
+func firstWord(block string) string {
+	comment, _ := strings.CutPrefix(block, "# ")
+	if comment == block {
+		return ""
+	}
+	return strings.TrimRight(strings.Fields(comment)[0], ".:")
 }
 
 // blocks splits a list into its entries, each with the comment above it, and moves them to
@@ -93,12 +122,12 @@ func condition(block string) (string, error) {
 	}
 	switch {
 	case among(atTheStart):
-		return "cluster", nil
+		return ".cluster", nil
 	case among(injection):
-		return "injection", nil
+		return ".injection", nil
 	case len(rule.NonResourceURLs) == 0 && !slices.ContainsFunc(rule.Resources, isOfTheCluster) &&
 		!slices.ContainsFunc(rule.APIGroups, func(g string) bool { return !namespaced(g) }):
-		return "namespaced", nil
+		return ".namespaced", nil
 	default:
 		return "", fmt.Errorf("say in hack/chart/rules.go whether this is in a namespace: %s", block)
 	}

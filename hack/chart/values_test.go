@@ -107,7 +107,10 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"crds: {keep: false}", each(crds, "~ %s metadata.annotations.helm.sh/resource-policy: keep → none"),
 		},
 		"some controllers": {
-			"controllers: ['*', -ecsinstance]", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
+			"controllers: ['*', -ecsinstance]", slices.Concat(
+				[]string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --controllers=*,-ecsinstance]"},
+				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances", "list patch watch"),
+				withoutRule("alibabacloud.zhouzhengxi.com", "ecsinstances/status", "update"), withoutRule("", "secrets", "list watch")),
 		},
 		"workers": {
 			"workers: 1000", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
@@ -147,15 +150,15 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			},
 		},
 		"no webhooks": {
-			"webhooks: {enabled: false}", []string{
+			"webhooks: {enabled: false}", append(withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
 				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook", "- Secret/glassback-webhook-ca",
 				"- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
-				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
-				main + "ports[webhook].containerPort: 9443 → none", main + "ports[webhook].name: webhook → none", main + "ports[webhook].protocol: TCP → none",
-				policy + "[9443].ports[9443].port: 9443 → none", policy + "[9443].ports[9443].protocol: TCP → none",
-				injection + "apiGroups: [admissionregistration.k8s.io] → none", injection + "resourceNames: [glassback] → none",
-				injection + "resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none", injection + "verbs: [list patch watch] → none",
-			},
+				args+"[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
+				main+"ports[webhook].containerPort: 9443 → none", main+"ports[webhook].name: webhook → none", main+"ports[webhook].protocol: TCP → none",
+				policy+"[9443].ports[9443].port: 9443 → none", policy+"[9443].ports[9443].protocol: TCP → none",
+				injection+"apiGroups: [admissionregistration.k8s.io] → none", injection+"resourceNames: [glassback] → none",
+				injection+"resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none", injection+"verbs: [list patch watch] → none",
+			),
 		},
 		"no metrics": {
 			"metrics: {enabled: false}", []string{
@@ -257,6 +260,14 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				t.Errorf("it changes\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
 			}
 		})
+	}
+}
+
+// withoutRule returns how the ClusterRole changes that loses a rule.
+func withoutRule(group, resource, verbs string) []string {
+	rule := fmt.Sprintf("~ ClusterRole/glassback-manager rules[[%s] [%s] <nil> [%s]].", group, resource, verbs)
+	return []string{
+		fmt.Sprintf("%sapiGroups: [%s] → none", rule, group), fmt.Sprintf("%sresources: [%s] → none", rule, resource), fmt.Sprintf("%sverbs: [%s] → none", rule, verbs),
 	}
 }
 

@@ -8,21 +8,30 @@ package app
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 )
 
-// beyondControllers is what the app itself does in all namespaces, and no controller.
-var beyondControllers = slices.Concat(handlerNeeds, injectionNeeds, []permission{
-	{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: []string{"get"}}, // ensureCRDs
-})
+// beyondControllers is what the app itself does in all namespaces, and no controller; atStartNeeds is what it does there
+// at the start.
+var (
+	beyondControllers = slices.Concat(handlerNeeds, injectionNeeds, atStartNeeds)
+	atStartNeeds      = []permission{
+		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: []string{"get"}}, // ensureCRDs
+	}
+)
 
 func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 	for name, needed := range map[string][]permission{
@@ -38,39 +47,121 @@ func TestTheRolesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			role := &rbacv1.ClusterRole{} // A Role has nothing that this has not.
 			readManifest(t, name, role)
-			granted, wanted := sets.New[string](), sets.New[string]()
-			for _, rule := range role.Rules {
-				if len(rule.NonResourceURLs) > 0 {
-					t.Errorf("rule %v: this test does not know nonResourceURLs", rule)
-				}
-				if !slices.IsSorted(rule.Verbs) {
-					t.Errorf("rule %v: the verbs are not in the order of the alphabet", rule)
-				}
-				for _, group := range rule.APIGroups {
-					for _, resource := range rule.Resources {
-						granted.Insert(grants(group, resource, rule.ResourceNames, rule.Verbs)...)
-					}
-				}
-			}
-			for _, p := range needed {
-				resource := p.resource
-				if p.subresource != "" {
-					resource += "/" + p.subresource
-				}
-				var names []string
-				if p.name != "" {
-					names = []string{p.name}
-				}
-				wanted.Insert(grants(p.group, resource, names, p.verbs)...)
-			}
-			for _, missing := range sets.List(wanted.Difference(granted)) {
-				t.Errorf("it does not grant %s", missing)
-			}
-			for _, unused := range sets.List(granted.Difference(wanted)) {
-				t.Errorf("it grants %s, which nobody needs", unused)
-			}
+			compareGrants(t, role.Rules, needed)
 		})
 	}
+}
+
+// compareGrants fails the test unless rules grant what is needed, and nothing else.
+func compareGrants(t *testing.T, rules []rbacv1.PolicyRule, needed []permission) {
+	t.Helper()
+	granted, wanted := sets.New[string](), sets.New[string]()
+	for _, rule := range rules {
+		if len(rule.NonResourceURLs) > 0 {
+			t.Errorf("rule %v: this test does not know nonResourceURLs", rule)
+		}
+		if !slices.IsSorted(rule.Verbs) {
+			t.Errorf("rule %v: the verbs are not in the order of the alphabet", rule)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				granted.Insert(grants(group, resource, rule.ResourceNames, rule.Verbs)...)
+			}
+		}
+	}
+	for _, p := range needed {
+		resource := p.resource
+		if p.subresource != "" {
+			resource += "/" + p.subresource
+		}
+		var names []string
+		if p.name != "" {
+			names = []string{p.name}
+		}
+		wanted.Insert(grants(p.group, resource, names, p.verbs)...)
+	}
+	for _, missing := range sets.List(wanted.Difference(granted)) {
+		t.Errorf("it does not grant %s", missing)
+	}
+	for _, unused := range sets.List(granted.Difference(wanted)) {
+		t.Errorf("it grants %s, which nobody needs", unused)
+	}
+}
+
+// TestTheChartGrantsWhatTheControllersThatRunNeed renders the rules of the chart, whose conditions are Go's own
+// templates, for every set of controllers. hack/chart tests which values of the chart run which controllers.
+func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
+	for _, controllers := range controllerFlags() {
+		for mode, webhooks := range map[webhookMode]map[string]any{
+			webhooksOff: {"webhooks": false}, webhooksFromFiles: {"webhooks": true}, webhooksFromService: {"webhooks": true, "injection": true},
+		} {
+			t.Run(fmt.Sprintf("%s, webhooks %s", controllers, mode), func(t *testing.T) {
+				for _, namespace := range []string{"", "watched"} {
+					args := []string{"--controllers=" + controllers}
+					if namespace != "" {
+						args = append(args, "--namespace="+namespace)
+					}
+					o, err := parseOptions(args, io.Discard)
+					if err != nil {
+						t.Fatal(err)
+					}
+					needed := map[string][]permission{}
+					for _, w := range operatorWants(o, mode, "glassback-system", types.NamespacedName{}) {
+						needed[w.namespace] = append(needed[w.namespace], w.permission)
+					}
+					if namespace != "" {
+						compareGrants(t, chartRules(t, map[string]any{"controllers": o.controllers, "namespaced": true, "webhooks": webhooks["webhooks"]}), needed[namespace])
+						compareGrants(t, chartRules(t, map[string]any{"injection": webhooks["injection"]}), needed[metav1.NamespaceAll])
+						continue
+					}
+					values := map[string]any{"controllers": o.controllers, "namespaced": true, "cluster": true}
+					maps.Copy(values, webhooks)
+					compareGrants(t, chartRules(t, values), append(needed[metav1.NamespaceAll], atStartNeeds...))
+				}
+			})
+		}
+	}
+}
+
+// controllerFlags returns a value of --controllers for each set of controllers, and more for all but one.
+func controllerFlags() []string {
+	names := controllerNames()
+	all := []string{"*"}
+	for set := 1; set < 1<<len(names); set++ {
+		var some []string
+		for i, name := range names {
+			if set&(1<<i) != 0 {
+				some = append(some, name)
+			}
+		}
+		all = append(all, strings.Join(some, ","))
+	}
+	for _, name := range names {
+		all = append(all, "*,-"+name)
+	}
+	return all
+}
+
+// chartRules returns the rules that the chart grants in one role.
+func chartRules(t *testing.T, values map[string]any) []rbacv1.PolicyRule {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "chart", "templates", "rbac", "_rules.tpl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := &bytes.Buffer{}
+	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool { return slices.Contains(names, name) }}).Parse(string(text))
+	if err == nil {
+		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []rbacv1.PolicyRule
+	if err := yaml.UnmarshalStrict(rendered.Bytes(), &rules); err != nil {
+		t.Fatalf("%v in\n%s", err, rendered)
+	}
+	return rules
 }
 
 func grants(group, resource string, names, verbs []string) []string {

@@ -15,13 +15,7 @@
 {{- if and .metrics.prometheusRule.enabled (not .metrics.enabled) -}}
 {{- $problems = append $problems "metrics.prometheusRule.enabled is true and metrics.enabled is false: there is nothing to alert on; set both or neither" -}}
 {{- end -}}
-{{- $enabled := list -}}
-{{- $all := list "apiexamplea" "application" "ecsinstance" "mycronjob" "rediscluster" -}}
-{{- range $all -}}
-{{- if and (or (has "*" $.Values.controllers) (has . $.Values.controllers)) (not (has (printf "-%s" .) $.Values.controllers)) -}}
-{{- $enabled = append $enabled . -}}
-{{- end -}}
-{{- end -}}
+{{- $enabled := include "glassback.controllers" $ | fromJsonArray -}}
 {{- if not $enabled -}}
 {{- $problems = append $problems (printf "controllers is [%s]: that leaves none to run; [\"*\"] is all of them" (join ", " .controllers)) -}}
 {{- end -}}

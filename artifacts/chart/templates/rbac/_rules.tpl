@@ -7,6 +7,7 @@
   verbs: [get]
 {{- end }}
 {{- if .namespaced }}
+# All controllers record events.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
@@ -18,7 +19,13 @@
   resourceNames: [glassback]
   verbs: [list, patch, watch]
 {{- end }}
-{{- if .namespaced }}
+{{- if and .namespaced .webhooks }}
+# Webhooks: how many replicas a master has, if a RedisCluster is scaled.
+- apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
+  resources: [redisclusters]
+  verbs: [get]
+{{- end }}
+{{- if and .namespaced (has "apiexamplea" .controllers) }}
 # ApiExampleA. Children are owned with blockOwnerDeletion, which needs the right to
 # update finalizers where the API server enforces permissions of owner references.
 - apiGroups: [groupa.k8s.zhuang.com]
@@ -30,6 +37,8 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get, list, patch, watch]
+{{- end }}
+{{- if and .namespaced (has "application" .controllers) }}
 # Application
 - apiGroups: [app.aiops.org]
   resources: [applications]
@@ -52,6 +61,8 @@
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, delete, get, list, patch, watch]
+{{- end }}
+{{- if and .namespaced (has "ecsinstance" .controllers) }}
 # ECSInstance. It is patched to put its finalizer on and to take it off.
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances]
@@ -59,12 +70,13 @@
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances/status]
   verbs: [update]
-# Secrets hold access keys, scripts and passwords: those that an ECSInstance or a
-# RedisCluster names, which are not known here. An ECSInstance's are watched one by one, so
-# that a key that is mended is tried at once; a RedisCluster's is got.
+# Secrets hold its access keys and scripts. Their names are not known here. Each is watched
+# alone, so that a corrected key is tried at once.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
+{{- end }}
+{{- if and .namespaced (has "mycronjob" .controllers) }}
 # MyCronJob
 - apiGroups: [batch.wzj.kubebuilder.io]
   resources: [mycronjobs]
@@ -75,14 +87,19 @@
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [create, delete, get, list, watch]
-# RedisCluster. The webhooks get them too: how many replicas a master has, for what
-# a scale is asked to be.
+{{- end }}
+{{- if and .namespaced (has "rediscluster" .controllers) }}
+# RedisCluster
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters/status, redisclusters/finalizers]
   verbs: [update]
+# A Secret holds its password. The name is not known here.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
 # Its Pods come and go one by one. One is got before it is introduced to another.
 - apiGroups: [""]
   resources: [pods]

@@ -1,0 +1,112 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestTheRolesAreOfTheControllersThatRun compares the roles of a release with the rules for the controllers that run.
+// What those rules have to be, a test in pkg/app says: TestTheChartGrantsWhatTheControllersThatRunNeed.
+func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
+	all := []string{"apiexamplea", "application", "ecsinstance", "mycronjob", "rediscluster"}
+	cases := map[string][]string{
+		"['*']":                                      all,
+		"[mycronjob, rediscluster]":                  {"mycronjob", "rediscluster"},
+		"[rediscluster, mycronjob]":                  {"mycronjob", "rediscluster"},
+		"['*', -ecsinstance, -rediscluster]":         {"apiexamplea", "application", "mycronjob"},
+		"[-ecsinstance, '*']":                        {"apiexamplea", "application", "mycronjob", "rediscluster"},
+		"[mycronjob, '*']":                           all,
+		"[-mycronjob, application]":                  {"application"},
+		"[mycronjob, -mycronjob, application]":       {"application"}, // As for the flag, the last value counts.
+		"['*', -mycronjob, mycronjob]":               all,
+		"['*', mycronjob, -mycronjob, -ecsinstance]": {"apiexamplea", "application", "rediscluster"},
+	}
+	for i, name := range all {
+		cases["["+name+"]"] = []string{name}
+		cases["['*', -"+name+"]"] = slices.Delete(slices.Clone(all), i, i+1)
+	}
+	for controllers, running := range cases {
+		for _, webhooks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s webhooks %t", controllers, webhooks), func(t *testing.T) {
+				values := fmt.Sprintf("{controllers: %s, webhooks: {enabled: %t}", controllers, webhooks)
+				cluster := render(t, values+"}")
+				want := map[string]any{"cluster": true, "namespaced": true, "injection": webhooks, "webhooks": webhooks, "controllers": running}
+				sameRules(t, cluster["ClusterRole/glassback-manager"], want)
+
+				some := render(t, values+", watchNamespaces: [a, b]}")
+				for _, ns := range []string{"a", "b"} {
+					sameRules(t, some["Role/glassback-manager in "+ns], map[string]any{"namespaced": true, "webhooks": webhooks, "controllers": running})
+				}
+				if role := some["ClusterRole/glassback-manager"]; webhooks {
+					sameRules(t, role, map[string]any{"injection": true})
+				} else if role != nil {
+					t.Errorf("there is a ClusterRole with %v", role["rules"])
+				}
+			})
+		}
+	}
+}
+
+// sameRules fails the test unless a role has the rules of the template with these values.
+func sameRules(t *testing.T, role object, values map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chartDir, "templates", "rbac", "_rules.tpl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := &bytes.Buffer{}
+	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool { return slices.Contains(names, name) }}).Parse(string(text))
+	if err == nil {
+		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []rbacv1.PolicyRule
+	if err := yaml.UnmarshalStrict(rendered.Bytes(), &rules); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	if got := role["rules"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the rules are\n%v\nwant\n%v", got, want)
+	}
+}
+
+// TestWhoRunsMyCronJobsAloneGetsNoSecret is what the test above is for, in plain sight.
+func TestWhoRunsMyCronJobsAloneGetsNoSecret(t *testing.T) {
+	for _, values := range []string{"controllers: [mycronjob]", "{controllers: [mycronjob], watchNamespaces: [a]}"} {
+		for name, role := range render(t, values) {
+			if !strings.HasSuffix(strings.TrimSuffix(name, " in a"), "Role/glassback-manager") {
+				continue
+			}
+			for _, resource := range []string{"secrets", "pods", "persistentvolumeclaims", "deployments", "configmaps"} {
+				if strings.Contains(fmt.Sprint(role["rules"]), "["+resource+"]") {
+					t.Errorf("with %s, %s has rights to %s: %v", values, name, resource, role["rules"])
+				}
+			}
+		}
+	}
+}
