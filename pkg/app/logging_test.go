@@ -19,7 +19,6 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +34,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/leaktest"
-	"github.com/glassback/glassback/pkg/metrics"
 )
 
 // bodies are what requests and responses of this test hold.
@@ -131,12 +129,11 @@ func TestTheClientsThatLog(t *testing.T) {
 	}
 	useClients(t, c)
 	watchSecrets(t, c)
-	protectWith(t, c)
 	Run(t.Context(), []string{"why", "mcj/sample", "--kubeconfig", o.kubeconfig}, io.Discard, io.Discard)
 	Run(t.Context(), []string{"check", "--kubeconfig", o.kubeconfig, "--timeout=2s"}, io.Discard, io.Discard)
 }
 
-// useClients reads and writes a Secret with each of the clients.
+// useClients reads and writes a Secret with each of the clients, and has a token reviewed.
 func useClients(t *testing.T, c *clients) {
 	secrets := c.kube.CoreV1().Secrets("here")
 	sent := map[string][]byte{"tls.key": []byte(bodies["data that the operator has sent"])}
@@ -145,7 +142,9 @@ func useClients(t *testing.T, c *clients) {
 	_, err2 := secrets.Create(t.Context(), &corev1.Secret{Data: sent}, metav1.CreateOptions{})
 	_, err3 := secrets.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: sent}, metav1.UpdateOptions{})
 	_, err4 := secrets.Apply(t.Context(), applycorev1.Secret("ca", "here").WithData(sent), metav1.ApplyOptions{FieldManager: "test"})
-	if err := errors.Join(err, err1, err2, err3, err4); err != nil || string(secret.Data["password"]) != bodies["data of a Secret"] {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: bodies["a token that was shown"]}}
+	_, err5 := c.kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil || string(secret.Data["password"]) != bodies["data of a Secret"] {
 		t.Fatalf("%v, error %v", secret.Data, err)
 	}
 	body, err := json.Marshal(&corev1.Secret{Data: sent})
@@ -179,16 +178,6 @@ func watchSecrets(t *testing.T, c *clients) {
 	t.Cleanup(func() { <-done })
 }
 
-// protectWith shows the operator the token of a scraper.
-func protectWith(t *testing.T, c *clients) {
-	request, answer := httptest.NewRequest(http.MethodGet, "/metrics", nil), httptest.NewRecorder()
-	request.Header.Set("Authorization", "Bearer "+bodies["a token that was shown"])
-	metrics.Protect(http.NotFoundHandler(), c.kube).ServeHTTP(answer, request)
-	if answer.Code != http.StatusNotFound {
-		t.Fatalf("the scraper gets %d: %s", answer.Code, answer.Body)
-	}
-}
-
 // answerWithBodies is the API server.
 func answerWithBodies(w http.ResponseWriter, r *http.Request) {
 	secret := corev1.Secret{
@@ -220,11 +209,6 @@ func answerWithBodies(w http.ResponseWriter, r *http.Request) {
 		object = &authenticationv1.TokenReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"},
 			Status:   authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "scraper"}},
-		}
-	case last == "subjectaccessreviews":
-		object = &authorizationv1.SubjectAccessReview{
-			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"},
-			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: true},
 		}
 	case last == "glassback-inspect":
 		object = &corev1.Service{

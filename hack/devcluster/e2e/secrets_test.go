@@ -61,6 +61,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 		secrets[name] = secret
 	}
 	n.keysOf(t, "at first", secrets)
+	log := n.followOperator(t)
 
 	n.samples(t)
 	n.cloudSecrets(t)
@@ -78,16 +79,15 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	n.keysOf(t, "then", secrets)
 	texts := map[string]string{}
 	n.looks(t, in, secrets, texts)
-	texts["the log"] = n.logOfOperator(t)
-
 	// Only an operator that is new reads the Secret while no node complains.
 	n.setPassword(t, c.name, s["a wrong password of Redis"])
 	n.must(t, n.kube.CoreV1().Pods(n.ns).Delete(t.Context(), n.operatorPod(t).Name, metav1.DeleteOptions{}))
 	c.wrong(t, "PasswordRefused", "authSecretRef")
+	next := n.followOperator(t)
 	n.setPassword(t, c.name, c.password)
 	c.heals(t, "the password is right again")
 	n.looks(t, in, secrets, texts)
-	texts["the log of the next operator"] = n.logOfOperator(t)
+	texts["the log"], texts["the log of the next operator"] = log.String(), next.String()
 	n.reads(t, texts)
 
 	for where, text := range texts {
@@ -99,10 +99,10 @@ func TestNodeKeepsSecrets(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes", where, len(text))
 	}
-	// Each Secret and token was on its way while that was logged.
+	// Each Secret was on its way while that was logged.
 	for _, request := range []string{
 		"/secrets/protected", "/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
-		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/tokenreviews", "The verbosity is limited",
+		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/secrets/glassback-webhook-ca", "The verbosity is limited",
 	} {
 		if !strings.Contains(texts["the log"], request) {
 			t.Errorf("the log has no %s", request)
@@ -229,11 +229,19 @@ func (n *node) operatorPod(t *testing.T) *corev1.Pod {
 	return found
 }
 
-func (n *node) logOfOperator(t *testing.T) string {
+// followOperator keeps all that the operator's Pod writes, until the test ends. The kubelet keeps less.
+func (n *node) followOperator(t *testing.T) *logBuffer {
 	t.Helper()
-	text, err := n.logOf(t.Context(), n.operatorPod(t).Name)
+	stream, err := n.kube.CoreV1().Pods(n.ns).GetLogs(n.operatorPod(t).Name, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
 	n.must(t, err)
-	return text
+	log, done := &logBuffer{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer stream.Close()
+		_, _ = io.Copy(log, stream) // It ends with the Pod, or with the test.
+	}()
+	t.Cleanup(func() { <-done })
+	return log
 }
 
 // looks gets metrics, and all that the API of the page has, with the token of the scraper; and with a wrong one, which
