@@ -67,8 +67,7 @@ func (c *checker) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1
-	config.UserAgent = "glassback-check/" + version
+	prepare(config, "glassback-check")
 	return config, nil
 }
 

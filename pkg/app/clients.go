@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -27,16 +28,31 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// restConfig says how to reach the API server. Its rate limit is off: the server
-// has one of its own, that knows more.
+// restConfig returns how to reach the API server.
 func restConfig(o *options) (*rest.Config, error) {
 	config, err := loadConfig(o)
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1
-	config.UserAgent = "glassback/" + version
+	prepare(config, "glassback")
 	return config, nil
+}
+
+// prepare sets what the clients of all commands have. Their rate limit is off: the server has one of its own, that
+// knows more. The user and the password of the server's URL, which logs and errors show, go to where client-go hides them.
+func prepare(config *rest.Config, program string) {
+	config.QPS = -1
+	config.UserAgent = program + "/" + version
+	u, err := url.Parse(config.Host)
+	if err != nil || u.User == nil {
+		return
+	}
+	if config.BearerToken == "" && config.BearerTokenFile == "" && config.Username == "" {
+		config.Username = u.User.Username()
+		config.Password, _ = u.User.Password()
+	}
+	u.User = nil
+	config.Host = u.String()
 }
 
 func loadConfig(o *options) (*rest.Config, error) {

@@ -226,8 +226,7 @@ func (o *askOptions) restConfig() (*rest.Config, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
-	config.QPS = -1
-	config.UserAgent = "glassback-" + o.command + "/" + version
+	prepare(config, "glassback-"+o.command)
 	config.WarningHandler = rest.NoWarnings{}
 	return config, namespace, nil
 }
