@@ -210,7 +210,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"a path below one that there is":        {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
 		"no body":                               {http.MethodPost, path, review, "", http.StatusBadRequest, "the body is no AdmissionReview"},
 		"as large a body as may be":             {http.MethodPost, path, review, padded(maxBody), http.StatusOK, `"allowed":true`},
-		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusRequestEntityTooLarge, "the body has more than 7340032 bytes"},
+		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusInsufficientStorage, "the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"},
 		"half a review":                         {http.MethodPost, path, review, good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"},
 		"two reviews":                           {http.MethodPost, path, review, good + good, http.StatusBadRequest, "the body is no AdmissionReview"},
 		"no JSON":                               {http.MethodPost, path, review, "kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"},
@@ -605,6 +605,8 @@ func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
 // panicking is a reviewer with a mistake.
 type panicking struct{}
 
+func (panicking) shape() *shape { return nil }
+
 func (panicking) mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error) {
 	panic(errors.New("a mistake"))
 }
@@ -695,7 +697,7 @@ func FuzzHandler(f *testing.F) {
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{"replicas":3}}`)))
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{}}`)))
 	}
-	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotFound}
+	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusInsufficientStorage, http.StatusUnsupportedMediaType, http.StatusNotFound}
 	f.Fuzz(func(t *testing.T, path byte, contentType string, body []byte) {
 		if contentType == "" {
 			contentType = "application/json"
