@@ -10,6 +10,7 @@ import (
 	"cmp"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -36,10 +37,14 @@ func decode(raw []byte, obj any) error {
 		return errNumber
 	}
 	err := json.Unmarshal(raw, obj)
-	if mistyped, ok := errors.AsType[*stdjson.UnmarshalTypeError](err); ok && strings.HasPrefix(mistyped.Value, "number") {
+	mistyped, ok := errors.AsType[*stdjson.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(mistyped.Value, "number "): // Its digits follow: an integer that does not fit.
 		return errNumber
 	}
-	return err
+	return fmt.Errorf("%s must be of type %s, and not %s", mistyped.Field, mistyped.Type, mistyped.Value)
 }
 
 // quantity is what every schema here allows, as far as that is read in no time.
