@@ -16,17 +16,19 @@ import (
 )
 
 // Anyone who reaches the port can send requests, so that the memory of all of them together
-// is limited. With the memory limit as shipped, 256 MiB:
+// is limited. Of a container's 256 MiB, Go may use 224 (package app):
 //
-//	bodies        48 MiB   3/16 of the memory limit
-//	objects       48 MiB   3/16
-//	connections   32 MiB   256 with headers of 4 KiB; 64 MiB if all are made to be expensive
+//	bodies        45 MiB   a fifth
+//	objects       45 MiB   a fifth
+//	connections    8 MiB   256 of some 30 KiB; 64 MiB if all send headers to be expensive
 //
-// which leaves the caches and the controllers half of it. Each is divided by shares. A request
+// The caches and the controllers have the rest. Each amount is divided by shares. A request
 // takes of bodies before its body is read, and of objects before they are decoded, once of
-// each and in this order: none waits for one that waits for it.
+// each and in this order: none waits for one that waits for it. The largest request takes
+// 6.5 MiB of bodies and 14.6 of objects. That is less than a third of each, so that there is
+// room for it beside an address that uses all of its share.
 const (
-	shippedMemory = 256 << 20
+	shippedMemory = 224 << 20
 
 	// maxBody is the most that a request may hold, in bytes: two objects, since an update has
 	// both, and what is around them. etcd takes 1.5 MiB. An API server writes objects for etcd
@@ -63,7 +65,7 @@ func newLimits() *limits {
 	if memory == math.MaxInt64 {
 		memory = shippedMemory
 	}
-	return &limits{bodies: newShares(memory / 16 * 3), objects: newShares(memory / 16 * 3)}
+	return &limits{bodies: newShares(memory / 5), objects: newShares(memory / 5)}
 }
 
 // account is what one request holds of the limits.

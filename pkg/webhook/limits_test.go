@@ -120,10 +120,10 @@ func TestMemoryOfAllRequests(t *testing.T) {
 				most := stop()
 				t.Logf("%d bytes each: %d KiB live, status 200 %d times, 429 %d times, 507 %d times", len(body), most>>10,
 					statuses[http.StatusOK].Load(), statuses[http.StatusTooManyRequests].Load(), statuses[http.StatusInsufficientStorage].Load())
-				if limit := uint64(shippedMemory / 16 * 6); most > limit {
+				if limit := uint64(shippedMemory / 5 * 2); most > limit {
 					t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
 				}
-				if h.limits.bodies.left != shippedMemory/16*3 || h.limits.objects.left != shippedMemory/16*3 {
+				if h.limits.bodies.left != shippedMemory/5 || h.limits.objects.left != shippedMemory/5 {
 					t.Errorf("%d and %d bytes are left when all is over", h.limits.bodies.left, h.limits.objects.left)
 				}
 			})
@@ -204,7 +204,7 @@ func TestASlowAttackerKeepsNobodyWaiting(t *testing.T) {
 		}
 		time.Sleep(turnPatience)
 		synctest.Wait()
-		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/16*3 || held == 0 {
+		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/5 || held == 0 {
 			t.Errorf("%d requests of the attacker hold memory", held)
 		}
 		never.CloseWithError(io.ErrUnexpectedEOF)
