@@ -76,6 +76,9 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
 	}
+	if len(operations) > maxOperations {
+		return nil, nil // It does not fit the schema either.
+	}
 	return operations, nil
 }
 

@@ -99,7 +99,7 @@ func TestMemoryOfAllRequests(t *testing.T) {
 		for size, length := range map[string]int{"as large as may be": maxBody, "as in the report of the fault": 6_900_000, "small": 100 << 10} {
 			t.Run(name+", "+size, func(t *testing.T) {
 				path, body := flooding(t, name, length)
-				h := NewHandler(fake.NewClientset())
+				h := NewHandler(nil)
 				stop := live()
 				var requests sync.WaitGroup
 				var statuses [600]atomic.Int64

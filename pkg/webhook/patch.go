@@ -23,6 +23,10 @@ const (
 	replace = "replace"
 )
 
+// maxOperations is how many operations a patch may have. An object that its schema admits needs
+// some 260 at most: one for each variable of an Application.
+const maxOperations = 1000
+
 // operation is one of a JSON Patch.
 type operation struct {
 	Op    string `json:"op"`
@@ -47,7 +51,8 @@ func (o operation) warning() string {
 }
 
 // difference returns what makes of raw, the JSON that before was read from, what after
-// is. What of raw has no place in the type stays as it is.
+// is. What of raw has no place in the type stays as it is. If that takes more than
+// maxOperations, only the first of them are returned, and one more.
 func difference(raw []byte, before, after any) ([]operation, error) {
 	from, err := marshal(before)
 	if err != nil {
@@ -81,6 +86,9 @@ func appendDifference(operations []operation, path string, raw, from, to []byte)
 	case isList(raw) && isList(from) && isList(to) && length(raw) == length(to) && length(from) == length(to):
 		theirs, before, after := walk{data: raw}, walk{data: from}, walk{data: to}
 		for i := range length(to) {
+			if len(operations) > maxOperations {
+				break
+			}
 			operations = appendDifference(operations, fmt.Sprintf("%s/%d", path, i), theirs.element(), before.element(), after.element())
 		}
 		return operations

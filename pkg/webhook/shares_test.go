@@ -42,8 +42,10 @@ func TestAnAddressHoldsNoMoreThanIsLeft(t *testing.T) {
 		takeAll(s, peer(2))
 		takeAll(s, peer(1))
 	}
-	if s.held[peer(1)] != 40 || s.held[peer(2)] != 40 || s.left != 40 {
-		t.Errorf("two hold %d and %d, and %d are left, want 40 of each", s.held[peer(1)], s.held[peer(2)], s.left)
+	for what, n := range map[string]int64{"the first holds": s.held[peer(1)], "the second holds": s.held[peer(2)], "left are": s.left} {
+		if n < 39 || n > 41 { // It goes by ones.
+			t.Errorf("%s %d, want a third of 120", what, n)
+		}
 	}
 	for n := range byte(100) {
 		if s.left > 0 && !s.take(peer(3+n), 1) {
