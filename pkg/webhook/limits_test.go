@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 )
@@ -210,4 +213,41 @@ func TestASlowAttackerKeepsNobodyWaiting(t *testing.T) {
 		never.CloseWithError(io.ErrUnexpectedEOF)
 		attack.Wait()
 	})
+}
+
+// What is refused without a verdict, API servers report to users as client-go understands it.
+func TestUsersSeeWhatIsTooLarge(t *testing.T) {
+	for name, test := range map[string]struct {
+		length int
+		flood  string
+		full   bool // whether no memory is left
+		want   string
+	}{
+		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
+			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: two objects of 1572864 and what is around them") has prevented the request from succeeding`},
+		"an object that has too much in it": {100 << 10, "containers", false,
+			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: they have too many list elements or map entries") has prevented the request from succeeding`},
+		"too many requests": {1000, "objects in an unknown list", true,
+			"the server has received too many requests and has asked us to try again later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHandler(nil)
+			server := httptest.NewServer(h)
+			defer server.Close()
+			if test.full {
+				h.limits.bodies.left = 0
+			}
+			config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs}}
+			client, err := rest.UnversionedRESTClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, body := flooding(t, test.flood, test.length)
+			err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).MaxRetries(0).Do(t.Context()).Error()
+			want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(test.want), "%d", "[0-9]+") + "$")
+			if err == nil || !want.MatchString(err.Error()) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
 }
