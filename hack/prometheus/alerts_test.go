@@ -250,6 +250,17 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		"a webhook refuses, as it should": {
 			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="200"} 0x10 1+1x100`, "",
 		},
+		"a webhook has no memory left": {
+			"GlassbackWebhookOverloaded", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="429"} 0x10 1+1x100`,
+			"The webhooks reject requests that would take too much memory.",
+		},
+		"a request is too large, which is no error of the webhook": {
+			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="507"} 0x10 1+1x100`, "",
+		},
+		"an address opens many connections": {
+			"GlassbackWebhookOverloaded", `glassback_connections_refused_total{` + a + `,server="webhooks"} 0x10 1+1x100`,
+			"The webhooks reject requests that would take too much memory.",
+		},
 		"a webhook is slow": {
 			"GlassbackWebhookSlow", histogram("controller_runtime_webhook_latency_seconds", `webhook="/validate"`, "2.5"), "The webhook /validate takes 2.5s.",
 		},

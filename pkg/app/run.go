@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -76,9 +78,18 @@ func refuse(stderr io.Writer, err error) {
 	fmt.Fprintln(stderr, "glassback:", strings.Join(strings.Fields(err.Error()), " "))
 }
 
+// reserveMemory keeps an eighth of GOMEMLIMIT, which is the container's limit, for what Go does
+// not count and the kernel does: what has come in on connections and was not read yet, above all.
+var reserveMemory = sync.OnceFunc(func() {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		debug.SetMemoryLimit(limit / 8 * 7)
+	}
+})
+
 func run(ctx context.Context, o *options) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version, "commit", commit, "controllers", o.controllers)
+	reserveMemory()
 	metrics.Register(version, commit)
 	config, err := restConfig(o)
 	if err != nil {

@@ -43,9 +43,9 @@ func newServers(ctx context.Context, o *options, c *clients, p *probes) (*server
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var err1, err2, err3 error
-	s.probes, err1 = listen("health-probe-bind-address", o.probeAddress)
-	s.metrics, err2 = listen("metrics-bind-address", o.metricsAddress)
-	s.inspect, err3 = listen("inspect-bind-address", o.inspectAddress)
+	s.probes, err1 = listen("probes", "health-probe-bind-address", o.probeAddress)
+	s.metrics, err2 = listen("metrics", "metrics-bind-address", o.metricsAddress)
+	s.inspect, err3 = listen("inspect", "inspect-bind-address", o.inspectAddress)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		s.stop()
 		return nil, err
@@ -57,8 +57,8 @@ func newServers(ctx context.Context, o *options, c *clients, p *probes) (*server
 	return s, nil
 }
 
-// listen listens at an address that a flag has named; at none if that is empty.
-func listen(flag, address string) (net.Listener, error) {
+// listen listens for a server at an address that a flag has named; at none if that is empty.
+func listen(server, flag, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func listen(flag, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen at --%s %s, choose another, or 0 for none: %w", flag, address, err)
 	}
-	return listener, nil
+	return webhook.Bounded(listener, server), nil
 }
 
 // serveMetrics serves metrics, with the certificate of the webhooks if there are any: whoever
@@ -119,7 +119,7 @@ func selfSigned() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (s *servers) serve(listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: webhook.ConnectionLog(s.logger),
+		IdleTimeout: time.Minute, MaxHeaderBytes: webhook.MaxHeaderBytes, ErrorLog: webhook.ConnectionLog(s.logger),
 	}
 	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Who asks, asks again.
 	if err := server.Serve(listener); s.ctx.Err() == nil {

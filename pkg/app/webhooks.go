@@ -123,9 +123,11 @@ func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Reco
 	if err != nil {
 		return nil, err
 	}
-	if w.listener, err = net.Listen("tcp", o.webhookAddress()); err != nil {
+	listener, err := net.Listen("tcp", o.webhookAddress())
+	if err != nil {
 		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: %w", err)
 	}
+	w.listener = webhook.Bounded(listener, "webhooks")
 	return w, nil
 }
 

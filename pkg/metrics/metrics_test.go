@@ -118,6 +118,7 @@ var promised = map[string]dto.MetricType{
 	"certwatcher_read_certificate_total":                     dto.MetricType_COUNTER,
 	"certwatcher_read_certificate_errors_total":              dto.MetricType_COUNTER,
 	"glassback_webhook_certificate_expiry_timestamp_seconds": dto.MetricType_GAUGE,
+	"glassback_connections_refused_total":                    dto.MetricType_COUNTER,
 	"glassback_build_info":                                   dto.MetricType_GAUGE,
 	"glassback_reconcile_causes_total":                       dto.MetricType_COUNTER,
 	"glassback_informer_objects":                             dto.MetricType_GAUGE,
@@ -142,6 +143,7 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 	feedControllers(t, unique("promised"))
 	feedInformers(t)
 	feedWebhooks(t)
+	feedConnections(t)
 	feedCertificates(t)
 	feedMissed(t, unique("promised"))
 	feedCloud(t)

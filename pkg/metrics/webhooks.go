@@ -21,6 +21,8 @@ type webhooks struct {
 	total  *prometheus.CounterVec
 	took   *prometheus.HistogramVec
 	active *prometheus.GaugeVec
+
+	refused *prometheus.CounterVec
 }
 
 func newWebhooks(in promauto.Factory) *webhooks {
@@ -28,7 +30,7 @@ func newWebhooks(in promauto.Factory) *webhooks {
 	return &webhooks{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_requests_total",
-			Help: "Admission requests by path and HTTP status: 200 is every verdict, also one that refuses." + kubebuilder,
+			Help: "Admission requests by path and HTTP status: 200 is every verdict, also one that refuses, 429 had no memory left, 507 was too large." + kubebuilder,
 		}, []string{"webhook", "code"}),
 		took: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "controller_runtime_webhook_latency_seconds",
@@ -39,8 +41,15 @@ func newWebhooks(in promauto.Factory) *webhooks {
 			Name: "controller_runtime_webhook_requests_in_flight",
 			Help: "Admission requests that are being answered." + kubebuilder,
 		}, byPath),
+		refused: in.NewCounterVec(prometheus.CounterOpts{
+			Name: "glassback_connections_refused_total",
+			Help: "Connections that were closed at once, since the client's address, or all addresses, had too many open.",
+		}, []string{"server"}),
 	}
 }
+
+// ForServer returns what counts the connections that a server refuses.
+func (w *webhooks) ForServer(name string) func() { return w.refused.WithLabelValues(name).Inc }
 
 // ForWebhook returns the metrics of a path.
 func (w *webhooks) ForWebhook(path string) webhook.Metrics {
@@ -50,7 +59,9 @@ func (w *webhooks) ForWebhook(path string) webhook.Metrics {
 		active: w.active.WithLabelValues(path),
 	}
 	m.ok = m.total.WithLabelValues(strconv.Itoa(http.StatusOK))
-	m.total.WithLabelValues(strconv.Itoa(http.StatusInternalServerError)) // For a rate to begin at 0.
+	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusInsufficientStorage} {
+		m.total.WithLabelValues(strconv.Itoa(status)) // For a rate to begin at 0.
+	}
 	return m
 }
 

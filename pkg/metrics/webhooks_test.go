@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package metrics
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,7 +54,9 @@ func TestWebhooks(t *testing.T) {
 	s := scrape(t)
 	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=200")
 	s.expect(t, before+2, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=400")
-	s.expect(t, 0, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code=500")
+	for _, code := range []string{"429", "500", "507"} {
+		s.expect(t, 0, "controller_runtime_webhook_requests_total", "webhook="+webhookPath, "code="+code)
+	}
 	s.expect(t, 2*(before+2), "controller_runtime_webhook_latency_seconds", "webhook="+webhookPath)
 	s.expect(t, 0, "controller_runtime_webhook_requests_in_flight", "webhook="+webhookPath)
 }
@@ -92,4 +95,43 @@ func TestCertificates(t *testing.T) {
 	s.expect(t, float64(until.Unix()), "glassback_webhook_certificate_expiry_timestamp_seconds")
 	s.expect(t, before.series("certwatcher_read_certificate_total").GetCounter().GetValue()+2, "certwatcher_read_certificate_total")
 	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1, "certwatcher_read_certificate_errors_total")
+}
+
+// crowd is a listener to which so many connect at once, all of one address.
+type crowd struct {
+	net.Listener
+	n int
+}
+
+func (c *crowd) Accept() (net.Conn, error) {
+	if c.n--; c.n < 0 {
+		return nil, net.ErrClosed
+	}
+	conn, _ := net.Pipe()
+	return conn, nil
+}
+
+// feedConnections has a listener refuse two connections.
+func feedConnections(t *testing.T) {
+	t.Helper()
+	const admitted = 128
+	listener := webhook.Bounded(&crowd{n: admitted + 2}, "webhooks")
+	for n := 0; ; n++ {
+		conn, err := listener.Accept()
+		if err != nil {
+			if n != admitted {
+				t.Errorf("%d connections were admitted, want %d", n, admitted)
+			}
+			return
+		}
+		defer conn.Close()
+	}
+}
+
+func TestRefusedConnections(t *testing.T) {
+	const name, labels = "glassback_connections_refused_total", "server=webhooks"
+	feedConnections(t)
+	before := scrape(t).series(name, labels).GetCounter().GetValue()
+	feedConnections(t)
+	scrape(t).expect(t, before+2, name, labels)
 }

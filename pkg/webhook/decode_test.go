@@ -28,8 +28,8 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 		"an exponent of two digits":             {`{"spec":{"storage":{"size":"1.5e-99"}}}`, true},
 		"a hundred digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 100) + `"}}}`, true},
 		"an exponent that makes a small number": {`{"spec":{"storage":{"size":"1e-999999999"}}}`, false},
-		"the same without quotes is 0":          {`{"spec":{"storage":{"size":1e-999999999}}}`, true},
-		"twice, and the first takes long":       {`{"spec":{"storage":{"size":"1e-999999999","size":"1Gi"}}}`, true},
+		"the same without quotes":               {`{"spec":{"storage":{"size":1e-999999999}}}`, false},
+		"twice, and the first takes long":       {`{"spec":{"storage":{"size":"1e-999999999","size":"1Gi"}}}`, false},
 		"a number that no float can be":         {`{"spec":{"storage":{"size":1e999999999}}}`, false},
 		"the same between spaces":               {`{"spec":{"storage":{"size":"\n -1.5E-999999999 "}}}`, false},
 		"the same written otherwise":            {`{"spec":{"storage":{"size":"\u0031e-999999999"}}}`, false},
@@ -37,7 +37,7 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 		"the same in the last of many":          {`{"spec":{"resources":{"requests":{"cpu":"1","memory":"1e-999999999"}}}}`, false},
 		"an exponent after very many digits":    {`{"spec":{"storage":{"size":"1234567890123456789e999999999"}}}`, false},
 		"very many digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 5_000_000) + `"}}}`, false},
-		"very many digits after the point":      {`{"spec":{"storage":{"size":0.` + strings.Repeat("1", 5_000_000) + `}}}`, true},
+		"very many digits after the point":      {`{"spec":{"storage":{"size":0.` + strings.Repeat("1", 5_000_000) + `}}}`, false},
 		"a UID is no quantity":                  {`{"metadata":{"uid":"4110527e-3178-4123-8a1e-123456789012","ownerReferences":[{"uid":"1e-99999999"}]}}`, true},
 		"nor is a name":                         {`{"metadata":{"name":"7e-999999999"}}`, true},
 		"nor is a label or an annotation":       {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
@@ -52,7 +52,7 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			_, err := decode([]byte(test.json), &redisv1.RedisCluster{})
+			err := decode([]byte(test.json), &redisv1.RedisCluster{})
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %s", took)
 			}
@@ -77,7 +77,7 @@ func TestDecodeFindsEveryQuantity(t *testing.T) {
 		"its environment":      {&appv1.Application{}, `{"spec":{"env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":` + endless + `}}}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := decode([]byte(test.json), test.obj); !errors.Is(err, errNumber) {
+			if err := decode([]byte(test.json), test.obj); !errors.Is(err, errNumber) {
 				t.Errorf("got %v, want it found", err)
 			}
 		})

@@ -6,12 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -26,20 +27,20 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-const (
-	// maxBody is the most that a request may hold, in bytes. The API server takes
-	// objects of up to 3 MiB, and sends two of them with an update.
-	maxBody = 7 << 20
-	// patience is how long a review may take. The API server waits for
-	// timeoutSeconds, which is less.
-	patience = 10 * time.Second
-)
+// patience is how long a review may take. The API server waits for timeoutSeconds, which is
+// less.
+const patience = 10 * time.Second
+
+// reviewShape is that of every request.
+var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
 // Handler answers the API server's admission requests, AdmissionReview of
 // admission.k8s.io/v1 in JSON, on two paths for each kind. A verdict has the HTTP status
-// 200, also one that refuses; 4xx is for what is no such request.
+// 200, also one that refuses; 4xx is for what is no such request, and 429 and 507 for what
+// would take too much memory (see limits).
 type Handler struct {
 	mux    http.ServeMux
+	limits *limits
 	panics atomic.Int64
 }
 
@@ -48,13 +49,13 @@ type Handler struct {
 func NewHandler(client versioned.Interface) *Handler { return newHandler(kinds, client) }
 
 func newHandler(kinds []kind, client versioned.Interface) *Handler {
-	h := &Handler{}
+	h := &Handler{limits: newLimits()}
 	for _, k := range kinds {
 		r := k.reviewer(k.GroupVersionKind, client)
-		h.handle("mutate", k, func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		h.handle("mutate", k, r.shape(), func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			return mutation(r.mutate(ctx, request))
 		})
-		h.handle("validate", k, func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		h.handle("validate", k, r.shape(), func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			return validation(r.validate(request))
 		})
 	}
@@ -69,25 +70,26 @@ func (h *Handler) Panics() int64 { return h.panics.Load() }
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// handle has review answer one path.
-func (h *Handler) handle(verb string, k kind, review reviewFunc) {
+// handle has review answer one path. object is the shape of what it decodes.
+func (h *Handler) handle(verb string, k kind, object *shape, review reviewFunc) {
 	path := Path(verb, k.GroupVersionKind)
 	metrics := metricsOf(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		start, status := time.Now(), http.StatusInternalServerError // unless it is known better
 		metrics.Started()
 		defer func() { metrics.Finished(status, time.Since(start)) }()
-		status = h.serve(w, r, k, review)
+		status = h.serve(w, r, k, object, review)
 	})
 }
 
-// serve answers one request, and returns the HTTP status.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, review reviewFunc) int {
-	request, status, err := read(w, r)
-	if err != nil {
-		klog.FromContext(r.Context()).V(2).Info("Refused what is no admission request", "path", r.URL.Path, "status", status, "err", err)
-		http.Error(w, err.Error(), status)
-		return status
+// serve answers one request, and returns the HTTP status. It holds memory for it until the
+// answer is written: a client may be slow to read, too.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *shape, review reviewFunc) int {
+	memory := h.limits.account(r.RemoteAddr)
+	defer memory.close()
+	request, refused := read(w, r, memory, object)
+	if refused != nil {
+		return refuse(w, r, refused)
 	}
 	start := time.Now()
 	logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
@@ -122,29 +124,73 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// read returns the admission request in r, or the HTTP status of what is none.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type"))
+// refuse answers what gets no verdict.
+func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
+	klog.FromContext(r.Context()).V(2).Info("Refused a request", "path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
+	if why.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Connection", "close") // The next connection may be to another replica.
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", tooLarge.Limit)
+	http.Error(w, why.err.Error(), why.status)
+	return why.status
+}
+
+// read returns the admission request in r, or why there is none.
+func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape) (*admissionv1.AdmissionRequest, *refused) {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return nil, &refused{http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type"))}
+	}
+	body, refused := readBody(w, r, memory)
+	if refused != nil {
+		return nil, refused
+	}
+	if refused := memory.forObjects(r.Context(), body, object); refused != nil {
+		return nil, refused
+	}
+	request, err := decodeReview(body)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	return request, nil
+}
+
+func badRequest(err error) *refused { return &refused{http.StatusBadRequest, err} }
+
+// readBody reads the body of r, when there is memory for it.
+func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, *refused) {
+	length, refused := memory.forBody(r.Context(), r.ContentLength)
+	if refused != nil {
+		return nil, refused
+	}
+	// Not all that can answer can be timed: a test's recorder. The deadline must not end the
+	// review: net/http has the context of r end with it.
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyPatience))
+	defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge("the AdmissionReview has more than %d bytes: two objects of %d and what is around them", maxBody, maxObject)
 	}
 	if err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("read the body: %w", err)
+		return nil, badRequest(fmt.Errorf("read the body: %w", err))
 	}
+	return body.Bytes(), nil
+}
+
+// decodeReview returns the request of an AdmissionReview.
+func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	review := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, review); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("the body is no AdmissionReview: %w", err)
+		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
 	}
 	if got := review.GroupVersionKind(); got != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
-		return nil, http.StatusBadRequest, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q", admissionv1.SchemeGroupVersion, got.Kind, got.GroupVersion())
+		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q", admissionv1.SchemeGroupVersion, got.Kind, got.GroupVersion())
 	}
 	if review.Request == nil || review.Request.UID == "" {
-		return nil, http.StatusBadRequest, errors.New("the AdmissionReview has no request, or one without a uid")
+		return nil, errors.New("the AdmissionReview has no request, or one without a uid")
 	}
-	return review.Request, http.StatusOK, nil
+	return review.Request, nil
 }
 
 // write returns the HTTP status of the answer.

@@ -210,7 +210,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"a path below one that there is":        {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
 		"no body":                               {http.MethodPost, path, review, "", http.StatusBadRequest, "the body is no AdmissionReview"},
 		"as large a body as may be":             {http.MethodPost, path, review, padded(maxBody), http.StatusOK, `"allowed":true`},
-		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusRequestEntityTooLarge, "the body has more than 7340032 bytes"},
+		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusInsufficientStorage, "the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"},
 		"half a review":                         {http.MethodPost, path, review, good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"},
 		"two reviews":                           {http.MethodPost, path, review, good + good, http.StatusBadRequest, "the body is no AdmissionReview"},
 		"no JSON":                               {http.MethodPost, path, review, "kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"},
@@ -319,7 +319,7 @@ func TestValidate(t *testing.T) {
 		"two mistakes": {"RedisCluster", `{"size":501,"replicasPerMaster":6,"addr":"1.2.3.4:1"}`, "",
 			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
 		"what cannot be read": {"RedisCluster", `{"addr":5}`, "",
-			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: cannot convert int64 to string`, nil},
+			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: spec.addr must be of type string, and not number`, nil},
 		"what cannot be read in time": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "",
 			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
 
@@ -482,7 +482,7 @@ func TestMutate(t *testing.T) {
 			`[{"op":"replace","path":"/spec/image","value":"redis:7"}]`, []string{`spec.image: "" is stored as "redis:7"`}},
 		"an empty spec is filled": {"RedisCluster", `{}`,
 			`[{"op":"add","path":"/spec/image","value":"redis:7"},{"op":"add","path":"/spec/replicasPerMaster","value":1},{"op":"add","path":"/spec/size","value":6}]`, nil},
-		"a spec that is null is replaced":         {"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"image":"redis:7","replicasPerMaster":1,"size":6}}]`, nil},
+		"a spec that is null is replaced":         {"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"size":6,"replicasPerMaster":1,"image":"redis:7"}}]`, nil},
 		"a size that is large enough stays":       {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
 		"a size that is too large is not ours":    {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
 		"unknown fields are not ours":             {"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil},
@@ -605,6 +605,8 @@ func TestMutateScaleLeavesTheParentAsItIs(t *testing.T) {
 // panicking is a reviewer with a mistake.
 type panicking struct{}
 
+func (panicking) shape() *shape { return nil }
+
 func (panicking) mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error) {
 	panic(errors.New("a mistake"))
 }
@@ -695,7 +697,7 @@ func FuzzHandler(f *testing.F) {
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{"replicas":3}}`)))
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{}}`)))
 	}
-	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotFound}
+	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusInsufficientStorage, http.StatusUnsupportedMediaType, http.StatusNotFound}
 	f.Fuzz(func(t *testing.T, path byte, contentType string, body []byte) {
 		if contentType == "" {
 			contentType = "application/json"

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,6 +40,8 @@ type object[T any] interface {
 // reviewer says what becomes of a request about one kind. Its errors are answers to
 // the user.
 type reviewer interface {
+	// shape returns what the other two decode.
+	shape() *shape
 	mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error)
 	validate(*admissionv1.AdmissionRequest) (warnings []string, err error)
 }
@@ -53,13 +56,14 @@ type typed[T any, P object[T]] struct {
 	replicas func(P) **int32
 }
 
+func (typed[T, P]) shape() *shape { return shapeOf(reflect.TypeFor[T]()) }
+
 // mutate returns what Default changes.
 func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
 	if request.SubResource == "scale" {
 		return t.mutateScale(ctx, request)
 	}
-	before := P(new(T))
-	raw, err := decode(request.Object.Raw, before)
+	before, err := t.read(request.Object)
 	if err != nil {
 		return nil, nil //nolint:nilerr // It does not fit the schema either, which says more exactly why.
 	}
@@ -68,9 +72,12 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil, nil
 	}
-	operations, err := difference(raw, before, after)
+	operations, err := difference(request.Object.Raw, before, after)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
+	}
+	if len(operations) > maxOperations {
+		return nil, nil // It does not fit the schema either.
 	}
 	return operations, nil
 }
@@ -138,10 +145,20 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	return warnings, nil
 }
 
+// read returns an object without what is not reviewed, which may be most of it.
+func (t typed[T, P]) read(raw runtime.RawExtension) (P, error) {
+	obj := P(new(T))
+	if err := decode(raw.Raw, obj); err != nil {
+		return nil, err
+	}
+	obj.SetManagedFields(nil)
+	return obj, nil
+}
+
 // defaulted returns an object with its defaults.
 func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
-	obj := P(new(T))
-	if _, err := decode(raw.Raw, obj); err != nil {
+	obj, err := t.read(raw)
+	if err != nil {
 		return nil, err
 	}
 	obj.Default()
@@ -153,15 +170,30 @@ func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
 // API server goes by the same rule with a schema (KEP-4008), and the controller says
 // what is still wrong.
 func newErrors[T any, P object[T]](now, old P) field.ErrorList {
-	errs := now.Validate(old)
+	errs := short(now.Validate(old))
 	if old == nil || len(errs) == 0 {
 		return errs
 	}
 	known := map[string]bool{}
-	for _, err := range old.Validate(nil) {
+	for _, err := range short(old.Validate(nil)) {
 		known[err.Error()] = true
 	}
 	return slices.DeleteFunc(errs, func(err *field.Error) bool { return known[err.Error()] })
+}
+
+// short shortens what errors quote of the object: kubectl prints it, and an answer would
+// hold it several times.
+func short(errs field.ErrorList) field.ErrorList {
+	const most = 1 << 10
+	for _, err := range errs {
+		if len(err.Field) > most {
+			err.Field = err.Field[:most] + "…"
+		}
+		if value := reflect.ValueOf(err.BadValue); value.Kind() == reflect.String && value.Len() > most {
+			err.BadValue = value.String()[:most] + "…"
+		}
+	}
+	return errs
 }
 
 // validateDelete refuses the deletion of an object that is protected.

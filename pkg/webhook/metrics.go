@@ -22,6 +22,8 @@ type Metrics interface {
 // "/validate-app-aiops-org-v1-application".
 type MetricsProvider interface {
 	ForWebhook(path string) Metrics
+	// ForServer returns what counts the connections that a Bounded listener refuses.
+	ForServer(name string) (refused func())
 }
 
 var provider atomic.Pointer[MetricsProvider]
@@ -35,6 +37,13 @@ func metricsOf(path string) Metrics {
 		return (*p).ForWebhook(path)
 	}
 	return noMetrics{}
+}
+
+func refusedBy(name string) func() {
+	if p := provider.Load(); p != nil {
+		return (*p).ForServer(name)
+	}
+	return func() {}
 }
 
 type noMetrics struct{}

@@ -6,13 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
+	"bytes"
+	stdjson "encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // The operations of JSON Patch (RFC 6902) that a difference is made of.
@@ -21,6 +22,10 @@ const (
 	remove  = "remove"
 	replace = "replace"
 )
+
+// maxOperations is how many operations a patch may have. An object that its schema admits needs
+// some 260 at most: one for each variable of an Application.
+const maxOperations = 1000
 
 // operation is one of a JSON Patch.
 type operation struct {
@@ -38,68 +43,90 @@ func (o operation) warning() string {
 		return ""
 	}
 	for _, value := range []any{o.was, o.Value} {
-		switch value.(type) {
-		case map[string]any, []any:
-			return "" // too long to be said
+		if _, isLong := value.(stdjson.RawMessage); isLong {
+			return ""
 		}
 	}
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference returns what makes of raw, the fields that before was read from, what after
-// is. What of raw has no place in the type stays as it is.
-func difference(raw map[string]any, before, after any) ([]operation, error) {
-	from, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+// difference returns what makes of raw, the JSON that before was read from, what after
+// is. What of raw has no place in the type stays as it is. If that takes more than
+// maxOperations, only the first of them are returned, and one more.
+func difference(raw []byte, before, after any) ([]operation, error) {
+	from, err := marshal(before)
 	if err != nil {
 		return nil, err
 	}
-	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
+	to, err := marshal(after)
 	if err != nil {
 		return nil, err
 	}
 	return appendDifference(nil, "", raw, from, to), nil
 }
 
-// appendDifference appends what changes raw at path as from changes to to.
-func appendDifference(operations []operation, path string, raw, from, to any) []operation {
-	if reflect.DeepEqual(from, to) {
-		return operations
-	}
-	switch to := to.(type) {
-	case map[string]any:
-		if raw, ok := raw.(map[string]any); ok {
-			from, _ := from.(map[string]any)
-			return appendFields(operations, path, raw, from, to)
-		}
-	case []any:
-		raw, isList := raw.([]any)
-		from, wasList := from.([]any)
-		if isList && wasList && len(raw) == len(to) && len(from) == len(to) {
-			for i := range to {
-				operations = appendDifference(operations, fmt.Sprintf("%s/%d", path, i), raw[i], from[i], to[i])
-			}
-			return operations
-		}
-	}
-	return append(operations, operation{Op: replace, Path: path, Value: to, was: raw})
+// marshal writes an object as JSON. It does not make six bytes of "<", as json.Marshal does:
+// all of a large object may be such.
+func marshal(obj any) ([]byte, error) {
+	text := &bytes.Buffer{}
+	encoder := stdjson.NewEncoder(text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(obj)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
-func appendFields(operations []operation, path string, raw, from, to map[string]any) []operation {
-	for _, key := range slices.Sorted(maps.Keys(to)) {
+// appendDifference appends what changes raw at path as from changes to to. All are JSON. Two
+// values that are the same have to be written the same way in from and to.
+func appendDifference(operations []operation, path string, raw, from, to []byte) []operation {
+	switch {
+	case bytes.Equal(from, to):
+		return operations
+	case isObject(raw) && isObject(to):
+		return appendFields(operations, path, raw, from, to)
+	case isList(raw) && isList(from) && isList(to) && length(raw) == length(to) && length(from) == length(to):
+		theirs, before, after := walk{data: raw}, walk{data: from}, walk{data: to}
+		for i := range length(to) {
+			if len(operations) > maxOperations {
+				break
+			}
+			operations = appendDifference(operations, fmt.Sprintf("%s/%d", path, i), theirs.element(), before.element(), after.element())
+		}
+		return operations
+	}
+	return append(operations, operation{Op: replace, Path: path, Value: scalar(to), was: scalar(raw)})
+}
+
+func appendFields(operations []operation, path string, raw, from, to []byte) []operation {
+	before, after := fields(from), fields(to)
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if bytes.Equal(before[key], after[key]) {
+			continue
+		}
 		path := path + "/" + escape(key)
-		if value, there := raw[key]; there {
-			operations = appendDifference(operations, path, value, from[key], to[key])
-		} else if !reflect.DeepEqual(from[key], to[key]) {
-			operations = append(operations, operation{Op: add, Path: path, Value: to[key]})
+		if value := find(raw, key); value != nil {
+			operations = appendDifference(operations, path, value, before[key], after[key])
+		} else {
+			operations = append(operations, operation{Op: add, Path: path, Value: scalar(after[key])})
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		_, stays := to[key]
-		if _, there := raw[key]; there && !stays {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[key]; !stays && find(raw, key) != nil {
 			operations = append(operations, operation{Op: remove, Path: path + "/" + escape(key)})
 		}
 	}
 	return operations
+}
+
+// scalar returns the value of JSON, and an object or a list as it is.
+func scalar(text []byte) any {
+	if isObject(text) || isList(text) {
+		return stdjson.RawMessage(text)
+	}
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return stdjson.RawMessage(text) // It would have been refused before.
+	}
+	return value
 }
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")

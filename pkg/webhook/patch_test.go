@@ -156,7 +156,7 @@ func TestDifference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := parse(t, test.raw)
-			operations := appendDifference(nil, "", raw, parse(t, test.from), parse(t, test.to))
+			operations := appendDifference(nil, "", []byte(test.raw), []byte(test.from), []byte(test.to))
 			patch := print(t, operations)
 			if patch != test.want {
 				t.Errorf("got %s, want %s", patch, test.want)
@@ -183,8 +183,8 @@ func TestOperationsWarn(t *testing.T) {
 		"what was not there needs none":              {operation{Op: add, Path: "/spec/size", Value: int64(6)}, ""},
 		"what was null needs none":                   {operation{Op: replace, Path: "/spec/size", Value: int64(6)}, ""},
 		"what is removed needs none":                 {operation{Op: remove, Path: "/spec/size"}, ""},
-		"an object in the place of a value is long":  {operation{Op: replace, Path: "/spec", Value: map[string]any{}, was: "x"}, ""},
-		"a list in the place of another one is long": {operation{Op: replace, Path: "/spec/env", Value: []any{}, was: []any{1}}, ""},
+		"an object in the place of a value is long":  {operation{Op: replace, Path: "/spec", Value: stdjson.RawMessage(`{}`), was: "x"}, ""},
+		"a list in the place of another one is long": {operation{Op: replace, Path: "/spec/env", Value: stdjson.RawMessage(`[]`), was: stdjson.RawMessage(`[1]`)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.operation.warning(); got != test.want {
@@ -207,7 +207,7 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 	}
 	decode := func(raw []byte) (P, error) {
 		obj, plain := P(new(T)), P(new(T))
-		_, err := decode(raw, obj)
+		err := decode(raw, obj)
 		if errors.Is(err, errNumber) {
 			return nil, err // It may take hours to read.
 		}

@@ -24,9 +24,12 @@ const (
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 2 * time.Minute // the API server's is less: it is the one to close
-	maxHeaderBytes    = 64 << 10
 	shutdownPatience  = 10 * time.Second
 )
+
+// MaxHeaderBytes is how long the header of a request may be, in bytes; net/http takes 4 KiB
+// more. One of many short lines takes thirty times its length in memory.
+const MaxHeaderBytes = 4 << 10
 
 // Serve answers what comes to listener with handler, over TLS with the certificate that
 // certificate returns, until ctx is done, and then for as long as linger says: so long do
@@ -49,7 +52,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		MaxHeaderBytes:    MaxHeaderBytes,
 		ErrorLog:          ConnectionLog(klog.FromContext(ctx)),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}

@@ -399,7 +399,7 @@ func TestServeHasLittlePatience(t *testing.T) {
 		"with half a header":                        {"POST / HTTP/1.1\r\nHost: ", readHeaderTimeout},
 		"with half a body":                          {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", readTimeout},
 		"with a connection that is used no more":    {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", idleTimeout},
-		"with a header of more than is good for it": {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes), 0},
+		"with a header of more than is good for it": {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*MaxHeaderBytes), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

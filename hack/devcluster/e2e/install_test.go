@@ -81,10 +81,15 @@ func TestInstallation(t *testing.T) {
 // load gives the node an image of the operator, under this name.
 func (w *world) load(t *testing.T, name string) {
 	t.Helper()
-	program := built(t, "GLASSBACK_LINUX", "bin/linux/glassback", "make image")
+	w.loadProgram(t, name, built(t, "GLASSBACK_LINUX", "bin/linux/glassback", "make image"))
+}
+
+// loadProgram gives the node an image of a static program, under this name.
+func (w *world) loadProgram(t *testing.T, name, program string) {
+	t.Helper()
 	mkimage := built(t, "MKIMAGE_BIN", "bin/tools/mkimage", "make image")
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	cmd := exec.CommandContext(t.Context(), mkimage, "binary", "--name", name, "--entrypoint", "/glassback", "--output", archive, program)
+	cmd := exec.CommandContext(t.Context(), mkimage, "binary", "--name", name, "--output", archive, program)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make image %s: %v\n%s", name, err, out)
 	}

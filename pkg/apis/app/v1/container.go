@@ -113,11 +113,11 @@ func validateEntries[T any](path *field.Path, entries []T, most int, validate fu
 }
 
 // duplicates blames the second of the entries of a name, as the API server does
-// with the entries of a map list.
+// with the entries of a map list. It does not look at more than any list may have.
 func duplicates[T any](path *field.Path, entries []T, name func(T) string) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]int{}
-	for i, entry := range entries {
+	for i, entry := range entries[:min(len(entries), maxEnv)] {
 		if seen[name(entry)]++; seen[name(entry)] == 2 {
 			errs = append(errs, field.Duplicate(path.Index(i), name(entry)))
 		}

@@ -1,0 +1,140 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"time"
+)
+
+// Anyone who reaches the port can send requests, so that the memory of all of them together
+// is limited. Of a container's 256 MiB, Go may use 224 (package app):
+//
+//	bodies        45 MiB   a fifth
+//	objects       45 MiB   a fifth
+//	connections    8 MiB   256 of some 30 KiB; 64 MiB if all send headers to be expensive
+//
+// The caches and the controllers have the rest. Each amount is divided by shares. A request
+// takes of bodies before its body is read, and of objects before they are decoded, once of
+// each and in this order: none waits for one that waits for it. The largest request takes
+// 6.5 MiB of bodies and 14.6 of objects. That is less than a third of each, so that there is
+// room for it beside an address that uses all of its share.
+const (
+	shippedMemory = 224 << 20
+
+	// maxBody is the most that a request may hold, in bytes: two objects, since an update has
+	// both, and what is around them. etcd takes 1.5 MiB. An API server writes objects for etcd
+	// and for webhooks in the same way, also what is escaped, so that both are as long.
+	maxBody     = 2*maxObject + maxEnvelope
+	maxObject   = 1536 << 10
+	maxEnvelope = 256 << 10 // the user's groups, most of all
+
+	// maxExpanded is the most that structs, lists and maps of a request may take, in bytes, as
+	// meter counts them. Of the samples of all kinds none takes a hundredth.
+	maxExpanded = 2 << 20
+
+	// bodyCopies is how often a body is in memory while the review is decoded: the body, and
+	// the objects in it, still as JSON.
+	bodyCopies = 2
+	// A request holds its objects as JSON, and the strings of what is decoded of them; to write
+	// a patch, these twice more. Lists grow by half or double, and a copy is made for defaults.
+	objectCopies, expandedCopies = 2, 4
+	// reviewSize is what else a request needs, and its answer.
+	reviewSize = 64 << 10
+
+	// turnPatience is how long a request waits for its share. Then the API server is asked to
+	// come again, as it does within its timeoutSeconds, perhaps to another replica.
+	turnPatience = time.Second
+	// bodyPatience is how long a client may take to send a body. The API server gives up then.
+	bodyPatience = 5 * time.Second
+)
+
+// limits is the memory of all requests together.
+type limits struct{ bodies, objects *shares }
+
+func newLimits() *limits {
+	memory := debug.SetMemoryLimit(-1) // It only asks.
+	if memory == math.MaxInt64 {
+		memory = shippedMemory
+	}
+	return &limits{bodies: newShares(memory / 5), objects: newShares(memory / 5)}
+}
+
+// account is what one request holds of the limits.
+type account struct {
+	*limits
+	from         netip.Addr
+	body, object int64
+}
+
+func (l *limits) account(remoteAddr string) *account {
+	return &account{limits: l, from: address(remoteAddr)}
+}
+
+// close gives everything back.
+func (a *account) close() {
+	a.bodies.release(a.from, a.body)
+	a.objects.release(a.from, a.object)
+}
+
+// forBody waits until there is memory for a body of this length. length is -1 if it is not
+// known.
+func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
+	if length > maxBody {
+		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them", length, maxBody, maxObject)
+	}
+	if length < 0 {
+		length = maxBody
+	}
+	n := bodyCopies * length
+	if err := a.wait(ctx, a.bodies, n); err != nil {
+		return 0, err
+	}
+	a.body = n
+	return length, nil
+}
+
+// forObjects waits until there is memory to decode a review that has objects of a shape.
+func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *refused {
+	m := meter{walk: walk{data: body}, object: object}
+	m.measure(reviewShape)
+	if m.size > maxExpanded {
+		return tooLarge("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take %d: they have too many list elements or map entries",
+			m.size, maxExpanded)
+	}
+	n := reviewSize + objectCopies*int64(len(body)) + expandedCopies*m.size
+	if err := a.wait(ctx, a.objects, n); err != nil {
+		return err
+	}
+	a.object = n
+	return nil
+}
+
+func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {
+	ctx, cancel := context.WithTimeout(ctx, turnPatience)
+	defer cancel()
+	if s.acquire(ctx, a.from, n) == nil {
+		return nil
+	}
+	return &refused{http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", a.from)}
+}
+
+// refused is why a request gets no verdict, and the HTTP status that says so.
+type refused struct {
+	status int
+	err    error
+}
+
+// tooLarge has the status 507, and not 413: of the statuses that fit, it is the one whose text
+// the API server passes on to the user.
+func tooLarge(format string, args ...any) *refused {
+	return &refused{http.StatusInsufficientStorage, fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,253 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+)
+
+// fill returns as many elements as fit into a text of this length, as a list has them.
+func fill(length int, element string) string {
+	text := strings.Repeat(element+",", length/(len(element)+1))
+	return strings.TrimSuffix(text, ",")
+}
+
+// flood are bodies that take much more memory than they have bytes, if nothing limits it: of a
+// kind, what is in the place of %s in a review, and what there is instead of it.
+var flood = map[string]struct{ kind, review, element string }{
+	"objects in an unknown list":   {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
+	"maps in an unknown list":      {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
+	"lists in an unknown list":     {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `[[]]`},
+	"containers":                   {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
+	"containers, stored before":    {"MyCronJob", `"operation":"UPDATE","object":{},"oldObject":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
+	"arguments":                    {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"args":[%s]}]}}}}}}`, `""`},
+	"limits":                       {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{"resources":{"limits":{"":1}}}`},
+	"variables of the same name":   {"Application", `"object":{"spec":{"env":[%s]}}`, `{"name":"a"}`},
+	"variables that are filled in": {"Application", `"object":{"spec":{"env":[%s]}}`, `{"valueFrom":{"fileKeyRef":{}}}`},
+	"owners":                       {"RedisCluster", `"object":{"metadata":{"ownerReferences":[%s]},"spec":{"size":3}}`, `{}`},
+	"managers of fields":           {"RedisCluster", `"object":{"metadata":{"managedFields":[{"fieldsV1":{"a":[%s]}}]},"spec":{"size":3}}`, `{}`},
+	"an address that is too long":  {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, `<<<<<`},
+	"groups of the user":           {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
+	"options":                      {"RedisCluster", `"options":{"metadata":{"labels":{%s}}},"object":{}`, `"":""`},
+}
+
+// flooding returns a body of the flood, of this length or a little less.
+func flooding(tb testing.TB, name string, length int) (path, body string) {
+	tb.Helper()
+	what := flood[name]
+	k := kindOf(tb, what.kind)
+	around := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","resource":{"group":%q,"version":%q,"resource":%q},%s}}`,
+		k.Group, k.Version, k.resource, what.review)
+	body = strings.Replace(around, "%s", fill(length-len(around), what.element), 1)
+	verb := "validate"
+	if strings.Contains(body[:len(around)], `"size":3`) || strings.Contains(name, "filled in") {
+		verb = "mutate"
+	}
+	return Path(verb, k.GroupVersionKind), body
+}
+
+// live samples how much memory the garbage collector found in use, until stop, which returns
+// the most that it was, in bytes.
+func live() (stop func() uint64) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	runtime.GC()
+	metrics.Read(sample)
+	before, most := sample[0].Value.Uint64(), uint64(0)
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Millisecond):
+				runtime.GC() // Each tells what was live when it began.
+			}
+		}
+	}()
+	return func() uint64 {
+		close(ended)
+		<-done
+		return most - min(before, most)
+	}
+}
+
+// What all requests together hold stays below what is meant for them, however they are made.
+func TestMemoryOfAllRequests(t *testing.T) {
+	for name := range flood {
+		for size, length := range map[string]int{"as large as may be": maxBody, "as in the report of the fault": 6_900_000, "small": 100 << 10} {
+			t.Run(name+", "+size, func(t *testing.T) {
+				path, body := flooding(t, name, length)
+				h := NewHandler(nil)
+				stop := live()
+				var requests sync.WaitGroup
+				var statuses [600]atomic.Int64
+				for n := range byte(16) {
+					requests.Go(func() {
+						r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+						r.Header.Set("Content-Type", "application/json")
+						r.RemoteAddr = peer(n%4).String() + ":1234"
+						w := httptest.NewRecorder()
+						h.ServeHTTP(w, r)
+						statuses[w.Code].Add(1)
+						if w.Code != http.StatusOK && w.Code != http.StatusTooManyRequests && w.Code != http.StatusInsufficientStorage {
+							t.Errorf("status %d: %.200s", w.Code, w.Body)
+						}
+					})
+				}
+				requests.Wait()
+				most := stop()
+				t.Logf("%d bytes each: %d KiB live, status 200 %d times, 429 %d times, 507 %d times", len(body), most>>10,
+					statuses[http.StatusOK].Load(), statuses[http.StatusTooManyRequests].Load(), statuses[http.StatusInsufficientStorage].Load())
+				if limit := uint64(shippedMemory / 5 * 2); most > limit {
+					t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
+				}
+				if h.limits.bodies.left != shippedMemory/5 || h.limits.objects.left != shippedMemory/5 {
+					t.Errorf("%d and %d bytes are left when all is over", h.limits.bodies.left, h.limits.objects.left)
+				}
+			})
+		}
+	}
+}
+
+// An update of an object that is as large as etcd takes any is admitted, even when another
+// address uses all that it may.
+func TestTheLargestUpdate(t *testing.T) {
+	object := func(replicas int) string {
+		text := sample(t, "MyCronJob", fmt.Sprintf(cronJob, fmt.Sprintf("*/%d * * * *", replicas)))
+		script := strings.Repeat(`echo "<&>"; `, maxObject)
+		var written []byte
+		for length := maxObject / 3; len(written) < maxObject-1000; length += (maxObject - len(written)) / 3 {
+			// As an API server writes it: "<" takes six bytes.
+			with := strings.Replace(text, `"image":"b"`, `"image":"b","args":[`+print(t, script[:length])+`]`, 1)
+			var value any
+			if err := json.Unmarshal([]byte(with), &value); err != nil {
+				t.Fatal(err)
+			}
+			written = []byte(print(t, value))
+		}
+		if len(written) > maxObject {
+			t.Fatalf("an object of %d bytes is more than etcd takes", len(written))
+		}
+		return string(written)
+	}
+	h := NewHandler(fake.NewClientset())
+	attacker := h.limits.account("10.0.0.66:1")
+	defer attacker.close()
+	for _, s := range []*shares{h.limits.bodies, h.limits.objects} {
+		for s.take(attacker.from, 1<<20) {
+		}
+	}
+	asked := ask(t, "MyCronJob", object(5), object(7))
+	text := body(t, asked)
+	t.Logf("the review has %d bytes, and may have %d", len(text), maxBody)
+	if got := review(t, h, "validate", "MyCronJob", asked); !got.Allowed {
+		t.Errorf("it is refused: %s", kubectl(got))
+	}
+}
+
+// An attacker whose bodies never come holds no more than its share, and no longer than a
+// client of good will needs. All others are answered at once.
+func TestASlowAttackerKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHandler(fake.NewClientset())
+		path := Path("validate", kindOf(t, "RedisCluster").GroupVersionKind)
+		post := func(from byte, length int64, body io.Reader) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodPost, path, body)
+			r.Header.Set("Content-Type", "application/json")
+			r.RemoteAddr, r.ContentLength = peer(from).String()+":1", length
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		good := body(t, ask(t, "RedisCluster", sample(t, "RedisCluster", `{"addr":"1.2.3.4:1"}`), ""))
+		slow, never := io.Pipe()
+		var attack sync.WaitGroup
+		var refused atomic.Int64
+		for range 64 {
+			attack.Go(func() {
+				if w := post(66, maxBody, slow); w.Code == http.StatusTooManyRequests {
+					refused.Add(1)
+					if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "the requests of 10.0.0.66 already use all the memory that they may") {
+						t.Errorf("headers %v: %s", w.Header(), w.Body)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		for n := range byte(10) {
+			began := time.Now()
+			if w := post(n, int64(len(good)), bytes.NewReader(good)); w.Code != http.StatusOK || time.Since(began) > 0 {
+				t.Errorf("status %d after %s: %s", w.Code, time.Since(began), w.Body)
+			}
+		}
+		time.Sleep(turnPatience)
+		synctest.Wait()
+		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/5 || held == 0 {
+			t.Errorf("%d requests of the attacker hold memory", held)
+		}
+		never.CloseWithError(io.ErrUnexpectedEOF)
+		attack.Wait()
+	})
+}
+
+// What is refused without a verdict, API servers report to users as client-go understands it.
+func TestUsersSeeWhatIsTooLarge(t *testing.T) {
+	for name, test := range map[string]struct {
+		length int
+		flood  string
+		full   bool // whether no memory is left
+		want   string
+	}{
+		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
+			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: two objects of 1572864 and what is around them") has prevented the request from succeeding`},
+		"an object that has too much in it": {100 << 10, "containers", false,
+			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: they have too many list elements or map entries") has prevented the request from succeeding`},
+		"too many requests": {1000, "objects in an unknown list", true,
+			"the server has received too many requests and has asked us to try again later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHandler(nil)
+			server := httptest.NewServer(h)
+			defer server.Close()
+			if test.full {
+				h.limits.bodies.left = 0
+			}
+			config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs}}
+			client, err := rest.UnversionedRESTClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, body := flooding(t, test.flood, test.length)
+			err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).MaxRetries(0).Do(t.Context()).Error()
+			want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(test.want), "%d", "[0-9]+") + "$")
+			if err == nil || !want.MatchString(err.Error()) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+)
+
+// walk reads JSON from the beginning to the end without decoding it, and without any
+// allocation. Of what is not JSON it makes anything, and ends: whoever decodes it says so.
+type walk struct {
+	data []byte
+	at   int
+}
+
+// peek returns the next byte that is not a space, and 0 at the end.
+func (w *walk) peek() byte {
+	for ; w.at < len(w.data); w.at++ {
+		switch c := w.data[w.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// pass passes the next byte, if it is this one.
+func (w *walk) pass(c byte) bool {
+	if w.peek() != c {
+		return false
+	}
+	w.at++
+	return true
+}
+
+// members calls value for each member of the object that begins here. value has to pass the
+// member's value. The key is as in the JSON, with quotes.
+func (w *walk) members(value func(key []byte)) {
+	for w.pass('{'); w.peek() == '"'; w.pass(',') {
+		key := w.value()
+		if !w.pass(':') {
+			break
+		}
+		value(key)
+	}
+	w.end('}')
+}
+
+// elements calls element for each element of the list that begins here. element has to pass
+// it.
+func (w *walk) elements(element func()) {
+	w.pass('[')
+	for w.peek() != ']' {
+		before := w.at
+		element()
+		if w.at == before || !w.pass(',') {
+			break
+		}
+	}
+	w.end(']')
+}
+
+// element passes the next element of a list, and returns it: nil at the end of the list.
+func (w *walk) element() []byte {
+	if !w.pass('[') && !w.pass(',') || w.peek() == ']' {
+		return nil
+	}
+	return w.value()
+}
+
+// length returns how many elements a list has.
+func length(list []byte) int {
+	n := 0
+	for w := (walk{data: list}); w.element() != nil; n++ {
+	}
+	return n
+}
+
+// fields returns the members of an object, by their keys. Of anything else there are none.
+func fields(object []byte) map[string][]byte {
+	all := map[string][]byte{}
+	w := walk{data: object}
+	w.members(func(key []byte) { all[string(unquote(key))] = w.value() })
+	return all
+}
+
+// end passes the end of an object or a list. What has none is not JSON: nothing follows.
+func (w *walk) end(c byte) {
+	if !w.pass(c) {
+		w.at = len(w.data)
+	}
+}
+
+// value passes a value, and returns it.
+func (w *walk) value() []byte {
+	w.peek()
+	start, depth := w.at, 0
+	for w.at < len(w.data) {
+		switch c := w.data[w.at]; c {
+		case '"':
+			w.text()
+		case '{', '[':
+			depth++
+			w.at++
+		case '}', ']':
+			if depth == 0 {
+				return w.data[start:w.at] // the end of what the value is in
+			}
+			depth--
+			w.at++
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return w.data[start:w.at]
+			}
+			w.at++
+			continue
+		default:
+			w.at++
+			continue // in the middle of a number, or of null, true or false
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return w.data[start:w.at]
+}
+
+// text passes a string.
+func (w *walk) text() {
+	w.at++
+	for quote := -1; w.at < len(w.data); {
+		if quote < w.at { // None is looked for twice: a string may be nothing but escapes.
+			next := bytes.IndexByte(w.data[w.at:], '"')
+			if next < 0 {
+				break
+			}
+			quote = w.at + next
+		}
+		escape := bytes.IndexByte(w.data[w.at:quote], '\\')
+		if escape < 0 {
+			w.at = quote + 1
+			return
+		}
+		w.at += escape + 2
+	}
+	w.at = len(w.data)
+}
+
+// unquote returns what a string of JSON means, and anything else as it is. It allocates where
+// the string has escapes.
+func unquote(text []byte) []byte {
+	if len(text) < 2 || text[0] != '"' {
+		return text
+	}
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text[1 : len(text)-1]
+	}
+	var meant string
+	if stdjson.Unmarshal(text, &meant) != nil {
+		return nil
+	}
+	return []byte(meant)
+}
+
+// isObject reports whether JSON is an object.
+func isObject(data []byte) bool { return (&walk{data: data}).peek() == '{' }
+
+// isList reports whether JSON is a list.
+func isList(data []byte) bool { return (&walk{data: data}).peek() == '[' }
+
+// find returns the member of an object that has a key, the last one, as decoders do. It is
+// nil if there is none.
+func find(object []byte, key string) []byte {
+	var found []byte
+	w := &walk{data: object}
+	w.members(func(name []byte) {
+		value := w.value()
+		if string(unquote(name)) == key {
+			found = value
+		}
+	})
+	return found
+}
