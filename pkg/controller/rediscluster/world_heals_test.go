@@ -462,14 +462,16 @@ func slicesCount[T any](all []T, is func(T) bool) int {
 }
 
 // TestWithoutReplicas rolls a cluster of masters alone, without volumes: each is emptied
-// before it is replaced.
+// before it is replaced, and the new one gets the functions of the others.
 func TestWithoutReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "alone", func(rdc *v1.RedisCluster) { rdc.Spec.ReplicasPerMaster = ptr.To[int32](0) })
 	w.ready("the cluster to be formed")
-	load := w.load(t)
+	load, calls := w.load(t), w.call(t)
 	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["maxmemory-policy"] = "allkeys-lru" })
 	w.ready("the new Pods")
+	calls.check()
+	w.haveFunctions()
 	if lost := load.lost(); lost > 0 {
 		t.Errorf("%d keys lost what was acknowledged", lost)
 	}
