@@ -56,9 +56,10 @@ func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 }
 
 // noFunctions returns whether a command was refused since the node has no functions: it is
-// older than 7.0, or its configuration takes the command away.
+// older than 7.0, or its configuration takes the command away or forbids it.
 func noFunctions(cmd redis.Cmder) bool {
-	return cmd.Name() == "function" && cmd.Err() != nil && strings.Contains(cmd.Err().Error(), "unknown command")
+	return cmd.Name() == "function" && cmd.Err() != nil &&
+		(strings.Contains(cmd.Err().Error(), "unknown command") || redis.HasErrorPrefix(cmd.Err(), "NOPERM"))
 }
 
 var errLibraries = errors.New("FUNCTION LIST: malformed answer")

@@ -70,11 +70,18 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreNotThere asks a node that does not know the command, as before version 7.0.
+// TestFunctionsAreNotThere asks a node that does not know the command, as before version 7.0,
+// and one that forbids it.
 func TestFunctionsAreNotThere(t *testing.T) {
-	s := start(t, redistest.Config{Directives: []string{`rename-command FUNCTION ""`}})
-	if view := s.view(t); view.Libraries != nil || !view.Unwritten || view.ID == "" {
-		t.Errorf("it is %+v", view)
+	for name, directive := range map[string]string{
+		"unknown": `rename-command FUNCTION ""`, "forbidden": "user default on nopass ~* &* +@all -function",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, redistest.Config{Directives: []string{directive}})
+			if view := s.view(t); view.Libraries != nil || !view.Unwritten || view.ID == "" {
+				t.Errorf("it is %+v", view)
+			}
+		})
 	}
 }
 

@@ -83,10 +83,11 @@ func strays(o *observed) *plan {
 // of another one's; nil if there is none.
 func succeed(o *observed, from *member, id string) *plan {
 	heirs := o.those(func(m *member) bool { return m.answers() && m.follows(id) && m.hasCopied() })
-	if len(heirs) == 0 {
+	n := o.nodes[id]
+	if n == nil || len(heirs) == 0 {
 		return nil
 	}
-	heir := o.fittest(heirs, o.nodes[id])
+	heir := o.fittest(heirs, n)
 	if heir.promoted > 0 {
 		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
 	}
