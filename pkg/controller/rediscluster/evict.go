@@ -63,16 +63,14 @@ func (a actor) evictPod(ctx context.Context, m *member) error {
 }
 
 // evict asks for the eviction of a Pod, once. The typed client's EvictV1 would sleep as long
-// as the answer's Retry-After says, and hold up a worker. It would also take the answer
-// that the Pod has two budgets for a success: its HTTP code is 201.
+// as the answer's Retry-After says, up to ten times, and hold up a worker.
 func (a actor) evict(ctx context.Context, pod *corev1.Pod) error {
-	_, err := a.kube.CoreV1().RESTClient().Post().MaxRetries(0).
+	return a.kube.CoreV1().RESTClient().Post().MaxRetries(0).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-		}).Do(ctx).Get()
-	return err
+		}).Do(ctx).Error()
 }
 
 // isInternal returns whether the API server could not answer a request, or would not: it

@@ -114,25 +114,21 @@ func (c evictingCore) RESTClient() rest.Interface {
 	}
 }
 
-// answer is the API server's answer to a request for an eviction. That there are two
-// budgets is a failure by its body alone.
+// answer is the API server's answer to a request for an eviction.
 func (c evictingCore) answer(request *http.Request) (*http.Response, error) {
 	eviction := &policyv1.Eviction{}
 	if err := json.NewDecoder(request.Body).Decode(eviction); err != nil {
 		return nil, err
 	}
 	status := metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
-	code := http.StatusCreated
 	if err := c.Pods(eviction.Namespace).EvictV1(request.Context(), eviction); err != nil {
 		var failed apierrors.APIStatus
 		if !errors.As(err, &failed) {
 			return nil, err
 		}
-		if status = failed.Status(); status.Code != http.StatusInternalServerError {
-			code = int(status.Code)
-		}
+		status = failed.Status()
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := json.Marshal(status)
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: io.NopCloser(bytes.NewReader(body))}, err
+	return &http.Response{StatusCode: int(status.Code), Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: io.NopCloser(bytes.NewReader(body))}, err
 }
