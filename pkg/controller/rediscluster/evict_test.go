@@ -122,11 +122,11 @@ func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
 		if _, _, err := s.sync(); err != nil {
 			t.Fatal(err)
 		}
-		min := s.budget().MinAvailable.IntVal
-		if int(min) < len(pods.List())-1 {
-			t.Errorf("minAvailable is %d while there are %d Pods", min, len(pods.List()))
+		least := s.budget().MinAvailable.IntVal
+		if int(least) < len(pods.List())-1 {
+			t.Errorf("minAvailable is %d while there are %d Pods", least, len(pods.List()))
 		}
-		if seen = append(seen, min); min == 5 {
+		if seen = append(seen, least); least == 5 {
 			break
 		}
 		s.catchUp()
