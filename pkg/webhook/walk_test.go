@@ -69,7 +69,6 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-
 // A string of nothing but escapes takes as long as any other.
 func TestWalkTakesTimeInProportion(t *testing.T) {
 	for name, text := range map[string]string{

@@ -130,7 +130,7 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 // operator to the next.
 func spread(key bucketKey, now time.Time) time.Duration {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, key) // It never fails.
+	fmt.Fprint(sum, key)                                                                                   // It never fails.
 	return time.Duration(rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Int64N(int64(jitter))) //nolint:gosec // It is no secret.
 }
 

@@ -88,7 +88,9 @@ func (r *redis) runs(node *redisServer) bool {
 }
 
 // dial returns the node at an address.
-func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node { return redisConn{redis: r, ip: ip} }
+func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node {
+	return redisConn{redis: r, ip: ip}
+}
 
 // redisConn is a connection to the node at an IP. The nodes have no functions, so nobody calls the methods for them.
 type redisConn struct {
