@@ -227,3 +227,26 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalThatWasNone: ECS says no, and has made an instance all the same. The lookup before the
+// finalizer goes finds it, and it is deleted.
+func TestRefusalThatWasNone(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.once("CreateInstance", ecssim.Fault{After: ecssim.Error(403, "Forbidden.RAM", "no")})
+				w.apply("vm")
+				w.says("vm", reasonForbidden)
+				time.Sleep(2 * time.Second)
+				if restarted {
+					w.restart(func() {})
+				}
+				w.instances.remove(key("vm"))
+				w.gone("vm")
+				if n := len(w.cloud.Instances()); n != 1 || len(w.alive("")) != 0 {
+					t.Errorf("%d instances were made, and are left: %v\n%s", n, w.alive(""), w.describe())
+				}
+			})
+		})
+	}
+}
