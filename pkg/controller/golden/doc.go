@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package golden holds tests only: they compare what the operator writes with the files in
-// testdata, which were written at commit 0908c11.
+// testdata, which were first written at commit 0908c11.
 //
 // An upgrade of the operator changes nothing for objects that use no new field: the names
 // and bodies of their children, their revisions, the tokens and parameters of ECS calls, and
