@@ -107,7 +107,7 @@ func (s *leaseServer) watch(w *io.PipeWriter, closed <-chan struct{}) {
 		select {
 		case <-changed:
 		case <-closed:
-			w.Close()
+			_ = w.Close() // It never fails.
 			return
 		}
 	}
@@ -146,7 +146,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
 		closed := make(chan struct{})
-		stop := sync.OnceFunc(func() { close(closed); reader.Close() })
+		stop := sync.OnceFunc(func() { close(closed); _ = reader.Close() })
 		context.AfterFunc(r.Context(), stop)
 		go l.watch(writer, closed)
 		response.Body = watched{reader, stop}
