@@ -26,7 +26,7 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 	return func(w *world) (controller, error) {
 		*at = newRedis(w)
 		return rediscluster.New(rediscluster.Config{
-			Kube: w.kube, Client: w.own, RedisClusters: w.ownFrom.Redis().V1().RedisClusters(),
+			Kube: evicting{w.kube}, Client: w.own, RedisClusters: w.ownFrom.Redis().V1().RedisClusters(),
 			Pods: w.kubeFrom.Core().V1().Pods(), Claims: w.kubeFrom.Core().V1().PersistentVolumeClaims(), Services: w.kubeFrom.Core().V1().Services(),
 			ConfigMaps: w.kubeFrom.Core().V1().ConfigMaps(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
 			Dial: (*at).dial, Recorder: w.recorder, Clock: clock.RealClock{},

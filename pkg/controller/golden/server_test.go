@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,12 +102,15 @@ func (s *server) answer(st *store, action clienttesting.Action) (runtime.Object,
 	case clienttesting.ListActionImpl:
 		return st.List(gvr, a.Kind, ns)
 	case clienttesting.CreateActionImpl:
+		if eviction, ok := a.Object.(*policyv1.Eviction); ok {
+			return nil, s.remove(st, "evict", clienttesting.NewDeleteActionWithOptions(gvr, ns, eviction.Name, *eviction.DeleteOptions))
+		}
 		s.notes.add(note{verb: "create", resource: gvr.Resource, name: a.Object.(object).GetName(), manager: a.CreateOptions.FieldManager, body: fieldsOf(a.Object)})
 		return s.create(st, gvr, clone(a.Object), true)
 	case clienttesting.UpdateActionImpl:
 		return s.update(st, a)
 	case clienttesting.DeleteActionImpl:
-		return nil, s.remove(st, a)
+		return nil, s.remove(st, "delete", a)
 	case clienttesting.PatchActionImpl:
 		if a.PatchType == types.ApplyPatchType {
 			return s.apply(st, a)
@@ -199,12 +203,12 @@ func (s *server) update(st *store, a clienttesting.UpdateActionImpl) (object, er
 	return s.store(st, a.Resource, live, obj)
 }
 
-func (s *server) remove(st *store, a clienttesting.DeleteActionImpl) error {
+func (s *server) remove(st *store, verb string, a clienttesting.DeleteActionImpl) error {
 	live, err := st.live(a.Resource, a.Namespace, a.Name)
 	if err != nil {
 		return err
 	}
-	n, condition := note{verb: "delete", resource: a.Resource.Resource, name: a.Name}, ptr.Deref(a.DeleteOptions.Preconditions, metav1.Preconditions{})
+	n, condition := note{verb: verb, resource: a.Resource.Resource, name: a.Name}, ptr.Deref(a.DeleteOptions.Preconditions, metav1.Preconditions{})
 	n.against(live, ptr.Deref(condition.ResourceVersion, ""), ptr.Deref(condition.UID, ""))
 	s.notes.add(n)
 	if err := exactly(a.Resource, live, ptr.Deref(condition.ResourceVersion, ""), ptr.Deref(condition.UID, "")); err != nil {

@@ -61,7 +61,7 @@ func TestDecideFunctions(t *testing.T) {
 		"one that has the only copy is not made a replica":            {seen: see(extra(), libraries("g=1", 6)), want: settledIs},
 		"with a copy it is":                                           {seen: see(extra(), libraries("g=1", 1, 6)), want: does("Giving masters to 1", "replicate demo-6 demo-0")},
 		"one that has the only copy is not replaced without a volume": {seen: see(extra(), libraries("g=1", 6), podIs(old, 6)), want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, the library of functions g")},
-		"but with one": {seen: see(extra(), stored, libraries("g=1", 6), podIs(old, 6)), want: does("Replacing demo-6", "delete Pod demo-6")},
+		"but with one": {seen: see(extra(), stored, libraries("g=1", 6), podIs(old, 6)), want: does("Replacing demo-6", "evict Pod demo-6")},
 		"slots whose loss was accepted go to a master with functions": {
 			seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), accepting(lossToken("0-5460")), libraries("f=1", 1, 2)),
 			want: does("demo-2 gets the slots 0-5460", "add slots demo-2 0-5460").losing("0-5460"),
