@@ -90,7 +90,7 @@ func (w *world) call(t *testing.T) *callers {
 	c.done.Go(func() {
 		defer client.Close()
 		for ; ctx.Err() == nil; c.calls++ {
-			key := name(c.calls % 1000)
+			key := fmt.Sprintf("called:%d", c.calls%1000) // The keys of a writer are others.
 			if err := client.FCall(ctx, "note", []string{key}, c.calls).Err(); err != nil && strings.Contains(err.Error(), "Function not found") {
 				c.unknown = append(c.unknown, key)
 			}
