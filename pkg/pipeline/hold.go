@@ -47,8 +47,8 @@ type Kept struct {
 // errHeld is what requests fail with while the wire is held.
 var errHeld = errors.New("the wire is held by hand")
 
-// HoldQueue keeps the reflector's deltas from the queue, until ReleaseQueue, or for HoldLimit: the
-// index and the handlers stay as they are. It does nothing if it is held already, or does not run.
+// HoldQueue keeps the reflector's deltas from the queue, of either kind, until ReleaseQueue, or for
+// HoldLimit: the index and the handlers stay as they are. It does nothing if it is held already, or does not run.
 func (i *Informer) HoldQueue() {
 	if w := i.running(); w != nil {
 		w.dam.close(i.ReleaseQueue)

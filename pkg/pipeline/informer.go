@@ -63,8 +63,8 @@ type Config struct {
 	// An error leaves out that object of a WATCH or a streamed list. It makes a LIST
 	// fail, and the reflector reads the list again after a backoff. A DeltaFIFO has
 	// then taken in the objects before the failed one: they reach the index and the
-	// handlers, each time, and the informer does not sync. A RealFIFO, as in stock
-	// informers, takes in the whole list or nothing.
+	// handlers, and an informer that has not synced yet does not sync. A RealFIFO, as
+	// in stock informers, takes in the whole list or nothing.
 	Transform cache.TransformFunc
 	// Trace is reported to by every stage; may be nil.
 	Trace *trace.Recorder
