@@ -84,9 +84,9 @@ func TestNoClientLogsABody(t *testing.T) {
 }
 
 // Without the limit, the test before this one would find all of them but the operator's own token, which
-// client-go masks itself.
+// client-go masks itself. It uses 8, since client-go has a data race from 9 on.
 func TestClientsLogBodiesWithoutTheLimit(t *testing.T) {
-	for _, args := range []string{"-v=10", "-v=10 --logging-format=json"} {
+	for _, args := range []string{"-v=8", "-v=8 --logging-format=json"} {
 		t.Run(args, func(t *testing.T) {
 			if found := bodies.In(clientsLog(t, args, unlimited+"=1")); len(found) != len(bodies)-1 {
 				t.Errorf("the log holds %q", found)
@@ -130,8 +130,7 @@ func TestTheClientsThatLog(t *testing.T) {
 	}
 	useClients(t, c)
 	watchSecrets(t, c)
-	Run(t.Context(), []string{"why", "mcj/sample", "--kubeconfig", o.kubeconfig}, io.Discard, io.Discard)
-	Run(t.Context(), []string{"check", "--kubeconfig", o.kubeconfig, "--timeout=2s"}, io.Discard, io.Discard)
+	Run(t.Context(), []string{"why", "mcj/sample", "--kubeconfig", o.kubeconfig}, io.Discard, io.Discard) // check has newClients, too.
 }
 
 // useClients reads and writes a Secret with each of the clients, and has a token reviewed.
