@@ -20,7 +20,7 @@ import (
 // harmToCopies says which data a command loses, or may lose; "" if none.
 func (s scene) harmToCopies(p plan, c command) string {
 	switch {
-	case c.verb == deletePod && c.on.pod != nil && c.on.pod.Status.Phase != corev1.PodFailed:
+	case (c.verb == deletePod || c.verb == evictPod) && c.on.pod != nil && c.on.pod.Status.Phase != corev1.PodFailed:
 		return s.harmOfRemoval(c.on, s.rdc.Spec.Storage == nil)
 	case c.verb == deleteClaim:
 		return s.harmOfRemoval(c.on, true)
@@ -88,7 +88,7 @@ func (s scene) harmOfForgetting(p plan, id string) string {
 		if s.rdc.Spec.Storage == nil || idOf(m.ordinal) != id || !s.keeps(m) || m.answers() {
 			continue
 		}
-		if !slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == deletePod && c.on == m }) {
+		if !slices.ContainsFunc(p.commands, func(c command) bool { return (c.verb == deletePod || c.verb == evictPod) && c.on == m }) {
 			return "forgets " + id + ", whose volume is there"
 		}
 	}
