@@ -131,7 +131,6 @@ func (l *line) set(delay func(method string) (there, back time.Duration)) {
 }
 
 func quick(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond }
-func dead(string) (there, back time.Duration)  { return never, never }
 
 // watched is the body of a watch.
 type watched struct {

@@ -294,8 +294,9 @@ func (l *listener) deliver(note *notification) {
 func panicDepth() int {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	frame, more := frames.Next() // the caller
+	_, more := frames.Next() // the caller
 	for depth := 0; more; depth++ {
+		var frame runtime.Frame
 		if frame, more = frames.Next(); !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
 			return depth + 1
 		}

@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -69,7 +68,8 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// A string of nothing but escapes takes as long as any other.
+// A walk takes time in proportion to the text, whatever is in it. If its time grew with the square, these texts would
+// take hours, and the timeout of go test would end the test.
 func TestWalkTakesTimeInProportion(t *testing.T) {
 	for name, text := range map[string]string{
 		"escapes":           `"` + strings.Repeat(`\\`, 2<<20) + `"`,
@@ -79,14 +79,10 @@ func TestWalkTakesTimeInProportion(t *testing.T) {
 		"objects":           `[` + fill(4<<20, `{}`) + `]`,
 		"keys with escapes": `{` + fill(4<<20, `"\\":0`) + `}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
+		t.Run(name, func(*testing.T) {
 			m := meter{walk: walk{data: []byte(text)}, object: reviewShape}
 			m.measure(reviewShape)
 			(&walk{data: []byte(text)}).value()
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("%d bytes took %s", len(text), took)
-			}
 		})
 	}
 }
@@ -103,8 +99,8 @@ func memoryOf(v reflect.Value) int64 {
 		if reflect.PointerTo(v.Type()).Implements(unmarshaler) {
 			return 0
 		}
-		for i := range v.NumField() {
-			size += memoryOf(v.Field(i))
+		for _, field := range v.Fields() {
+			size += memoryOf(field)
 		}
 	case reflect.Slice:
 		size = int64(v.Type().Elem().Size()) * int64(v.Len())
