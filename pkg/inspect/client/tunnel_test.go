@@ -67,16 +67,16 @@ func (k *kubelet) forward(conn net.Conn, in *bufio.Reader) {
 		panic(err)
 	}
 	defer target.Close()
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		defer target.Close()
 		for {
 			payload, err := receive(in)
 			if err != nil {
 				return
 			}
-			if _, err := target.Write(payload); err != nil {
-				return
-			}
+			_, _ = target.Write(payload) // Pongs come also when the target has ended.
 		}
 	}()
 	buffer := make([]byte, k.chunk)
@@ -84,6 +84,7 @@ func (k *kubelet) forward(conn net.Conn, in *bufio.Reader) {
 		n, err := target.Read(buffer)
 		if err != nil {
 			send(conn, frameLast|frameClose, nil)
+			<-ended // A connection that is closed with a pong unread is reset, and what was sent is lost.
 			return
 		}
 		send(conn, frameBinary, append([]byte{dataChannel}, buffer[:n/2]...))
