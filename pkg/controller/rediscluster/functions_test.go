@@ -94,7 +94,7 @@ func (w *world) call(t *testing.T) *callers {
 			if err := client.FCall(ctx, "note", []string{key}, c.calls).Err(); err != nil && strings.Contains(err.Error(), "Function not found") {
 				c.unknown = append(c.unknown, key)
 			}
-			time.Sleep(2 * time.Millisecond) // The servers share the machine.
+			time.Sleep(10 * time.Millisecond) // The servers share the machine.
 		}
 	})
 	t.Cleanup(c.end)
