@@ -69,6 +69,7 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 			for _, restarted := range []bool{false, true} {
 				for _, deleted := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s, after %s, restarted %t, deleted %t", code, after, restarted, deleted), func(t *testing.T) {
+						t.Parallel()
 						inWorld(t, func(w *world) {
 							w.inAccount(testAccount, answered(403, code))
 							w.apply("vm")
@@ -111,6 +112,7 @@ func TestAccountOfAnUnansweredCreate(t *testing.T) {
 		for _, when := range []string{"at once", "after a refusal", "after a refusal, without a restart"} {
 			for _, deleted := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, deleted %t", sentence, when, deleted), func(t *testing.T) {
+					t.Parallel()
 					inWorld(t, func(w *world) { w.unanswered(first, when, deleted) })
 				})
 			}
@@ -192,6 +194,7 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 		} {
 			for n := range 14 {
 				t.Run(fmt.Sprintf("%s, deleted %t, %d", what, deleted, n+1), func(t *testing.T) {
+					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld(t, 1)
 						defer w.finish()

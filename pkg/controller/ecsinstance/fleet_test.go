@@ -35,6 +35,7 @@ func (w *world) syncs() int {
 
 // TestThousandInstances: a thousand that do not change cost ten calls a minute, and nothing else.
 func TestThousandInstances(t *testing.T) {
+	t.Parallel()
 	const many = 1000
 	inWorld(t, func(w *world) {
 		for n := range many {

@@ -32,8 +32,8 @@ var (
 // instance for each object, and none for those that are gone.
 //
 // A world follows from its seed, so "make test" runs the same worlds each time. They are as many
-// as a minute of two cores has room for with the race detector. "make worlds WORLDS=50000" runs
-// more, and -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each
+// as fit into half a minute of two cores with the race detector, and show four fifths of what
+// thousands show of actions, states and answers. "make worlds WORLDS=50000" runs more, and -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each
 // change of the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
 // Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the

@@ -960,6 +960,7 @@ func TestCreateWithoutAnAnswer(t *testing.T) {
 	for sentence, fault := range ambiguous {
 		for what, edit := range edits {
 			t.Run(sentence+", "+what, func(t *testing.T) {
+				t.Parallel()
 				inWorld(t, func(w *world) {
 					w.once("CreateInstance", fault)
 					w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.InstanceTypeChangePolicy = v1alpha1.TypeChangeRestart })
@@ -1021,6 +1022,7 @@ func TestSameInstanceAfterTheAnswerWasLost(t *testing.T) {
 // TestCreatesThatAlwaysVanish: it is tried again and again, and not more often than one
 // vanishes.
 func TestCreatesThatAlwaysVanish(t *testing.T) {
+	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "vanishing.vhd" })
 		time.Sleep(3 * time.Hour)
