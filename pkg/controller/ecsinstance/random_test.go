@@ -33,8 +33,9 @@ var (
 //
 // A world follows from its seed, so "make test" runs the same worlds each time. They are as many
 // as fit into half a minute of two cores with the race detector, and show four fifths of what
-// thousands show of actions, states and answers. "make worlds WORLDS=50000" runs more, and -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each
-// change of the controller: a fault that takes a rare sequence shows in one world of thousands.
+// thousands show of actions, states and answers. "make worlds WORLDS=50000" runs more, and
+// -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
+// the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
 // Two runs of a world can still differ. Goroutines that wake at the same nanosecond of the
 // bubble's clock run in any order, and so do three workers that find more than three keys. Maps
