@@ -384,7 +384,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// quiet is an informer that is never told of anything, and lets a test call its handler.
+// quiet is an informer that delivers no notification, and lets a test call its handler.
 type quiet struct {
 	cache.SharedIndexInformer
 	handler cache.ResourceEventHandler

@@ -40,7 +40,7 @@ type leaseServer struct {
 
 func newLeaseServer() *leaseServer { return &leaseServer{changed: make(chan struct{})} }
 
-// holder returns who has the Lease.
+// holder returns the identity of the holder of the Lease.
 func (s *leaseServer) holder() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

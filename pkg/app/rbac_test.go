@@ -90,7 +90,7 @@ func compareGrants(t *testing.T, rules []rbacv1.PolicyRule, needed []permission)
 		t.Errorf("it does not grant %s", missing)
 	}
 	for _, unused := range sets.List(granted.Difference(wanted)) {
-		t.Errorf("it grants %s, which nobody needs", unused)
+		t.Errorf("it grants %s, which no part of the operator needs", unused)
 	}
 }
 

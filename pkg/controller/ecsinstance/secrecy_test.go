@@ -37,7 +37,7 @@ var hush = leaktest.Secrets{
 	"a security token": testToken, "a password in user data": "hunter2IsThePassword", "user data": script,
 }
 
-// leaks returns what of a text nobody is to read: secrets, and the signs of a request that holds them.
+// leaks returns the parts of a text that must stay secret, and the signs of a request that holds them.
 func leaks(text string) []string {
 	found := hush.In(text)
 	for _, sign := range []string{"Signature=", "Signature%3D", "AccessKeyId=", "SecurityToken=", "UserData="} {
