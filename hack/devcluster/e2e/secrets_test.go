@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -56,10 +57,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 		{Name: "ALIBABA_CLOUD_ACCESS_KEY_ID", Value: s["the operator's access key ID"]},
 		{Name: "ALIBABA_CLOUD_ACCESS_KEY_SECRET", Value: s["the operator's access secret"]},
 	}, "-v=10", "--ecs-endpoint="+ecs, "--metrics-bind-address=:8443", "--inspect-bind-address=:8444")
-	secrets := leaktest.Secrets{}
-	for name, secret := range s {
-		secrets[name] = secret
-	}
+	secrets := maps.Clone(s)
 	n.keysOf(t, "at first", secrets)
 	log := n.followOperator(t)
 

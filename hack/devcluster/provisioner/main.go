@@ -6,7 +6,6 @@ package provisioner
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,9 +71,6 @@ func parse(args []string) (Config, error) {
 	flags.StringVar(&config.Directory, "directory", "", "directory below which volumes are made")
 	flags.StringVar(&config.Node, "node", "", "node that has the directory")
 	listen := flags.String("listen", "127.0.0.1:0", "address that answers GET /readyz")
-	logging := flag.NewFlagSet("", flag.ContinueOnError)
-	klog.InitFlags(logging)
-	flags.AddGoFlag(logging.Lookup("v"))
 	if err := flags.Parse(args); err != nil {
 		return config, err
 	}

@@ -50,7 +50,7 @@ func (v *volumes) Provision(
 		return nil, controller.ProvisioningFinished, err
 	}
 	volume := v.volume(name, options)
-	klog.FromContext(ctx).V(2).Info("Made directory", "claim", klog.KObj(claim), "volume", volume.Name, "path", volume.Spec.HostPath.Path)
+	klog.FromContext(ctx).Info("Made directory", "claim", klog.KObj(claim), "volume", volume.Name, "path", volume.Spec.HostPath.Path)
 	return volume, controller.ProvisioningFinished, nil
 }
 
@@ -164,7 +164,7 @@ func (v *volumes) Delete(ctx context.Context, volume *corev1.PersistentVolume) e
 	if err := root.RemoveAll(name); err != nil { // of a link, it removes the link
 		return fmt.Errorf("delete volume: %w", err)
 	}
-	klog.FromContext(ctx).V(2).Info("Removed directory", "volume", volume.Name, "path", path)
+	klog.FromContext(ctx).Info("Removed directory", "volume", volume.Name, "path", path)
 	return nil
 }
 
