@@ -19,6 +19,8 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
+	listers "github.com/glassback/glassback/pkg/generated/listers/redis/v1"
 )
 
 // newRedisCluster returns what makes a controller of a Redis Cluster, which it stores in at.
@@ -26,12 +28,32 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 	return func(w *world) (controller, error) {
 		*at = newRedis(w)
 		return rediscluster.New(rediscluster.Config{
-			Kube: evicting{w.kube}, Client: w.own, RedisClusters: w.ownFrom.Redis().V1().RedisClusters(),
+			Kube: evicting{w.kube}, Client: w.own, RedisClusters: pausing{w.ownFrom.Redis().V1().RedisClusters(), w},
 			Pods: w.kubeFrom.Core().V1().Pods(), Claims: w.kubeFrom.Core().V1().PersistentVolumeClaims(), Services: w.kubeFrom.Core().V1().Services(),
 			ConfigMaps: w.kubeFrom.Core().V1().ConfigMaps(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
 			Dial: (*at).dial, Recorder: w.recorder, Clock: clock.RealClock{},
 		})
 	}
+}
+
+// pausing is an informer whose lister waits while a step acts: steps delete several Pods.
+type pausing struct {
+	informers.RedisClusterInformer
+	w *world
+}
+
+func (p pausing) Lister() listers.RedisClusterLister {
+	return pausingLister{p.RedisClusterInformer.Lister(), p.w}
+}
+
+type pausingLister struct {
+	listers.RedisClusterLister
+	w *world
+}
+
+func (l pausingLister) RedisClusters(namespace string) listers.RedisClusterNamespaceLister {
+	l.w.pause()
+	return l.RedisClusterLister.RedisClusters(namespace)
 }
 
 func TestRedisClusterExamples(t *testing.T) {

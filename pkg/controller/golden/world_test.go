@@ -54,6 +54,7 @@ type world struct {
 	kubeFrom kubeinformers.SharedInformerFactory
 	ownFrom  externalversions.SharedInformerFactory
 	recorder record.EventRecorder
+	resumed  chan struct{} // Open while a step acts.
 }
 
 // controller is what a scenario runs.
@@ -107,12 +108,27 @@ func (w *world) step(name string, wait time.Duration, do func()) {
 	w.t.Helper()
 	w.mu.Lock()
 	w.notes.step(name)
+	resumed := make(chan struct{})
+	w.resumed = resumed
 	w.mu.Unlock()
 	if do != nil {
 		do()
 	}
+	synctest.Wait()
+	close(resumed)
 	time.Sleep(wait)
 	synctest.Wait()
+}
+
+// pause waits while a step acts and until the caches have all of what it did. A sync that sees one half of it writes
+// something else than a sync that sees all.
+func (w *world) pause() {
+	w.mu.Lock()
+	resumed := w.resumed
+	w.mu.Unlock()
+	if resumed != nil {
+		<-resumed
+	}
 }
 
 // read returns the objects of a YAML file.
