@@ -165,7 +165,7 @@ func TestLeaderElection(t *testing.T) {
 	sleeper := leader
 	w.must(t, sleeper.cmd.Process.Signal(syscall.SIGCONT))
 	replace()
-	if code := sleeper.wait(leaseDuration); code != 1 || !strings.Contains(sleeper.log.String(), "glassback: lost the Lease") {
+	if code := sleeper.wait(leaseDuration); code != 1 || !strings.Contains(sleeper.log.String(), "lost the Lease: ") {
 		t.Errorf("a leader that has lost its Lease ended with %d:\n%s", code, tail(sleeper.log.String(), 5))
 	}
 

@@ -7,6 +7,7 @@ package rediscluster
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -385,7 +386,12 @@ func TestDiskIsFull(t *testing.T) {
 	w.limits["heals-0"] = 1 << 20
 	w.ready("the cluster to be formed")
 	load := w.load(t)
-	w.until("the disk to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNotWritten })
+	client := w.clusterClient()
+	defer client.Close()
+	for key := range 96 { // 6 MiB, a third of them on heals-0: the writer alone may be too slow.
+		client.Set(t.Context(), fmt.Sprintf("filler:%d", key), make([]byte, 64<<10), 0) // Fails when the disk is full.
+	}
+	w.until("the full disk to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonNotWritten })
 	w.rests(t)
 	load.end()
 	w.servers[w.pod("heals-0").UID].LiftFileLimit()

@@ -20,8 +20,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
-// writer is a client that writes some thousand times a second, and remembers what was acknowledged:
-// of each key, the last number.
+// writer is a client that writes up to two thousand times a second. It remembers the last number that was acknowledged for
+// each key.
 type writer struct {
 	t      *testing.T
 	w      *world
@@ -36,9 +36,9 @@ type writer struct {
 }
 
 const (
-	writerKeys    = 20000
+	writerKeys    = 8000
 	writerStreams = 4
-	writerPause   = 500 * time.Microsecond // the servers share the machine
+	writerPause   = 2 * time.Millisecond // The servers share the machine.
 )
 
 // load starts a writer.
