@@ -204,7 +204,7 @@ var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
 // quiet looks at a while in which nothing is to be done: nothing is asked of the API server,
 // and of every node no more than a poll every 10 s.
 //
-// A poll is five commands. Three of them the operator alone sends: the probes (scripts/*.sh)
+// A poll is six commands. Four of them the operator alone sends: the probes (scripts/*.sh)
 // send PING, CLUSTER INFO and INFO; the nodes among themselves PING and REPLCONF.
 func (c *realRedis) quiet(t *testing.T, spy *spy) {
 	t.Helper()
@@ -225,7 +225,7 @@ func (c *realRedis) quiet(t *testing.T, spy *spy) {
 			}
 		}
 		t.Logf("%s was sent in %s: %v", pod, while, calls)
-		for _, command := range []string{"cluster|myid", "cluster|nodes", "dbsize"} {
+		for _, command := range []string{"cluster|myid", "cluster|nodes", "dbsize", "function|list"} {
 			if n := calls[command]; n < 1 || n > most {
 				t.Errorf("%s was sent %s %d times in %s, want 1 to %d", pod, command, n, while, most)
 			}

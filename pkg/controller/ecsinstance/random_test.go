@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	runs  = flag.Int("ecs.runs", 100, "how many random worlds TestRandomWorlds goes through")
+	runs  = flag.Int("ecs.runs", 150, "how many random worlds TestRandomWorlds goes through")
 	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
 )
 
@@ -31,9 +31,8 @@ var (
 // and people edit, delete, and meddle in the console. When that is over, there is exactly one
 // instance for each object, and none for those that are gone.
 //
-// A world follows from its seed, so "make test" runs the same worlds each time. They are as many
-// as fit into half a minute of two cores with the race detector, and show four fifths of what
-// thousands show of actions, states and answers. "make worlds WORLDS=50000" runs more, and
+// A world follows from its seed, so "make test" runs the same worlds each time: as many as fit into
+// half a minute of two cores with the race detector. "make worlds WORLDS=50000" runs more, and
 // -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
 // the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
@@ -42,7 +41,11 @@ var (
 // are read in any order, and select takes any case that is ready. Nothing in a world depends on
 // these on purpose: TestWorldsRepeat compares runs.
 func TestRandomWorlds(t *testing.T) {
-	for i := range *runs {
+	many := *runs
+	if testing.Short() {
+		many = min(many, 10)
+	}
+	for i := range many {
 		seed := *first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

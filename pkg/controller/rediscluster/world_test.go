@@ -90,6 +90,9 @@ type killed struct{}
 // newWorld returns a world with one RedisCluster, in its own namespace.
 func newWorld(t *testing.T, name string, change ...func(*v1.RedisCluster)) *world {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it waits for redis-servers")
+	}
 	redistest.Binary(t)
 	rdc := &v1.RedisCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-uid"), Generation: 1},
