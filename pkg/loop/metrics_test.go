@@ -43,7 +43,7 @@ func (c *tally) tell(format string, args ...any) {
 
 func (c *tally) Workers(n int) { c.tell("%+d workers", n) }
 func (c *tally) Started(causes []trace.Cause) {
-	c.tell("started: %s", pending{causes: causes})
+	c.tell("started: %s", Pending{Causes: causes})
 }
 func (c *tally) Finished(result Result, took time.Duration) {
 	c.tell("finished: %d in %s", result, took)

@@ -173,7 +173,7 @@ func TestApply(t *testing.T) {
 				if got := backlogOf(l); !reflect.DeepEqual(got, test.told) {
 					t.Errorf("%s: told %v, want %v", queue, got, test.told)
 				}
-				if got := informer.IndexResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
+				if got := informer.GetStore().LastStoreSyncResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
 					t.Errorf("%s: index is at %q, want %q", queue, got, test.version)
 				}
 			}
@@ -247,7 +247,7 @@ func TestApplyBatch(t *testing.T) {
 					}
 				}
 			}
-			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.IndexResourceVersion(), informer.applied.Load()}
+			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.GetStore().LastStoreSyncResourceVersion(), informer.applied.Load()}
 		}
 		if !reflect.DeepEqual(results[true], results[false]) {
 			t.Errorf("as a batch:\n%v\none by one:\n%v", results[true], results[false])

@@ -107,7 +107,7 @@ func TestHandlersAreToldWhatChanges(t *testing.T) {
 		if got, want := informer.LastSyncResourceVersion(), "5"; got != want {
 			t.Errorf("reflector is at %q, want %q", got, want)
 		}
-		if got, want := informer.IndexResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
+		if got, want := informer.GetStore().LastStoreSyncResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
 			t.Errorf("index is at %q, want %q", got, want)
 		}
 	})
@@ -388,7 +388,7 @@ func TestStartRaces(t *testing.T) {
 			func() { _ = informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}) },
 			func() { _, _ = informer.AddEventHandler(&journal{}) },
 			func() { informer.LastSyncResourceVersion() },
-			func() { informer.IndexResourceVersion() },
+			func() { informer.GetStore().LastStoreSyncResourceVersion() },
 			func() { informer.Stats() },
 			func() { informer.HasSynced() },
 			func() { informer.IsStopped() },
@@ -856,14 +856,14 @@ func TestStatsCountsTheQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := &wire{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
-		must(line.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
-		must(line.Add(configMap("a/3", "3")))
-		must(line.Update(configMap("a/3", "4")))
-		must(line.Delete(configMap("a/1", "5")))
-		must(line.Bookmark("6"))
-		must(line.Resync())
-		if line.Add("no object") == nil {
+		store := &reflectorStore{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
+		must(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+		must(store.Add(configMap("a/3", "3")))
+		must(store.Update(configMap("a/3", "4")))
+		must(store.Delete(configMap("a/1", "5")))
+		must(store.Bookmark("6"))
+		must(store.Resync())
+		if store.Add("no object") == nil {
 			t.Error("the queue took a string")
 		}
 		if got := informer.Stats().Queued; got != 5 {

@@ -227,30 +227,3 @@ func TestATransformThatFailsHalfWay(t *testing.T) {
 		})
 	}
 }
-
-// client-go publishes the resourceVersion of an index. Behind a DeltaFIFO it would say
-// more than the index holds.
-func TestTheIndexVersionIsPublishedWhereItHolds(t *testing.T) {
-	for queue, want := range map[Queue]bool{DeltaFIFO: false, RealFIFO: true} {
-		t.Run(queue.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				name, err := cache.NewInformerName("version-" + queue.String())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer name.Release()
-				gauges := &metrics{values: map[string]float64{}}
-				api := newFakeAPI()
-				informer := New(Config{
-					ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue,
-					Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("configmaps")), MetricsProvider: gauges,
-				})
-				api.put("a/1")
-				stopped(t, informer)
-				if asked, set := gauges.get("made") > 0, gauges.get("version") > 0; asked != want || set != want {
-					t.Errorf("the metric is made: %t, set: %t; want %t", asked, set, want)
-				}
-			})
-		})
-	}
-}

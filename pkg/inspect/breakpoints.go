@@ -11,15 +11,15 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/breakpoint"
 )
 
-// hold does what a HoldRequest says.
+// hold sets or releases a breakpoint.
 func (s *server) hold(r *http.Request) (*Overview, *failure) {
 	if !s.Breakpoints {
 		return nil, &failure{http.StatusForbidden, "this operator does not let itself be held: start it with --inspect-breakpoints, for learning only"}
 	}
-	// A form on a page elsewhere cannot send this type.
+	// A form on another site's page cannot send this type.
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		return nil, &failure{http.StatusUnsupportedMediaType, "send it as application/json"}
 	}
@@ -27,58 +27,59 @@ func (s *server) hold(r *http.Request) (*Overview, *failure) {
 	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 4096))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&request); err != nil {
-		return nil, wrong("send a HoldRequest: %v", err)
+		return nil, badRequest("send a HoldRequest: %v", err)
 	}
-	if failed := s.holdGear(request); failed != nil {
+	if failed := s.setBreakpoint(request); failed != nil {
 		return nil, failed
 	}
 	return s.overview(r)
 }
 
-func (s *server) holdGear(request HoldRequest) *failure {
+func (s *server) setBreakpoint(request HoldRequest) *failure {
 	if request.Gear == "sync" {
-		run, failed := s.loopCalled(request.ID)
+		l, failed := s.loopCalled(request.ID)
 		if failed != nil {
 			return failed
 		}
-		return holdSync(run, request)
+		return holdSync(&l.breakpoint, request)
 	}
-	w, failed := s.informerCalled(request.ID)
+	i, failed := s.informerCalled(request.ID)
 	if failed != nil {
 		return failed
 	}
 	switch request.Gear + " " + request.Action {
 	case "queue hold":
-		w.HoldQueue()
+		i.queue.Hold()
 	case "queue release":
-		w.ReleaseQueue()
+		i.queue.Release()
 	case "wire hold":
-		w.HoldWire()
+		i.wire.Hold()
 	case "wire release":
-		w.ReleaseWire()
+		i.wire.Release()
 	case "wire drop":
-		w.DropWatch(false)
+		i.wire.Drop()
 	case "wire expire":
-		w.DropWatch(true)
+		i.wire.Expire()
 	default:
-		return wrong("no %q for %q: hold or release a queue; hold, release, drop or expire a wire; hold, release or delay a sync", request.Action, request.Gear)
+		return badRequest("no %q for %q: hold or release a queue; hold, release, drop or expire a wire; hold, release or delay a sync",
+			request.Action, request.Gear)
 	}
 	return nil
 }
 
-func holdSync(run *Run, request HoldRequest) *failure {
+func holdSync(syncs *breakpoint.Sync, request HoldRequest) *failure {
 	switch delay := time.Duration(request.Delay * float64(time.Second)); request.Action {
 	case "hold":
-		run.Hold(0)
+		syncs.Hold(0)
 	case "release":
-		run.Release()
+		syncs.Release()
 	case "delay":
-		if delay <= 0 || delay > loop.HoldLimit {
-			return wrong("a delay of %v seconds: say more than 0, and %v at most", request.Delay, loop.HoldLimit.Seconds())
+		if delay <= 0 || delay > breakpoint.Limit {
+			return badRequest("a delay of %v seconds: say more than 0, and %v at most", request.Delay, breakpoint.Limit.Seconds())
 		}
-		run.Hold(delay)
+		syncs.Hold(delay)
 	default:
-		return wrong("no %q for a sync: hold, release or delay it", request.Action)
+		return badRequest("no %q for a sync: hold, release or delay it", request.Action)
 	}
 	return nil
 }
