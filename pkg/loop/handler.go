@@ -7,9 +7,9 @@ package loop
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/trace"
@@ -22,11 +22,14 @@ func Self(obj metav1.Object) (cache.ObjectName, bool) {
 }
 
 // ControllerOf returns a function for children: it returns the key of an object's controller owner, if
-// that is of the given kind. group is the owner's API group, without the version; not the core group.
+// that is of the given kind. group is the owner's API group, without the version; "" is the core group.
 func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, bool) {
 	return func(obj metav1.Object) (cache.ObjectName, bool) {
 		owner := metav1.GetControllerOfNoCopy(obj)
-		if owner == nil || owner.Kind != kind || !strings.HasPrefix(owner.APIVersion, group+"/") {
+		if owner == nil || owner.Kind != kind {
+			return cache.ObjectName{}, false
+		}
+		if version, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || version.Group != group {
 			return cache.ObjectName{}, false
 		}
 		return cache.NewObjectName(obj.GetNamespace(), owner.Name), true
