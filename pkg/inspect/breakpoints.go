@@ -17,7 +17,8 @@ import (
 // hold sets or releases a breakpoint.
 func (s *server) hold(r *http.Request) (*Overview, *failure) {
 	if !s.Breakpoints {
-		return nil, &failure{http.StatusForbidden, "this operator does not let itself be held: start it with --inspect-breakpoints, for learning only"}
+		return nil, &failure{http.StatusForbidden,
+			"this operator does not let itself be held: start it with --inspect-breakpoints, for learning only"}
 	}
 	// A form on another site's page cannot send this type.
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {

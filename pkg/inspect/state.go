@@ -99,7 +99,8 @@ func (s *server) queue(r *http.Request) (*Queue, *failure) {
 			at[name] = n
 			q.Objects = append(q.Objects, Deltas{Object: name})
 		}
-		q.Objects[n].Deltas = append(q.Objects[n].Deltas, Delta{Verb: string(k.Verb), ResourceVersion: object.GetResourceVersion(), Since: k.Since})
+		delta := Delta{Verb: string(k.Verb), ResourceVersion: object.GetResourceVersion(), Since: k.Since}
+		q.Objects[n].Deltas = append(q.Objects[n].Deltas, delta)
 	}
 	if q.Held != nil {
 		q.More = max(0, q.Held.Kept-len(kept))

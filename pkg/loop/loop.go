@@ -140,7 +140,9 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	start := time.Now()
 	why := l.causes.take(key, start, l.Queue.NumRequeues(key) > 0)
 	l.metrics.Started(why.Causes)
-	event := trace.Event{Time: start, Stage: trace.Sync, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More}
+	event := trace.Event{
+		Time: start, Stage: trace.Sync, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More,
+	}
 	l.Trace.Report(event)
 	logger := klog.FromContext(drain).WithValues("object", key)
 	after, err := l.syncOnce(klog.NewContext(drain, logger), key)

@@ -270,7 +270,8 @@ func panicDepth() int {
 	_, more := frames.Next() // the caller
 	for depth := 0; more; depth++ {
 		var frame runtime.Frame
-		if frame, more = frames.Next(); !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
+		frame, more = frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
 			return depth + 1
 		}
 	}
