@@ -25,7 +25,7 @@ var key = cache.NewObjectName("default", "sample")
 func TestHeldSyncsWaitAndTheirKeysAreWithTheWorker(t *testing.T) {
 	for name, test := range map[string]struct {
 		delay   time.Duration
-		release time.Duration // 0: nobody does
+		release time.Duration // 0: the limit does
 		want    []string      // when syncs began
 	}{
 		"until they are released":       {release: time.Minute, want: []string{"1m0s", "1m0s"}},

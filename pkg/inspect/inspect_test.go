@@ -255,16 +255,16 @@ func TestWrongQuestionsAreAnsweredWithWhatToDo(t *testing.T) {
 			status int
 			says   string
 		}{
-			"queue?informer=pods":                            {404, `no informer \"pods\": see the ids in overview`},
-			"index?informer=secrets&by=node":                 {404, `no index \"node\": there are [\"namespace\"]`},
-			"workqueue?controller=x":                         {404, `no controller \"x\"`},
-			"life?kind=Pod&name=a":                           {404, `no informer watches a \"Pod\": there are Secret`},
-			"life?kind=Secret":                               {400, "kind and name are missing"},
-			"life?kind=Secret&namespace=default&name=nobody": {404, "there is no Secret default/nobody"},
-			"stream?kind=Pod":                                {404, `no informer watches a \"Pod\"`},
-			"stream?informer=pods":                           {404, "no informer"},
-			"stream?controller=x":                            {404, "no controller"},
-			"nothing":                                        {404, "page not found"},
+			"queue?informer=pods":                          {404, `no informer \"pods\": see the ids in overview`},
+			"index?informer=secrets&by=node":               {404, `no index \"node\": there are [\"namespace\"]`},
+			"workqueue?controller=x":                       {404, `no controller \"x\"`},
+			"life?kind=Pod&name=a":                         {404, `no informer watches a \"Pod\": there are Secret`},
+			"life?kind=Secret":                             {400, "kind and name are missing"},
+			"life?kind=Secret&namespace=default&name=none": {404, "there is no Secret default/none"},
+			"stream?kind=Pod":                              {404, `no informer watches a \"Pod\"`},
+			"stream?informer=pods":                         {404, "no informer"},
+			"stream?controller=x":                          {404, "no controller"},
+			"nothing":                                      {404, "page not found"},
 		} {
 			if status, body := w.ask(http.MethodGet, "/inspect/api/"+path, ""); status != test.status || !strings.Contains(body, test.says) {
 				t.Errorf("%s: %d %s, want %d with %s", path, status, body, test.status, test.says)
@@ -409,7 +409,7 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 					got = append(got, strings.Fields(line)[0])
 				}
 				if strings.Join(got, " ") != want || overviews == 0 {
-					t.Errorf("it told of %v and %d overviews, want %s", got, overviews, want)
+					t.Errorf("it sent %v and %d overviews, want %s", got, overviews, want)
 				}
 				close(done) // The operator stops: so does the stream.
 				serving.Wait()
@@ -418,8 +418,7 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 	}
 }
 
-// Who loses the right to look sees no more; who keeps it is not interrupted, nor while nobody can
-// tell.
+// A stream ends when its reader loses the right to it. An error of the Guard does not end it.
 func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
 	for status, ends := range map[int]bool{http.StatusOK: false, http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -457,7 +456,7 @@ func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
 				}
 			default:
 				if ends {
-					t.Errorf("%d: it goes on", status)
+					t.Errorf("%d: it continues", status)
 				}
 			}
 			cancel()
@@ -492,7 +491,7 @@ func TestTooManyEventsAreCounted(t *testing.T) {
 	}
 }
 
-// Of what somebody wants to see, too, what is left out is counted.
+// The events that a filter selects are counted, too, if they are too many.
 func TestTooManyWantedEventsAreCounted(t *testing.T) {
 	recorder := trace.NewRecorder(10_000)
 	for n := range 3 * maxEvents {

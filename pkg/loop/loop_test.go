@@ -314,11 +314,11 @@ func TestHandler(t *testing.T) {
 			},
 			want: map[string]string{"default/sample": "Updated Job default/j (resourceVersion 2: status.succeeded)"},
 		},
-		"a resync is told from an update": {
+		"a resync is no update": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "sample", "1"), job("j", "sample", "1")) },
 			want: map[string]string{"default/sample": "Sync Job default/j (resourceVersion 1)"},
 		},
-		"a new owner and the old one are both told": {
+		"a new owner and the old one": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "old", "1"), job("j", "new", "2")) },
 			want: map[string]string{
 				"default/old": "Updated Job default/j (resourceVersion 1)",
@@ -338,7 +338,7 @@ func TestHandler(t *testing.T) {
 		"a tombstone that holds nothing": {
 			call: func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j"}) },
 		},
-		"a Job of nobody": {
+		"a Job without an owner": {
 			call: func(h cache.ResourceEventHandler) { h.OnAdd(job("j", "", "1"), false) },
 		},
 		"a Job of a kind with the same name in another group": {

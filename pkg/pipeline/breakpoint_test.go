@@ -91,7 +91,7 @@ func (b *bench) expect(when string, want ...string) {
 	b.Helper()
 	synctest.Wait()
 	if got, want := strings.Join(b.calls.take(), "; "), strings.Join(want, "; "); got != want {
-		b.Errorf("%s:\n told %s\n want %s", when, got, want)
+		b.Errorf("%s:\n got  %s\n want %s", when, got, want)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 		}
 		want := map[Queue]string{DeltaFIFO: "update a/1 3; delete a/1 5; add a/2 4", RealFIFO: "update a/1 3; add a/2 4; delete a/1 5"}[queue]
 		if got := strings.Join(got, "; "); got != want {
-			t.Errorf("released: told %s, want %s", got, want)
+			t.Errorf("released: calls %s, want %s", got, want)
 		}
 		if got := b.kept(2); got != "not held" || b.informer.Stats().Queued != 0 {
 			t.Errorf("kept is %s, and %d queued", got, b.informer.Stats().Queued)
@@ -190,7 +190,7 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := strings.Join(b.calls.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("released: told %s", got)
+			t.Errorf("released: calls %s", got)
 		}
 		if health := b.informer.Health(); !health.Watching || b.wire.Held() != nil {
 			t.Errorf("health is %+v", health)
@@ -242,18 +242,18 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 					t.Errorf("everything was read again %d times, want it: %t", relisted, test.anew)
 				}
 				if got := b.take(); !test.anew && len(got) > 0 {
-					t.Errorf("told %q, though nothing changed", got)
+					t.Errorf("calls %q, though nothing changed", got)
 				}
 				b.api.remove("a/1")
 				if got := strings.Join(b.take(), "; "); !strings.HasPrefix(got, "delete a/1") {
-					t.Errorf("told %q, want a deletion", got)
+					t.Errorf("calls %q, want a deletion", got)
 				}
 			})
 		})
 	}
 }
 
-// What happens between two watches is told after the second one is open.
+// The handler gets the changes between two watches after the second one is open.
 func TestAnExpiredWatchMissesNothing(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue, "a/1") // 2
@@ -265,7 +265,7 @@ func TestAnExpiredWatchMissesNothing(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		got := strings.Join(b.take(), "; ")
 		if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("told %s", got)
+			t.Errorf("calls %s", got)
 		}
 	})
 }

@@ -326,7 +326,7 @@ func merged(a, b map[string][]call) map[string]bool {
 
 // TestFreeRunningLikeStock lets the server run ahead, so that deltas pile up in
 // the queues. As long as no informer has to list again, each of them is given
-// every change, and what the handlers are told is still determined: per object,
+// every change, and the calls of the handlers are still determined: per object,
 // it is the object's history. That DeltaFIFO joins what happened to an object
 // into one Pop changes only how the objects interleave, and one flag: what is
 // popped together with the first list counts as initial.
@@ -405,30 +405,30 @@ func sameButInitial(a, b call) bool {
 }
 
 // checkHistory finds what cannot be: an object that is added twice, an update
-// from a state that nobody was told of, a step back in time, or an end that is
+// from a state that no call had, a step back in time, or an end that is
 // not the present state.
 func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 	t.Helper()
-	told, latest := "", 0
+	known, latest := "", 0
 	for n, c := range calls {
 		version, _ := strconv.Atoi(c.new)
 		var legal bool
 		switch c.method {
 		case "add":
-			legal = told == ""
+			legal = known == ""
 		case "delete": // of what was last known, or with the version in which it was gone
 			version, _ = strconv.Atoi(c.old)
-			legal = told != "" && (c.old == told || !c.tombstone)
+			legal = known != "" && (c.old == known || !c.tombstone)
 		default:
-			legal = told != "" && c.old == told
+			legal = known != "" && c.old == known
 		}
 		if !legal || version < latest {
 			t.Errorf("%s, object %s: call %d does not follow: %v", name, key, n, calls)
 			return
 		}
-		told, latest = c.new, version
+		known, latest = c.new, version
 	}
-	if told != final {
-		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, told, final, calls)
+	if known != final {
+		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, known, final, calls)
 	}
 }

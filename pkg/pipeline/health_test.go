@@ -130,7 +130,7 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 	}
 }
 
-// What the Reflector hands over and cannot be stored is found out by nobody else.
+// Only the end of ListAndWatch reveals that the store refused an object.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFakeAPI()

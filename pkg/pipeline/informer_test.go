@@ -23,7 +23,7 @@ import (
 )
 
 // These are the behaviours that client-go's own tests of its shared informer
-// pin down, told for ours, with either queue. Time is synctest's; a bubble also
+// pin down, for ours, with either queue. Time is synctest's; a bubble also
 // fails if a goroutine is left behind.
 
 func eachQueue(t *testing.T, test func(t *testing.T, queue Queue)) {
@@ -78,11 +78,11 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 	calls := j.take()
 	got := []string{}
 	for _, key := range slices.Sorted(maps.Keys(calls)) {
-		var told []string
+		var all []string
 		for _, c := range calls[key] {
-			told = append(told, c.String())
+			all = append(all, c.String())
 		}
-		got = append(got, key+": "+strings.Join(told, ", "))
+		got = append(got, key+": "+strings.Join(all, ", "))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %q, want %q", when, got, want)
@@ -239,7 +239,7 @@ func TestResyncPeriods(t *testing.T) {
 			before:   []handler{{0, 0}, {time.Minute, time.Minute}, {55 * time.Second, 55 * time.Second}, {5 * time.Second, 5 * time.Second}},
 			check:    5 * time.Second,
 		},
-		"nobody resyncs faster than the minimum": {
+		"no handler resyncs faster than the minimum": {
 			informer:  time.Hour,
 			before:    []handler{{time.Millisecond, minimumResyncPeriod}},
 			check:     minimumResyncPeriod,
@@ -290,8 +290,8 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// After a lost watch, what has not changed is told like a resync: only to those
-// who are told resyncs.
+// After a lost watch, unchanged objects are resyncs: only the handlers that want
+// resyncs get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -343,7 +343,7 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 		}()
 		synctest.Wait()
 		if !errors.Is(got, denied) {
-			t.Errorf("told %v, want %v", got, denied)
+			t.Errorf("got %v, want %v", got, denied)
 		}
 		if informer.HasSynced() {
 			t.Error("synced, without having listed")
@@ -491,12 +491,12 @@ func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 
 		late := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
 		if late.HasSynced() {
-			t.Error("the late handler is synced, and has been told nothing yet")
+			t.Error("the late handler is synced, and has had nothing yet")
 		}
 		close(gate)
-		check("all told", true, true, true)
+		check("all delivered", true, true, true)
 		if !late.HasSynced() {
-			t.Error("the late handler is not synced, and has been told all")
+			t.Error("the late handler is not synced, and has had all")
 		}
 	})
 }
@@ -511,7 +511,7 @@ func TestHandlerOfNothingSyncs(t *testing.T) {
 	})
 }
 
-// The index must hold the last object of the first list before anybody is told
+// The index must hold the last object of the first list before HasSynced reports
 // that it holds them all. The indexer stops the popping goroutine at that point.
 func TestSyncedMeansApplied(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
@@ -840,11 +840,11 @@ func TestStats(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", when, got, want)
 			}
 		}
-		check("nothing told", 10, false)
+		check("nothing delivered", 10, false)
 		gate <- struct{}{}
-		check("one told", 9, true)
+		check("one delivered", 9, true)
 		close(gate)
-		check("all told", 0, true)
+		check("all delivered", 0, true)
 	})
 }
 

@@ -85,7 +85,7 @@ func TestEveryStageReports(t *testing.T) {
 	})
 }
 
-func TestNobodyToTellIsNoDispatch(t *testing.T) {
+func TestNoDispatchWithoutHandlers(t *testing.T) {
 	recorder := trace.NewRecorder(10)
 	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
 	must(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
@@ -107,7 +107,7 @@ func TestTombstonesAreNamed(t *testing.T) {
 	} {
 		recorder := trace.NewRecorder(1)
 		traced := tracer{recorder: recorder}
-		traced.apply(cache.Deleted, &notification{old: test.obj}, nobody)
+		traced.apply(cache.Deleted, &notification{old: test.obj}, unwanted)
 		if got := line(recorder.Events()[0]); got != test.want {
 			t.Errorf("%v: %q, want %q", test.obj, got, test.want)
 		}
@@ -123,7 +123,7 @@ func TestReportsDoNotAllocate(t *testing.T) {
 			traced := tracer{recorder: recorder, source: "configmaps", kind: "ConfigMap"}
 			report := func() {
 				traced.arrive(cache.Updated, note.new)
-				traced.apply(cache.Updated, note, nobody)
+				traced.apply(cache.Updated, note, unwanted)
 			}
 			for range 1000 { // until the object's life is full
 				report()
@@ -138,7 +138,7 @@ func TestReportsDoNotAllocate(t *testing.T) {
 	silent.apply(cache.Added, &notification{new: (*untouchable)(nil)}, nil)
 }
 
-func nobody(*notification) bool { return false }
+func unwanted(*notification) bool { return false }
 
 // untouchable panics when asked for its metadata.
 type untouchable struct{ corev1.ConfigMap }
