@@ -69,6 +69,7 @@ func TestAWireRefusesAndBreaks(t *testing.T) {
 		}
 		request("held", held)
 		time.Sleep(Limit)
+		synctest.Wait()
 		request("after the limit", none)
 		wire.Drop()
 		time.Sleep(dropDelay - 1)

@@ -7,10 +7,7 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,90 +81,6 @@ func (d *dispatcher) wants(note *notification) bool {
 	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
-// join adds a listener. After the start it first gets every object of the index as an initial addition.
-func (d *dispatcher) join(l *listener, index cache.Store) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l.nextResync = d.clock.Now().Add(l.resyncPeriod)
-	d.listeners = append(d.listeners, l)
-	if !d.started {
-		return
-	}
-	for _, obj := range index.List() {
-		l.add(&notification{new: obj, initial: true})
-	}
-	if d.synced {
-		// Not earlier: progress compares with the number of initial additions, which must be complete.
-		l.progress.UpstreamHasSynced()
-	}
-	d.running.Go(l.run)
-}
-
-// leave removes a listener and drops its backlog. It does nothing if d does not have it. A call of its
-// handler may still be running.
-func (d *dispatcher) leave(l *listener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := slices.Index(d.listeners, l)
-	if at < 0 {
-		return
-	}
-	d.listeners = slices.Delete(d.listeners, at, at+1)
-	l.backlog.close()
-	if !d.started {
-		close(l.finished) // No goroutine does it.
-	}
-}
-
-// start begins delivery, with the notifications that wait already.
-func (d *dispatcher) start() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.started = true
-	for _, l := range d.listeners {
-		d.running.Go(l.run)
-	}
-}
-
-// stop ends delivery, and returns when all calls of handlers have ended. The caller makes sure that no
-// listener joins from now on.
-func (d *dispatcher) stop() {
-	d.mu.Lock()
-	for _, l := range d.listeners {
-		l.backlog.close()
-	}
-	d.listeners = nil
-	d.mu.Unlock()
-	d.running.Wait() // without the lock: a handler may call leave
-}
-
-// indexSynced records that no initial addition is still to come.
-func (d *dispatcher) indexSynced() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.synced = true
-	for _, l := range d.listeners {
-		l.progress.UpstreamHasSynced()
-	}
-}
-
-// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It
-// reports whether there are any; then the Reflector makes the queue emit a resync. The Reflector calls
-// it every resyncCheckPeriod.
-func (d *dispatcher) shouldResync() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now, due := d.clock.Now(), false
-	for _, l := range d.listeners {
-		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
-		if l.resyncing {
-			due = true
-			l.nextResync = now.Add(l.resyncPeriod)
-		}
-	}
-	return due
-}
-
 // listener delivers notifications to one handler, one after the other, from its own goroutine. The
 // backlog before it has no bound: a slow handler costs memory, but delays neither the index nor other
 // handlers.
@@ -186,35 +99,6 @@ type listener struct {
 	nextResync   time.Time
 	resyncing    bool // gets resyncs; all listeners do, until the first check
 }
-
-// newListener returns a listener that delivers nothing yet. name is that of its HasSyncedChecker.
-func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
-	return &listener{
-		handler:   handler,
-		logger:    logger,
-		progress:  synctrack.NewSingleFileTracker(name),
-		finished:  make(chan struct{}),
-		backlog:   newBacklog(),
-		resyncing: true,
-	}
-}
-
-func (l *listener) name() string {
-	if named, ok := l.handler.(fmt.Stringer); ok {
-		return named.String()
-	}
-	return fmt.Sprintf("%T", l.handler)
-}
-
-// HasSynced reports whether the handler has had the objects that existed when it joined; or, if it
-// joined before the informer synced, all of the first list.
-func (l *listener) HasSynced() bool { return l.progress.HasSynced() }
-
-// HasSyncedChecker returns HasSynced with a channel to wait for.
-func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
-
-// ShutdownChan returns the channel that cache.ShutDownEventHandler waits for.
-func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 
 // add is called by the dispatcher.
 func (l *listener) add(note *notification) {
@@ -260,22 +144,6 @@ func (l *listener) deliver(note *notification) {
 	default:
 		l.handler.OnUpdate(note.old, note.new)
 	}
-}
-
-// panicDepth returns the number of frames between its caller, a deferred function that recovers from a
-// panic, and the function that panicked: those of the Go runtime. It depends on the kind of panic.
-func panicDepth() int {
-	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	_, more := frames.Next() // the caller
-	for depth := 0; more; depth++ {
-		var frame runtime.Frame
-		frame, more = frames.Next()
-		if !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
-			return depth + 1
-		}
-	}
-	return 0
 }
 
 // backlog holds the notifications that wait for one handler, in order. The dispatcher puts, the

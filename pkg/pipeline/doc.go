@@ -32,9 +32,10 @@ SPDX-License-Identifier: Apache-2.0
 //	                  ▼               ▼               ▼
 //	               handler         handler         handler     OnAdd, OnUpdate, OnDelete
 //
-// informer.go has the type, New, Run and the other methods. health.go records the outcome of the
-// Reflector's requests, and trace.go reports each stage. A controller's handler only puts a key into a
-// workqueue; package loop has the rest of the path.
+// informer.go has the type, New, Run and the other methods. handlers.go adds and removes handlers,
+// realfifo.go has what only the second queue needs, health.go records the outcome of the Reflector's
+// requests, and trace.go reports each stage. A controller's handler only puts a key into a workqueue;
+// package loop has the rest of the path.
 //
 // # Goroutines
 //

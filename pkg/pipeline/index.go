@@ -11,7 +11,6 @@ import (
 	"fmt"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -103,105 +102,10 @@ func (i *Informer) apply(delta cache.Delta, initial bool) error {
 		i.notify(delta.Type, &notification{old: obj})
 
 	// The rest comes from a RealFIFO only.
-	case cache.ReplacedAll:
-		all, ok := obj.(cache.ReplacedAllInfo)
-		if !ok {
-			return fmt.Errorf("delta ReplacedAll holds a %T", obj)
-		}
-		return i.replaceAll(all, initial)
-
-	case cache.SyncAll:
-		for _, obj := range i.indexer.List() {
-			i.notify(cache.Sync, &notification{old: obj, new: obj})
-		}
-
-	case cache.Bookmark:
-		bookmark, ok := obj.(cache.BookmarkInfo)
-		if !ok {
-			return fmt.Errorf("delta Bookmark holds a %T", obj)
-		}
-		i.indexer.Bookmark(bookmark.ResourceVersion)
-
 	default:
-		return fmt.Errorf("unknown delta type %q", delta.Type)
+		return i.applyToAll(delta, initial)
 	}
 	return nil
-}
-
-// replaceAll makes the index hold exactly the listed objects, in one step. It does for RealFIFO what
-// DeltaFIFO.Replace does inside the queue.
-func (i *Informer) replaceAll(all cache.ReplacedAllInfo, initial bool) error {
-	listed := make(sets.Set[string], len(all.Objects))
-	present := make([]notification, 0, len(all.Objects))
-	for _, obj := range all.Objects {
-		key, err := cache.MetaNamespaceKeyFunc(obj)
-		if err != nil {
-			return cache.KeyError{Obj: obj, Err: err}
-		}
-		listed.Insert(key)
-		old, known, _ := i.indexer.GetByKey(key)
-		present = append(present, notification{old: old, new: obj, initial: initial && !known})
-	}
-	var deleted []notification
-	for _, key := range i.indexer.ListKeys() {
-		if !listed.Has(key) {
-			last, _, _ := i.indexer.GetByKey(key)
-			deleted = append(deleted, notification{old: cache.DeletedFinalStateUnknown{Key: key, Obj: last}})
-		}
-	}
-
-	if err := i.indexer.Replace(all.Objects, all.ResourceVersion); err != nil {
-		return err
-	}
-	for n := range deleted {
-		i.notify(cache.Deleted, &deleted[n])
-	}
-	for n := range present {
-		i.notify(cache.Replaced, &present[n])
-	}
-	return nil
-}
-
-// applyBatch applies deltas of as many different objects, which a RealFIFO pops together. It does the
-// same as apply for each, but with one write to the index: readers that hold the index's lock delay a
-// burst once and not once per object.
-func (i *Informer) applyBatch(deltas []cache.Delta, initial bool) error {
-	i.handlers.mu.Lock()
-	defer i.handlers.mu.Unlock()
-	defer i.countApplied(deltas)
-	writes := make([]cache.Transaction, len(deltas))
-	notes := make([]notification, len(deltas))
-	for n, delta := range deltas {
-		obj := delta.Object
-		switch delta.Type {
-		case cache.Replaced, cache.Sync, cache.Added, cache.Updated:
-			if old, known, err := i.indexer.Get(obj); err == nil && known {
-				writes[n] = cache.Transaction{Type: cache.TransactionTypeUpdate, Object: obj}
-				notes[n] = notification{old: old, new: obj}
-			} else {
-				writes[n] = cache.Transaction{Type: cache.TransactionTypeAdd, Object: obj}
-				notes[n] = notification{new: obj, initial: initial}
-			}
-		case cache.Deleted:
-			writes[n] = cache.Transaction{Type: cache.TransactionTypeDelete, Object: obj}
-			notes[n] = notification{old: obj}
-		default:
-			return fmt.Errorf("delta type %q in a batch", delta.Type)
-		}
-	}
-
-	// NewIndexer's result has Transaction, though its type does not say so.
-	failed := i.indexer.(cache.TransactionStore).Transaction(writes...)
-	if failed == nil {
-		for n := range notes {
-			i.notify(deltas[n].Type, &notes[n])
-		}
-		return nil
-	}
-	for _, n := range failed.SuccessfulIndices {
-		i.notify(deltas[n].Type, &notes[n])
-	}
-	return failed
 }
 
 // notify traces the outcome of a delta, which the index holds now, and passes it to the handlers. The

@@ -25,9 +25,6 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// minimumResyncPeriod is the shortest resync period of a handler.
-const minimumResyncPeriod = time.Second
-
 // Errors have the texts of client-go's own informer.
 var (
 	errStarted = errors.New("informer has already started")
@@ -202,78 +199,6 @@ func (i *Informer) IsStopped() bool {
 	return i.stopped
 }
 
-// AddEventHandler adds a handler with the informer's resync period and the global logger.
-func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod adds a handler that gets a resync each resyncPeriod; none if that is
-// zero.
-func (i *Informer) AddEventHandlerWithResyncPeriod(
-	handler cache.ResourceEventHandler, resyncPeriod time.Duration,
-) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
-}
-
-// AddEventHandlerWithOptions adds a handler. Before the start, the shortest resync period of all
-// handlers becomes the interval at which the informer checks whether resyncs are due. After the start,
-// that interval is the lower limit.
-func (i *Informer) AddEventHandlerWithOptions(
-	handler cache.ResourceEventHandler, options cache.HandlerOptions,
-) (cache.ResourceEventHandlerRegistration, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.stopped {
-		return nil, fmt.Errorf("handler %v was not added to shared informer because it %w", handler, errStopped)
-	}
-	logger, requested := klog.Background(), i.cfg.ResyncPeriod
-	if options.Logger != nil {
-		logger = *options.Logger
-	}
-	if options.ResyncPeriod != nil {
-		requested = *options.ResyncPeriod
-	}
-	if requested > 0 && requested < minimumResyncPeriod {
-		logger.Info("Raised the handler's resync period to the minimum", "resyncPeriod", requested, "minimum", minimumResyncPeriod)
-		requested = minimumResyncPeriod
-	}
-	if requested > 0 && requested < i.resyncCheckPeriod && !i.started {
-		i.resyncCheckPeriod = requested
-	}
-
-	l := newListener(handler, logger, i.nameWithHandler(handler))
-	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
-	i.handlers.join(l, i.indexer)
-	return l, nil
-}
-
-// resyncPeriod returns how often a handler gets resyncs, if the informer checks every check whether they
-// are due. Zero is never.
-func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
-	switch {
-	case requested == 0:
-		return 0
-	case check == 0:
-		logger.Info("Handler asks for resyncs, but the informer does none", "resyncPeriod", requested)
-		return 0
-	case requested < check:
-		logger.Info("Raised the handler's resync period to the informer's", "resyncPeriod", requested, "resyncCheckPeriod", check)
-		return check
-	}
-	return requested
-}
-
-// RemoveEventHandler removes a handler. A call of it may still be running; cache.ShutDownEventHandler
-// waits for its end. Removing a handler twice is harmless.
-func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	l, ok := handle.(*listener)
-	if !ok {
-		return fmt.Errorf("invalid key type %T", handle)
-	}
-	i.handlers.leave(l)
-	return nil
-}
-
 // GetStore returns the index.
 func (i *Informer) GetStore() cache.Store { return i.indexer }
 
@@ -344,17 +269,6 @@ type syncedChecker struct{ i *Informer }
 
 func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.cfg.Object) }
 func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
-
-// nameWithHandler returns the name that client-go's own informer gives the HasSyncedChecker of a handler
-// in logs. Only client-go can name a handler. So a stock informer, which never runs, registers it.
-func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
-	stock := cache.NewSharedInformer(nil, i.cfg.Object, 0)
-	registration, err := stock.AddEventHandler(handler)
-	if err != nil { // It fails only after a stop.
-		return i.HasSyncedChecker().Name()
-	}
-	return registration.HasSyncedChecker().Name()
-}
 
 // LastSyncResourceVersion returns the last resourceVersion that the reflector has read; "" before the
 // first list is complete. The index may be behind.

@@ -55,18 +55,7 @@ func (*Queue) Type() string { return "queue" }
 func (i *Informer) newQueue(logger klog.Logger) cache.Queue {
 	name := fmt.Sprintf("%s %s", i.cfg.Queue, i.name)
 	if i.cfg.Queue == RealFIFO {
-		return cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
-			Logger:      &logger,
-			Name:        name,
-			KeyFunction: cache.MetaNamespaceKeyFunc,
-			Transformer: i.transform,
-			// A Replace or a Resync stays one delta (ReplacedAll, SyncAll), and bookmarks pass through
-			// the queue as well. So everything reaches the index in order of resourceVersion. The queue
-			// never reads the index, and accepts deltas while another one is applied.
-			AtomicEvents:          true,
-			UnlockWhileProcessing: true,
-			EmitDeltaTypeBookmark: true,
-		})
+		return i.newRealFIFO(logger, name)
 	}
 	return cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
 		Logger:      &logger,
