@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrHeld is the error of requests while a Wire is held.
-var ErrHeld = errors.New("the wire is held by hand")
+// errHeld is the error of requests while a Wire is held.
+var errHeld = errors.New("the wire is held by hand")
 
 // dropDelay is how long a WATCH stays open after Drop. client-go does not resume a WATCH that ended
 // within a second and without an event: it reads everything again. After dropDelay the WATCH is older.
@@ -38,7 +38,7 @@ func (w *Wire) Wrap(lw cache.ListerWatcher) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if w.Held() != nil {
-				return nil, ErrHeld
+				return nil, errHeld
 			}
 			return next.ListWithContext(ctx, options)
 		},
@@ -66,7 +66,7 @@ func (w *Wire) refuseWatch() error {
 	defer w.mu.Unlock()
 	switch {
 	case w.hold != nil:
-		return ErrHeld
+		return errHeld
 	case w.expired:
 		w.expired = false
 		return apierrors.NewResourceExpired("the resourceVersion is called too old by hand")

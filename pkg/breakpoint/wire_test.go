@@ -51,7 +51,7 @@ func TestAWireRefusesAndBreaks(t *testing.T) {
 			}
 		}
 		none := func(err error) bool { return err == nil }
-		held := func(err error) bool { return errors.Is(err, ErrHeld) }
+		held := func(err error) bool { return errors.Is(err, errHeld) }
 		last := func() bool {
 			synctest.Wait()
 			return opened[len(opened)-1].IsStopped()

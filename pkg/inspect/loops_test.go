@@ -108,16 +108,21 @@ func TestAWorkqueueFollowsItsKeys(t *testing.T) {
 	})
 }
 
+// A sync that is held when the Loop ends runs then: its worker has its key.
 func TestHeldSyncsDoNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, o := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, nil })
+		start := time.Now()
+		var began time.Duration
+		l, o := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+			began = time.Since(start)
+			return 0, nil
+		})
 		o.breakpoint.Hold(0)
 		l.Add(named("a"), trace.Cause{Verb: "Added"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		start := time.Now()
-		if l.Run(ctx, t.Context(), 1); time.Since(start) != time.Second {
-			t.Errorf("it ended after %s", time.Since(start))
+		if l.Run(ctx, t.Context(), 1); time.Since(start) != time.Second || began != time.Second {
+			t.Errorf("it ended after %s, and its sync began after %s", time.Since(start), began)
 		}
 	})
 }

@@ -140,16 +140,20 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	start := time.Now()
 	why := l.causes.take(key, start, l.Queue.NumRequeues(key) > 0)
 	l.metrics.Started(why.Causes)
-	event := trace.Event{
-		Time: start, Stage: trace.Sync, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More,
-	}
+	event := l.event(trace.Sync, key, why)
+	event.Time = start
 	l.Trace.Report(event)
 	logger := klog.FromContext(drain).WithValues("object", key)
 	after, err := l.syncOnce(klog.NewContext(drain, logger), key)
-	event.Time, event.Stage, event.Duration, event.After = time.Time{}, trace.Done, time.Since(start), after
-	l.metrics.Finished(resultOf(after, err), event.Duration)
-	l.finish(logger, key, why, event, err)
+	took := time.Since(start)
+	l.metrics.Finished(resultOf(after, err), took)
+	l.finish(logger, key, why, took, after, err)
 	return true
+}
+
+// event returns a trace event of the sync of key.
+func (l *Loop) event(stage trace.Stage, key cache.ObjectName, why Pending) trace.Event {
+	return trace.Event{Stage: stage, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More}
 }
 
 // syncOnce calls Sync, and returns a panic as an error.
@@ -164,9 +168,11 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 	return l.Sync(ctx, key)
 }
 
-// finish adds the key again as the outcome says, and reports the outcome, of which event has the rest.
-func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, event trace.Event, err error) {
-	delay, now := event.After, time.Now() // before the queue reads its clock
+// finish adds the key again as the outcome says, and reports the outcome.
+func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, took, after time.Duration, err error) {
+	event := l.event(trace.Done, key, why)
+	event.Duration, event.After = took, after
+	delay, now := max(after, 0), time.Now() // before the queue reads its clock
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
@@ -183,9 +189,9 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, eve
 		// Another writer was first. The watch brings its version; nothing is wrong.
 		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", err)
 	case err != nil:
-		logger.Error(err, "Sync failed and runs again", "causes", why, "duration", event.Duration, "retries", l.Queue.NumRequeues(key))
+		logger.Error(err, "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
 	default:
-		logger.V(2).Info("Synced", "causes", why, "duration", event.Duration, "after", event.After)
+		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
 	}
 }
 
