@@ -227,9 +227,9 @@ func heapInUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkTracing is what tracing costs: updates through an informer that is traced and one that
-// is not. What counts are the ratios of their times: as they pass, and of the processors. The
-// latter do not depend on what else the machine does.
+// BenchmarkTracing measures the cost of tracing: updates through an informer with a trace and one
+// without. It reports the ratios of the elapsed times and of the CPU times. The latter do not depend
+// on other processes.
 func BenchmarkTracing(b *testing.B) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		b.Run(queue.String(), func(b *testing.B) {
@@ -246,9 +246,9 @@ func BenchmarkTracing(b *testing.B) {
 	}
 }
 
-// BenchmarkQueues compares ours, with either queue, with the stock informer: how long updates
-// take with one handler, and while two readers list 10,000 keys, each as often as it can but for
-// a pause. docs/informer.md has the ratios.
+// BenchmarkQueues compares ours, with either queue, with the stock informer: the time of updates
+// with one handler, and while two readers list 10,000 keys again and again, with a pause.
+// docs/informer.md has the ratios.
 func BenchmarkQueues(b *testing.B) {
 	for _, load := range []struct {
 		name    string

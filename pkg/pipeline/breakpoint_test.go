@@ -269,7 +269,7 @@ func TestAnExpiredWatchMissesNothing(t *testing.T) {
 	})
 }
 
-// What a bookmark says holds when all before it has been applied.
+// A bookmark is true once all deltas before it are applied.
 func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, RealFIFO)

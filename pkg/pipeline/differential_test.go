@@ -327,9 +327,9 @@ func merged(a, b map[string][]call) map[string]bool {
 // TestFreeRunningLikeStock lets the server run ahead, so that deltas pile up in
 // the queues. As long as no informer has to list again, each of them is given
 // every change, and the calls of the handlers are still determined: per object,
-// it is the object's history. That DeltaFIFO joins what happened to an object
-// into one Pop changes only how the objects interleave, and one flag: what is
-// popped together with the first list counts as initial.
+// it is the object's history. A DeltaFIFO pops all deltas of an object at once.
+// This changes only how the objects interleave, and one flag: deltas that are
+// popped together with the first list count as initial.
 func TestFreeRunningLikeStock(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -339,9 +339,9 @@ func TestFreeRunningLikeStock(t *testing.T) {
 }
 
 // TestFreeRunningRelists adds lost connections after which the informers must
-// list again. What happened meanwhile they learn only in outline, and each
-// another one, because each was away for another while. What is certain is that
-// the outline is true, without contradiction, and complete at the end.
+// list again. Each informer gets only an outline of the changes meanwhile, and a
+// different one, because each was away for another time. But every outline is
+// true, without contradiction, and complete at the end.
 func TestFreeRunningRelists(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -604,8 +604,8 @@ func TestRemovedHandlerIsToldNothing(t *testing.T) {
 	})
 }
 
-// RemoveEventHandler does not wait for a call that is under way. What waits in
-// the backlog is dropped.
+// RemoveEventHandler does not wait for a call that is under way. It drops the
+// backlog.
 func TestRemoveWhileHandlerIsAtWork(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -848,7 +848,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// What is queued shows while the index is held up.
+// Stats counts the queued objects while the index is not updated.
 func TestStatsCountsTheQueue(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)

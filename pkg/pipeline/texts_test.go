@@ -109,7 +109,7 @@ func TestRemovingWhatIsNoRegistration(t *testing.T) {
 	})
 }
 
-// What waits for an informer or a handler logs their names.
+// A caller that waits for an informer or a handler logs their names.
 func TestNamesLikeStock(t *testing.T) {
 	j := &journal{}
 	add := func(any) {}
@@ -192,7 +192,7 @@ func panickingFunction() { panic("fake panic") }
 
 func noMap() map[string]string { return nil }
 
-// An object that the transform refuses makes a LIST fail. What came before it reaches
+// An object that the transform refuses makes a LIST fail. The objects before it reach
 // the index with a DeltaFIFO; stock informers and a RealFIFO take the list in at once.
 func TestATransformThatFailsHalfWay(t *testing.T) {
 	for queue, want := range map[Queue]string{DeltaFIFO: "map[a/1:2]", RealFIFO: "map[]"} {
