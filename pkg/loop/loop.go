@@ -172,15 +172,17 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, took, after time.Duration, err error) {
 	event := l.event(trace.Done, key, why)
 	event.Duration, event.After = took, after
-	delay, now := max(after, 0), time.Now() // before the queue reads its clock
+	delay, now := after, time.Now() // before the queue reads its clock
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
 		event.Err = err.Error()
-		delay = Soonest(delay, l.limiter.When(key))
+		retry := l.limiter.When(key)
+		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
+		delay = Soonest(after, retry)
 	}
-	if err != nil || delay > 0 {
-		l.Queue.AddAfter(key, delay) // AddRateLimited does not say how long it waits.
+	if after > 0 {
+		l.Queue.AddAfter(key, after) // The queue keeps the earlier of two times.
 	}
 	l.causes.done(key, now, delay, err != nil)
 	l.Trace.Report(event)
