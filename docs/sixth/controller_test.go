@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -421,8 +420,7 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-				l := loop.New(loop.Config{Name: Name, Queue: queue})
+				l := loop.New(loop.Config{Name: Name})
 				services, configMaps := &quiet{}, &quiet{}
 				if err := errors.Join(l.Watch(services, kind.Kind, asking), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 					t.Fatal(err)
@@ -430,11 +428,11 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 				go l.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 				synctest.Wait()
 				test.happens(services.handler, configMaps.handler)
-				if queue.Len() != test.want {
-					t.Fatalf("%d keys wait, want %d", queue.Len(), test.want)
+				if l.Queue.Len() != test.want {
+					t.Fatalf("%d keys wait, want %d", l.Queue.Len(), test.want)
 				}
 				if test.want > 0 {
-					if got, _ := queue.Get(); got != key {
+					if got, _ := l.Queue.Get(); got != key {
 						t.Errorf("%s waits, want %s", got, key)
 					}
 				}

@@ -89,11 +89,11 @@ func disconnect(w *world) {
 	w.compact()
 	w.find(configMaps)
 	time.Sleep(time.Minute)
-	version := w.operator.informers[configMaps].IndexResourceVersion()
+	version := w.operator.informers[configMaps].GetStore().LastStoreSyncResourceVersion()
 	if version == "" {
 		version = `"", unknown`
 	}
-	w.note("The IndexResourceVersion of ConfigMaps is %s.", version)
+	w.note("The LastStoreSyncResourceVersion of the index of ConfigMaps is %s.", version)
 }
 
 // failure has a sync fail, until it does not any longer.

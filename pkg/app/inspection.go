@@ -52,7 +52,7 @@ func (l *life) inspection(ctx context.Context, o *options, stages *trace.Recorde
 		}
 		config.Loops = append(config.Loops, inspect.Run{Loop: l.webhooks.keeper.Loop()})
 	}
-	return inspect.New(config), nil
+	return inspect.New(config)
 }
 
 // instance tells this replica from others, for a person.

@@ -20,8 +20,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/inspect"
@@ -83,15 +81,19 @@ func (h history) operator() http.Handler {
 		informer := pipeline.New(pipeline.Config{Object: object, Resource: resource, Trace: h.Recorder})
 		return inspect.Watched{Informer: informer, Resource: resource, Aliases: aliases}
 	}
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-	queue.ShutDown()
-	return inspect.New(inspect.Config{
+	mycronjobs := loop.New(loop.Config{Name: "mycronjob", Kind: "MyCronJob", Trace: h.Recorder})
+	mycronjobs.Queue.ShutDown()
+	handler, err := inspect.New(inspect.Config{
 		Instance: "vm", Trace: h.Recorder,
 		Informers: []inspect.Watched{
 			watched(&mcjv1.MyCronJob{}, "mycronjobs.batch.wzj.kubebuilder.io", "mcj"), watched(&batchv1.Job{}, "jobs.batch"),
 		},
-		Loops: []inspect.Run{{Loop: loop.New(loop.Config{Name: "mycronjob", Kind: "MyCronJob", Queue: queue, Trace: h.Recorder})}},
+		Loops: []inspect.Run{{Loop: mycronjobs}},
 	})
+	if err != nil {
+		panic(err) // Without breakpoints it does not fail.
+	}
+	return handler
 }
 
 // ran is what came of a command.
@@ -359,8 +361,8 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 		code int
 		want string
 	}{
-		"no such object":              {[]string{"mcj/other"}, exitFailed, "there is no MyCronJob default/other: nothing is remembered of it, and it is in no index; check its name, and say its namespace with -n"},
-		"no such kind":                {[]string{"pony/sample"}, exitFailed, `nobody here watches a "pony": there are Job, MyCronJob`},
+		"no such object":              {[]string{"mcj/other"}, exitFailed, "there is no MyCronJob default/other: it has no recorded event, and it is in no index; check its name, and say its namespace with -n"},
+		"no such kind":                {[]string{"pony/sample"}, exitFailed, `no informer watches a "pony": there are Job, MyCronJob`},
 		"no object":                   {nil, exitUsage, "say which object: glassback why KIND/NAME"},
 		"a kind alone":                {[]string{"mcj"}, exitUsage, "say which object: glassback why KIND/NAME"},
 		"a name with a namespace":     {[]string{"mcj/default/sample"}, exitUsage, `"mcj/default/sample" is no KIND/NAME`},

@@ -3,23 +3,22 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package inspect is the glass back: a page, and the API behind it, on which the gears of a
-// running operator can be watched.
+// Package inspect is the glass back: a page that shows the gears of a running operator, and its API.
 //
 //	/inspect/                 the page
-//	/inspect/api/overview     all gears at this moment                                (Overview)
-//	/inspect/api/stream       the same, twice a second, and what passes between       (Overview, Events)
-//	/inspect/api/queue        what a delta queue holds: ?informer=                    (Queue)
-//	/inspect/api/index        what an index holds: ?informer=&by=                     (Index)
-//	/inspect/api/workqueue    what a workqueue holds, and who works: ?controller=     (Workqueue)
-//	/inspect/api/life         what happened to one object: ?kind=&namespace=&name=    (Life)
-//	/inspect/api/find         objects whose name has a text in it: ?q=                (Found)
+//	/inspect/api/overview     the state of all gears                                  (Overview)
+//	/inspect/api/stream       the same, twice a second, and the events in between     (Overview, Events)
+//	/inspect/api/queue        the content of a delta queue: ?informer=                (Queue)
+//	/inspect/api/index        the content of an index: ?informer=&by=                 (Index)
+//	/inspect/api/workqueue    the keys of a workqueue and its workers: ?controller=   (Workqueue)
+//	/inspect/api/life         the events of one object: ?kind=&namespace=&name=       (Life)
+//	/inspect/api/find         objects whose name contains a text: ?q=                 (Found)
 //	/inspect/api/hold         POST: hold a gear by hand                               (HoldRequest → Overview)
 //
-// All of it is read from where it is: pipeline.Informer and loop.Loop tell what they hold, and
-// trace.Recorder what has passed. Nothing is kept here but what a client has seen last, so
-// that nobody who looks holds anybody up. An error is a Problem, with a status of 400 or more.
+// The state comes from pipeline.Informer and loop.Loop, and the events from trace.Recorder. This package
+// itself keeps counts of each Loop, whose queue and Sync it wraps, and the breakpoints. An error is a
+// Problem, with a status of 400 or more.
 //
-// Names, versions, times and field paths are shown, and of values what trace lets through:
-// nothing that an object holds as data, and nothing of a Secret.
+// The API shows names, versions, times and field paths. It shows the values that trace records: no data
+// of an object, and nothing of a Secret.
 package inspect

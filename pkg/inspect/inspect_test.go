@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/pipeline"
@@ -72,9 +71,8 @@ func newWorks(t *testing.T, config Config) *works {
 		}},
 		Object: &corev1.Secret{}, Resource: "secrets", Trace: config.Trace, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
-	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, time.Minute))
 	w.loop = loop.New(loop.Config{
-		Name: "keeper", Kind: "Thing", Queue: workqueue.NewTypedRateLimitingQueue(limiter), Limiter: limiter, Trace: config.Trace,
+		Name: "keeper", Kind: "Thing", MinRetry: time.Second, MaxRetry: time.Minute, Trace: config.Trace,
 		Sync: func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 			select {
 			case o := <-w.syncs:
@@ -89,7 +87,10 @@ func newWorks(t *testing.T, config Config) *works {
 	}
 	config.Informers = []Watched{{Informer: w.informer, Resource: "secrets", Aliases: []string{"sec"}}}
 	config.Loops = []Run{{Loop: w.loop}}
-	w.handler = New(config)
+	var err error
+	if w.handler, err = New(config); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.informer.RunWithContext(ctx) })
@@ -254,16 +255,16 @@ func TestWrongQuestionsAreAnsweredWithWhatToDo(t *testing.T) {
 			status int
 			says   string
 		}{
-			"queue?informer=pods":                            {404, `no informer \"pods\": see the ids in overview`},
-			"index?informer=secrets&by=node":                 {404, `no index \"node\": there are [\"namespace\"]`},
-			"workqueue?controller=x":                         {404, `no controller \"x\"`},
-			"life?kind=Pod&name=a":                           {404, `nobody here watches a \"Pod\": there are Secret`},
-			"life?kind=Secret":                               {400, "kind and name are missing"},
-			"life?kind=Secret&namespace=default&name=nobody": {404, "there is no Secret default/nobody"},
-			"stream?kind=Pod":                                {404, `nobody here watches a \"Pod\"`},
-			"stream?informer=pods":                           {404, "no informer"},
-			"stream?controller=x":                            {404, "no controller"},
-			"nothing":                                        {404, "page not found"},
+			"queue?informer=pods":                          {404, `no informer \"pods\": see the ids in overview`},
+			"index?informer=secrets&by=node":               {404, `no index \"node\": there are [\"namespace\"]`},
+			"workqueue?controller=x":                       {404, `no controller \"x\"`},
+			"life?kind=Pod&name=a":                         {404, `no informer watches a \"Pod\": there are Secret`},
+			"life?kind=Secret":                             {400, "kind and name are missing"},
+			"life?kind=Secret&namespace=default&name=none": {404, "there is no Secret default/none"},
+			"stream?kind=Pod":                              {404, `no informer watches a \"Pod\"`},
+			"stream?informer=pods":                         {404, "no informer"},
+			"stream?controller=x":                          {404, "no controller"},
+			"nothing":                                      {404, "page not found"},
 		} {
 			if status, body := w.ask(http.MethodGet, "/inspect/api/"+path, ""); status != test.status || !strings.Contains(body, test.says) {
 				t.Errorf("%s: %d %s, want %d with %s", path, status, body, test.status, test.says)
@@ -300,8 +301,6 @@ func TestGearsAreHeldOnlyWhereTheyMay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorks(t, Config{Breakpoints: test.breakpoints})
 				synctest.Wait()
-				defer w.informer.ReleaseQueue()
-				defer w.loop.Release()
 				if status, body := w.ask(http.MethodPost, "/inspect/api/hold", test.body); status != test.status || !strings.Contains(body, test.says) {
 					t.Errorf("%d %s, want %d with %s", status, body, test.status, test.says)
 				}
@@ -410,7 +409,7 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 					got = append(got, strings.Fields(line)[0])
 				}
 				if strings.Join(got, " ") != want || overviews == 0 {
-					t.Errorf("it told of %v and %d overviews, want %s", got, overviews, want)
+					t.Errorf("it sent %v and %d overviews, want %s", got, overviews, want)
 				}
 				close(done) // The operator stops: so does the stream.
 				serving.Wait()
@@ -419,8 +418,7 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 	}
 }
 
-// Who loses the right to look sees no more; who keeps it is not interrupted, nor while nobody can
-// tell.
+// A stream ends when its reader loses the right to it. An error of the Guard does not end it.
 func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
 	for status, ends := range map[int]bool{http.StatusOK: false, http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -449,7 +447,7 @@ func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
 			default:
 			}
 			verdict.Store(int64(status))
-			time.Sleep(rightEvery + time.Second)
+			time.Sleep(authorizeEvery + time.Second)
 			synctest.Wait()
 			select {
 			case <-ended:
@@ -458,7 +456,7 @@ func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
 				}
 			default:
 				if ends {
-					t.Errorf("%d: it goes on", status)
+					t.Errorf("%d: it continues", status)
 				}
 			}
 			cancel()
@@ -480,27 +478,27 @@ func (p *piped) Flush()              {}
 
 func TestTooManyEventsAreCounted(t *testing.T) {
 	recorder := trace.NewRecorder(10_000)
-	for range 3 * mostEvents {
+	for range 3 * maxEvents {
 		recorder.Report(trace.Event{Stage: trace.Done, Object: trace.Object{Kind: "Thing", Name: "a"}})
 	}
 	s := &server{Config: Config{Trace: recorder}, lags: newLags()}
-	batch, seen := s.since(0, narrow{})
-	if len(batch.Events) != mostEvents || batch.Missed != 2*mostEvents || seen != 3*mostEvents {
+	batch, seen := s.since(0, filter{})
+	if len(batch.Events) != maxEvents || batch.Missed != 2*maxEvents || seen != 3*maxEvents {
 		t.Errorf("%d events, %d missed, up to %d", len(batch.Events), batch.Missed, seen)
 	}
-	if batch.Events[mostEvents-1].Seq != seen {
+	if batch.Events[maxEvents-1].Seq != seen {
 		t.Error("the newest are missed")
 	}
 }
 
-// Of what somebody wants to see, too, what is left out is counted.
+// The events that a filter selects are counted, too, if they are too many.
 func TestTooManyWantedEventsAreCounted(t *testing.T) {
 	recorder := trace.NewRecorder(10_000)
-	for n := range 3 * mostEvents {
+	for n := range 3 * maxEvents {
 		recorder.Report(trace.Event{Stage: trace.Done, Object: trace.Object{Kind: "Thing", Name: fmt.Sprint(n % 2)}})
 	}
 	s := &server{Config: Config{Trace: recorder}, lags: newLags()}
-	if batch, _ := s.since(0, narrow{name: "1"}); len(batch.Events) != mostEvents || batch.Missed != mostEvents/2 {
+	if batch, _ := s.since(0, filter{name: "1"}); len(batch.Events) != maxEvents || batch.Missed != maxEvents/2 {
 		t.Errorf("%d events, %d missed", len(batch.Events), batch.Missed)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// mostFound is how many objects find returns at most.
-const mostFound = 50
+// maxFound is the largest number of objects that find returns.
+const maxFound = 50
 
 // Found is the answer to find.
 type Found struct {
@@ -24,11 +24,11 @@ type Found struct {
 	More    int      `json:"more,omitempty"`
 }
 
-// life answers for a kind by any of its names.
+// life returns the events of one object. It accepts any name of the kind.
 func (s *server) life(r *http.Request) (*Life, *failure) {
 	kind, namespace, name := r.FormValue("kind"), r.FormValue("namespace"), r.FormValue("name")
 	if kind == "" || name == "" {
-		return nil, wrong("kind and name are missing: say which object, such as ?kind=Job&namespace=default&name=sample")
+		return nil, badRequest("kind and name are missing: say which object, such as ?kind=Job&namespace=default&name=sample")
 	}
 	kind, failed := s.kindCalled(kind)
 	if failed != nil {
@@ -48,17 +48,16 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 		life.Events = append(life.Events, s.event(&events[n]))
 	}
 	if !life.Exists && len(events) == 0 {
-		return nil, missing("there is no %s: nothing is remembered of it, and it is in no index", object)
+		return nil, notFound("there is no %s: it has no recorded event, and it is in no index", object)
 	}
 	return life, nil
 }
 
-// watching returns the informers of a kind, which may be called by its own name, its resource's
-// with or without the group, or an alias.
-func (s *server) watching(kind string) []*Watched {
-	var all []*Watched
-	for n := range s.Informers {
-		w := &s.Informers[n]
+// watching returns the informers of a kind. kind is its own name, its resource's with or without the
+// group, or an alias.
+func (s *server) watching(kind string) []*observedInformer {
+	var all []*observedInformer
+	for _, w := range s.informers {
 		plural, _, _ := strings.Cut(w.Resource, ".")
 		names := append([]string{w.Kind(), w.Resource, plural}, w.Aliases...)
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, kind) }) {
@@ -68,39 +67,39 @@ func (s *server) watching(kind string) []*Watched {
 	return all
 }
 
-// kindCalled returns the kind that somebody calls by one of its names: one that is watched, or synced.
+// kindCalled returns the watched or synced kind with that name.
 func (s *server) kindCalled(name string) (string, *failure) {
 	if informers := s.watching(name); len(informers) > 0 {
 		return informers[0].Kind(), nil
 	}
-	for n := range s.Loops {
-		if kind := s.Loops[n].Loop.Kind; strings.EqualFold(kind, name) {
-			return kind, nil
+	for _, l := range s.loops {
+		if strings.EqualFold(l.Kind, name) {
+			return l.Kind, nil
 		}
 	}
-	return "", missing("nobody here watches a %q: there are %s", name, strings.Join(s.kinds(), ", "))
+	return "", notFound("no informer watches a %q: there are %s", name, strings.Join(s.kinds(), ", "))
 }
 
 func (s *server) kinds() []string {
 	var all []string
-	for n := range s.Informers {
-		all = append(all, s.Informers[n].Kind())
+	for _, w := range s.informers {
+		all = append(all, w.Kind())
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// find looks for a text in what objects are called: "job/default/sample" has each part of it.
+// find returns the objects whose kind, namespace and name contain each word of q: "job sample" finds
+// job/default/sample.
 func (s *server) find(r *http.Request) (*Found, *failure) {
 	found := &Found{Objects: []Object{}}
 	words := strings.Fields(strings.ToLower(r.FormValue("q")))
 	seen := map[Object]bool{}
-	for n := range s.Informers {
-		w := &s.Informers[n]
+	for _, w := range s.informers {
 		for _, key := range w.GetStore().ListKeys() {
 			name, err := cache.ParseObjectName(key)
 			if err != nil {
-				continue // No informer here has such a key.
+				continue // No informer has such a key.
 			}
 			object := objectOfKey(w.Kind(), name)
 			called := strings.ToLower(object.Kind + "/" + key)
@@ -113,7 +112,7 @@ func (s *server) find(r *http.Request) (*Found, *failure) {
 	slices.SortFunc(found.Objects, func(a, b Object) int {
 		return strings.Compare(a.Kind+"/"+a.Namespace+"/"+a.Name, b.Kind+"/"+b.Namespace+"/"+b.Name)
 	})
-	found.More = max(0, len(found.Objects)-mostFound)
+	found.More = max(0, len(found.Objects)-maxFound)
 	found.Objects = found.Objects[:len(found.Objects)-found.More]
 	return found, nil
 }

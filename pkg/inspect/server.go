@@ -22,33 +22,32 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Config says what there is to look at.
+// Config describes the operator that the page shows.
 type Config struct {
-	// Version and Instance are shown as they are.
+	// Version and Instance are shown unchanged.
 	Version, Instance string
 	// Trace is the Recorder that the Informers and the Loops report to.
 	Trace *trace.Recorder
 	// Informers and Loops are shown in this order.
 	Informers []Watched
 	Loops     []Run
-	// Breakpoints lets who looks hold gears.
+	// Breakpoints lets a reader of the page hold single stages.
 	Breakpoints bool
-	// Done ends what goes on for as long as somebody looks; nil: never.
+	// Done ends the streams; nil: never.
 	Done <-chan struct{}
-	// Guard is put before the API, if it is not nil: not before the page, in which there is
-	// nothing to hide.
+	// Guard protects the API; nil: it is open. The page itself contains no secret, and is always open.
 	Guard func(http.Handler) http.Handler
 }
 
-// Watched is one informer.
+// Watched is one informer. Its Name is unique.
 type Watched struct {
 	*pipeline.Informer
 
-	// Resource is what it watches, such as "jobs.batch". Its Name is unlike that of all others.
+	// Resource is the informer's resource, such as "jobs.batch".
 	Resource string
-	// Namespace is the one that it watches; "" for all.
+	// Namespace is the namespace that it watches; "" for all.
 	Namespace string
-	// Aliases are what people call the kind, beside its own name and that of the resource.
+	// Aliases are further names of the kind, beside its own and the resource's.
 	Aliases []string
 }
 
@@ -56,43 +55,61 @@ type Watched struct {
 type Run struct {
 	*loop.Loop
 
-	// Namespace is the one that it works in; "" for all.
+	// Namespace is the namespace that it works in; "" for all.
 	Namespace string
 }
 
-// id is the Run's name, unlike all others.
-func (r Run) id() string { return scoped(r.Name, r.Namespace) }
-
-func scoped(name, namespace string) string {
-	if namespace == "" {
-		return name
+// id returns the Run's unique name.
+func (r Run) id() string {
+	if r.Namespace == "" {
+		return r.Name
 	}
-	return name + "/" + namespace
+	return r.Name + "/" + r.Namespace
 }
 
 //go:embed page
 var page embed.FS
 
-// server answers.
+// server serves the API.
 type server struct {
 	Config
 
-	right   http.Handler // answers as the Guard does, to those whom it lets through too; nil without one
-	lags    lags
-	streams atomic.Int64
-	latest  struct {
+	informers []*observedInformer
+	loops     []*observedLoop
+
+	authorize http.Handler // the Guard alone, with an empty handler behind it; nil without a Guard
+	lags      lags
+	streams   atomic.Int64
+	latest    struct {
 		sync.Mutex
 
 		overview *Overview
 	}
 }
 
-// prefix is where everything is: a path for which rights can be given.
+// prefix is the path of the page and its API. RBAC can grant it.
 const prefix = "/inspect/"
 
-// New returns what serves the page and its API.
-func New(config Config) http.Handler {
+// New returns the handler of the page and its API. It wraps parts of the Informers and Loops, which must
+// not run yet.
+func New(config Config) (http.Handler, error) {
 	s := &server{Config: config, lags: newLags()}
+	for _, w := range config.Informers {
+		i := &observedInformer{Watched: w}
+		if config.Breakpoints {
+			if err := w.WrapReflector(i.wire.Wrap, i.queue.Wrap); err != nil {
+				return nil, fmt.Errorf("add breakpoints to informer %s: %w", w.Name(), err)
+			}
+		}
+		s.informers = append(s.informers, i)
+	}
+	for _, run := range config.Loops {
+		s.loops = append(s.loops, observe(run, config.Breakpoints))
+	}
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		return nil, err
+	}
 	api := http.NewServeMux()
 	api.HandleFunc("GET "+prefix+"api/overview", answer(s.overview))
 	api.HandleFunc("GET "+prefix+"api/stream", s.stream)
@@ -104,23 +121,19 @@ func New(config Config) http.Handler {
 	api.HandleFunc("POST "+prefix+"api/hold", answer(s.hold))
 	var guarded http.Handler = api
 	if s.Guard != nil {
-		guarded = onlyServed(api, s.Guard(api))
-		s.right = s.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	}
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // It is embedded under that name.
+		guarded = guardServed(api, s.Guard(api))
+		s.authorize = s.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	mux := http.NewServeMux()
 	mux.Handle(prefix+"api/", guarded)
 	mux.Handle(prefix, http.StripPrefix(prefix, http.FileServerFS(files)))
 	mux.Handle("GET /{$}", http.RedirectHandler(prefix, http.StatusFound))
-	return careful(mux)
+	return withSecurityHeaders(mux), nil
 }
 
-// onlyServed keeps from guard what api does not serve: the API server is not asked who may see
-// that.
-func onlyServed(api *http.ServeMux, guard http.Handler) http.Handler {
+// guardServed passes requests to guard only if api serves their path. For other paths the Guard does not
+// send requests to the API server.
+func guardServed(api *http.ServeMux, guard http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusal, pattern := api.Handler(r); pattern == "" {
 			refusal.ServeHTTP(w, r)
@@ -130,12 +143,12 @@ func onlyServed(api *http.ServeMux, guard http.Handler) http.Handler {
 	})
 }
 
-// policy lets the page use what comes with it, and nothing else.
+// policy lets the page use its own files and API only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// careful keeps other sites from what a person's browser can reach.
-func careful(handler http.Handler) http.Handler {
+// withSecurityHeaders keeps other sites from using the page through a person's browser.
+func withSecurityHeaders(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
@@ -146,12 +159,12 @@ func careful(handler http.Handler) http.Handler {
 	})
 }
 
-// LocalOnly lets through to handler only those who have named this machine in the address: not a
-// page elsewhere whose name has been made to lead here.
+// LocalOnly passes only requests whose Host is a loopback address or localhost. It refuses those of
+// other sites whose DNS name resolves to a loopback address.
 func LocalOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.Host) {
-			tell(w, &failure{http.StatusForbidden, fmt.Sprintf("it is not called %q: use localhost or 127.0.0.1", r.Host)})
+			fail(w, &failure{http.StatusForbidden, fmt.Sprintf("it is not called %q: use localhost or 127.0.0.1", r.Host)})
 			return
 		}
 		handler.ServeHTTP(w, r)
@@ -169,7 +182,7 @@ func local(host string) bool {
 	return name == "localhost"
 }
 
-// failure is an answer that there is none.
+// failure is an HTTP error.
 type failure struct {
 	status  int
 	message string
@@ -177,61 +190,61 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-func missing(format string, args ...any) *failure {
+func notFound(format string, args ...any) *failure {
 	return &failure{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
-func wrong(format string, args ...any) *failure {
+func badRequest(format string, args ...any) *failure {
 	return &failure{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// answer serves what ask returns, in JSON.
-func answer[T any](ask func(*http.Request) (T, *failure)) http.HandlerFunc {
+// answer returns a handler that writes the result of get as JSON.
+func answer[T any](get func(*http.Request) (T, *failure)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		result, failed := ask(r)
+		result, failed := get(r)
 		if failed != nil {
-			tell(w, failed)
+			fail(w, failed)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(result) // Who has asked may be gone.
+		_ = json.NewEncoder(w).Encode(result) // The client may have gone.
 	}
 }
 
-func tell(w http.ResponseWriter, f *failure) {
+func fail(w http.ResponseWriter, f *failure) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
 	_ = json.NewEncoder(w).Encode(Problem{f.message})
 }
 
-// informer returns the one that was asked for.
-func (s *server) informer(r *http.Request) (*Watched, *failure) {
+// informer returns the informer that r names.
+func (s *server) informer(r *http.Request) (*observedInformer, *failure) {
 	return s.informerCalled(r.FormValue("informer"))
 }
 
-func (s *server) informerCalled(id string) (*Watched, *failure) {
-	for n := range s.Informers {
-		if s.Informers[n].Name() == id {
-			return &s.Informers[n], nil
+func (s *server) informerCalled(id string) (*observedInformer, *failure) {
+	for _, i := range s.informers {
+		if i.Name() == id {
+			return i, nil
 		}
 	}
-	return nil, missing("there is no informer %q: see the ids in overview", id)
+	return nil, notFound("there is no informer %q: see the ids in overview", id)
 }
 
-func (s *server) loopCalled(id string) (*Run, *failure) {
-	for n := range s.Loops {
-		if s.Loops[n].id() == id {
-			return &s.Loops[n], nil
+func (s *server) loopCalled(id string) (*observedLoop, *failure) {
+	for _, l := range s.loops {
+		if l.id() == id {
+			return l, nil
 		}
 	}
-	return nil, missing("there is no controller %q: see the ids in overview", id)
+	return nil, notFound("there is no controller %q: see the ids in overview", id)
 }
 
-// lags measures how long changes take from the wire into the index: of each informer, the
-// newest that was recorded.
+// lags measures how long a change takes from the wire to the index. It keeps the newest recorded change
+// of each informer.
 type lags struct {
 	mu       sync.Mutex
-	seen     uint64 // Seq of the newest event that was looked at
+	seen     uint64 // Seq of the newest event that update has read
 	since    map[lagKey]time.Time
 	bySource map[string]float64 // seconds
 }
@@ -244,11 +257,11 @@ type lagKey struct {
 
 func newLags() lags { return lags{since: map[lagKey]time.Time{}, bySource: map[string]float64{}} }
 
-// maxUnderWay bounds what is remembered of changes that have not reached an index.
+// maxUnderWay bounds the number of changes that have not reached an index.
 const maxUnderWay = 10_000
 
-// look takes in what was recorded meanwhile.
-func (l *lags) look(recorder *trace.Recorder) {
+// update reads the events since the last update.
+func (l *lags) update(recorder *trace.Recorder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events, _ := recorder.Since(l.seen, 0)
@@ -270,7 +283,7 @@ func (l *lags) look(recorder *trace.Recorder) {
 	}
 }
 
-func (l *lags) of(source string) float64 {
+func (l *lags) get(source string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bySource[source]

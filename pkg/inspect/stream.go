@@ -12,30 +12,40 @@ import (
 	"time"
 )
 
-// stream sends server-sent events until the client goes, as
-// https://html.spec.whatwg.org/multipage/server-sent-events.html has it. It reads the Recorder's
-// ring now and then: recording costs nothing more for who looks.
+// The intervals and limits of a stream.
+const (
+	eventsEvery    = 100 * time.Millisecond
+	overviewEvery  = 500 * time.Millisecond
+	authorizeEvery = time.Minute     // the Guard is asked again
+	sendTimeout    = 5 * time.Second // for a client that does not read
+	maxEvents      = 500             // in one message
+	maxStreams     = 32
+)
+
+// stream sends server-sent events until the client closes the connection. See
+// https://html.spec.whatwg.org/multipage/server-sent-events.html. It reads the Recorder's ring at
+// intervals, so that recording costs the same with and without streams.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
-	wanted, failed := s.narrow(r)
+	wanted, failed := s.filter(r)
 	if failed != nil {
-		tell(w, failed)
+		fail(w, failed)
 		return
 	}
-	if s.streams.Add(1) > mostStreams {
+	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		tell(w, &failure{http.StatusServiceUnavailable, fmt.Sprintf("%d look already: close one of their pages", mostStreams)})
+		fail(w, &failure{http.StatusServiceUnavailable, fmt.Sprintf("there are %d streams already: close another page", maxStreams)})
 		return
 	}
 	defer s.streams.Add(-1)
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // It takes as long as the client stays, and reads.
+	_ = out.SetReadDeadline(time.Time{}) // The stream has no end of its own.
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(name string, data any) error {
 		encoded, err := json.Marshal(data)
 		if err != nil {
 			return err
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(sendPatience))
+		_ = out.SetWriteDeadline(time.Now().Add(sendTimeout))
 		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, encoded); err != nil {
 			return err
 		}
@@ -44,8 +54,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	seen, next := s.Trace.Last(), time.Time{}
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
-	right := time.NewTicker(rightEvery)
-	defer right.Stop()
+	authorize := time.NewTicker(authorizeEvery)
+	defer authorize.Stop()
 	for {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(overviewEvery)
@@ -63,7 +73,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.Done:
 			return
-		case <-right.C:
+		case <-authorize.C:
 			if s.refused(r) {
 				return
 			}
@@ -72,28 +82,27 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refused reports whether the Guard does not let r through any longer. That it cannot tell now is
-// no reason to end what it has let through.
+// refused reports whether the Guard refuses r now. An error of the Guard itself is no refusal.
 func (s *server) refused(r *http.Request) bool {
-	if s.right == nil {
+	if s.authorize == nil {
 		return false
 	}
-	said := verdict{header: http.Header{}}
-	s.right.ServeHTTP(&said, r)
-	return said.status >= http.StatusBadRequest && said.status < http.StatusInternalServerError
+	answer := statusWriter{header: http.Header{}}
+	s.authorize.ServeHTTP(&answer, r)
+	return answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError
 }
 
-// verdict is a ResponseWriter that keeps the status alone.
-type verdict struct {
+// statusWriter is a ResponseWriter that keeps the status alone.
+type statusWriter struct {
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header            { return v.header }
-func (v *verdict) Write(text []byte) (int, error) { return len(text), nil }
-func (v *verdict) WriteHeader(status int)         { v.status = status }
+func (w *statusWriter) Header() http.Header            { return w.header }
+func (w *statusWriter) Write(text []byte) (int, error) { return len(text), nil }
+func (w *statusWriter) WriteHeader(status int)         { w.status = status }
 
-// shared returns an overview for all streams: one that is not older than they are to see.
+// shared returns an overview for all streams, which is half of overviewEvery old at most.
 func (s *server) shared() *Overview {
 	s.latest.Lock()
 	defer s.latest.Unlock()
@@ -103,45 +112,45 @@ func (s *server) shared() *Overview {
 	return s.latest.overview
 }
 
-// narrow reads which events are wanted.
-func (s *server) narrow(r *http.Request) (narrow, *failure) {
-	n := narrow{kind: r.FormValue("kind"), namespace: r.FormValue("namespace"), name: r.FormValue("name")}
-	if n.kind != "" {
-		kind, failed := s.kindCalled(n.kind)
+// filter returns the filter in the query of r.
+func (s *server) filter(r *http.Request) (filter, *failure) {
+	f := filter{kind: r.FormValue("kind"), namespace: r.FormValue("namespace"), name: r.FormValue("name")}
+	if f.kind != "" {
+		kind, failed := s.kindCalled(f.kind)
 		if failed != nil {
-			return n, failed
+			return f, failed
 		}
-		n.kind = kind
+		f.kind = kind
 	}
 	if id := r.FormValue("informer"); id != "" {
 		if _, failed := s.informerCalled(id); failed != nil {
-			return n, failed
+			return f, failed
 		}
-		n.source = id
+		f.source = id
 	}
 	if id := r.FormValue("controller"); id != "" {
 		if _, failed := s.loopCalled(id); failed != nil {
-			return n, failed
+			return f, failed
 		}
-		n.source = id
+		f.source = id
 	}
-	return n, nil
+	return f, nil
 }
 
 // since returns the events after the one numbered seen, and the number of the newest.
-func (s *server) since(seen uint64, wanted narrow) (Events, uint64) {
-	most := mostEvents
-	if wanted != (narrow{}) {
-		most = 0 // What is not wanted costs nothing to send.
+func (s *server) since(seen uint64, wanted filter) (Events, uint64) {
+	limit := maxEvents
+	if wanted != (filter{}) {
+		limit = 0 // The filter drops events before they are sent.
 	}
-	recorded, missed := s.Trace.Since(seen, most)
+	recorded, missed := s.Trace.Since(seen, limit)
 	batch := Events{Events: []Event{}, Missed: missed}
 	for n := range recorded {
 		seen = recorded[n].Seq
 		e := s.event(&recorded[n])
 		switch {
 		case !wanted.wants(&e):
-		case len(batch.Events) == mostEvents:
+		case len(batch.Events) == maxEvents:
 			batch.Missed++
 		default:
 			batch.Events = append(batch.Events, e)

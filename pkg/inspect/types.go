@@ -5,20 +5,23 @@ SPDX-License-Identifier: Apache-2.0
 
 package inspect
 
-import "time"
+import (
+	"time"
 
-// Overview is what all gears show at one moment. It is the answer of GET overview, and what
-// the stream sends as "overview", twice a second.
+	"github.com/glassback/glassback/pkg/breakpoint"
+)
+
+// Overview is the state of all gears at one moment. GET overview returns it, and the stream sends it as
+// "overview", twice a second.
 type Overview struct {
 	Version string `json:"version"`
-	// Instance says which replica this is: the Pod's name, or the host's.
+	// Instance names this replica: the Pod's name, or the host's.
 	Instance string    `json:"instance"`
 	Time     time.Time `json:"time"`
-	// OneIn says how many changes there are now for each that is recorded: 1 is all of them.
-	// Under a load that costs more to record than it may, few are, and their stages all are.
-	// Counts are of all changes, always.
+	// OneIn says that one of so many changes is recorded: 1 is all of them. Under load, fewer changes
+	// are recorded, but all stages of each. Counts always include all changes.
 	OneIn int `json:"oneIn"`
-	// Breakpoints says whether gears can be held.
+	// Breakpoints reports whether gears can be held.
 	Breakpoints bool         `json:"breakpoints"`
 	Informers   []Informer   `json:"informers"`
 	Controllers []Controller `json:"controllers"`
@@ -26,9 +29,8 @@ type Overview struct {
 
 // Informer is one pipeline: from the API server to the handlers.
 type Informer struct {
-	// ID is the resource, such as "jobs.batch"; with "/" and the namespace, if the
-	// operator works in some namespaces only. Label makes a difference where one resource
-	// is watched by several.
+	// ID is the resource, such as "jobs.batch"; with the controller in brackets, if several controllers
+	// watch the resource; with "/" and the namespace, if the operator works in some namespaces only.
 	ID        string `json:"id"`
 	Resource  string `json:"resource"`
 	Kind      string `json:"kind"`
@@ -36,37 +38,37 @@ type Informer struct {
 	// Queue is "DeltaFIFO" or "RealFIFO".
 	Queue string `json:"queue"`
 
-	// Watching, Synced, Failing, Error and Failures are those of pipeline.Health.
+	// Watching, Synced, Failing, Error and Failures are from pipeline.Health.
 	Watching bool       `json:"watching"`
 	Synced   bool       `json:"synced"`
 	Failing  *time.Time `json:"failing,omitempty"`
 	Error    string     `json:"error,omitempty"`
 	Failures int64      `json:"failures"`
 
-	// ResourceVersion is how far the reflector has read.
+	// ResourceVersion is the last one that the reflector has read.
 	ResourceVersion string `json:"resourceVersion"`
-	// Arrived counts the objects that came off the wire, Applied the deltas that the index has
-	// taken in; Queued of them are between the two.
+	// Arrived counts the objects that the reflector has read, Applied those that have reached the index,
+	// and Queued those in between.
 	Arrived uint64 `json:"arrived"`
 	Queued  int    `json:"queued"`
 	Applied uint64 `json:"applied"`
-	// Objects is how many the index holds.
+	// Objects counts the objects in the index.
 	Objects int `json:"objects"`
-	// Lag is how long the newest recorded change took from the wire into the index, in seconds.
+	// Lag is the time of the newest recorded change from the wire to the index, in seconds.
 	Lag float64 `json:"lag"`
 
 	Handlers []Handler `json:"handlers"`
 
-	// Wire and Delta are set while the gear is held.
+	// WireHeld and QueueHeld are set while the gear is held.
 	WireHeld  *Hold `json:"wireHeld,omitempty"`
 	QueueHeld *Hold `json:"queueHeld,omitempty"`
 }
 
 // Handler is one event handler of an Informer.
 type Handler struct {
-	// Controller is the ID of the Controller whose workqueue it fills; empty if it is none's.
+	// Controller is the ID of the Controller whose workqueue it fills; empty if there is none.
 	Controller string `json:"controller,omitempty"`
-	// Name says what it is, for a person.
+	// Name is for people.
 	Name    string `json:"name"`
 	Pending int    `json:"pending"`
 	Synced  bool   `json:"synced"`
@@ -77,18 +79,19 @@ type Controller struct {
 	// ID is the name, such as "mycronjob"; with "/" and the namespace, as for an Informer.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Kind is that of the objects which it syncs.
+	// Kind is the kind of the objects that it syncs.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
-	// Workers is how many there are; none before this operator leads, nor after.
+	// Workers counts the workers; 0 while this operator does not lead.
 	Workers int `json:"workers"`
-	// Added counts how often a handler has put in a key, Syncs, Failed and Panics the syncs.
+	// Added counts the keys that handlers have added; Syncs the syncs that have ended, Failed those with
+	// an error or a panic, and Panics those with a panic.
 	Added  uint64 `json:"added"`
 	Syncs  uint64 `json:"syncs"`
 	Failed uint64 `json:"failed"`
 	Panics uint64 `json:"panics"`
-	// Waiting is how many keys are in the queue, Processing how many a worker has, Timers how
-	// many come back at a time, and Retrying how many of these do because a sync failed.
+	// Waiting counts the keys in the queue, Processing those that a worker has, Timers those that return
+	// at a time, and Retrying those of them whose sync failed.
 	Waiting    int `json:"waiting"`
 	Processing int `json:"processing"`
 	Timers     int `json:"timers"`
@@ -97,21 +100,13 @@ type Controller struct {
 	SyncHeld *Hold `json:"syncHeld,omitempty"`
 }
 
-// Hold says that a gear is held by hand.
-type Hold struct {
-	Since time.Time `json:"since"`
-	// Until is when it is released without anybody doing so.
-	Until time.Time `json:"until"`
-	// Delay is how long each sync waits, in seconds; 0: until it is released.
-	Delay float64 `json:"delay,omitempty"`
-	// Kept is how much piles up before it now: deltas, or keys.
-	Kept int `json:"kept"`
-}
+// Hold describes a gear that is held by hand.
+type Hold = breakpoint.Hold
 
-// Events is what the stream sends as "events": what has passed since the last time.
+// Events are the events since the last message. The stream sends it as "events".
 type Events struct {
 	Events []Event `json:"events"`
-	// Missed is how many recorded events were left out, because there were too many to send.
+	// Missed counts the recorded events that were too many to send.
 	Missed uint64 `json:"missed,omitempty"`
 }
 
@@ -122,30 +117,29 @@ type Event struct {
 	Stage string    `json:"stage"` // wire queue index dispatch enqueue sync write done
 	// Source is an Informer's ID up to dispatch, a Controller's from enqueue on.
 	Source string `json:"source"`
-	// Object is what has passed. At enqueue it is the object whose change is the cause, at
-	// write the object that was written.
+	// Object is the object that passed. At enqueue its change is the cause; at write it was written.
 	Object
-	// For is the object that is, was, or will be synced: from enqueue on.
+	// For is the object that the sync is for: from enqueue on.
 	For *Object `json:"for,omitempty"`
 
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Verb is Added, Updated, Deleted, Replaced, Sync, After, Retry or Start; at write, what
-	// it did, such as "create jobs.batch".
+	// Verb is Added, Updated, Deleted, Replaced, Sync, After, Retry or Start; at write, a verb and a
+	// resource, such as "create jobs.batch".
 	Verb string `json:"verb,omitempty"`
-	// Changes are the fields that differ from what the index held before: at index.
+	// Changes are the fields that differ from the previous state in the index: at index.
 	Changes []Change `json:"changes,omitempty"`
-	// Causes are why: at sync and at done. MoreCauses were not kept.
+	// Causes led to the sync: at sync and at done. MoreCauses counts those that were not kept.
 	Causes     []Cause `json:"causes,omitempty"`
 	MoreCauses int     `json:"moreCauses,omitempty"`
-	// Duration is how long the sync took, After in how long it asked to run again, both in
-	// seconds; Error is what it ended with: at done.
+	// Duration is the time of the sync, and After the time until it asked to run again, both in seconds;
+	// Error is its error: at done.
 	Duration float64 `json:"duration,omitempty"`
 	After    float64 `json:"after,omitempty"`
 	Error    string  `json:"error,omitempty"`
-	// Repeats is how many syncs before this one are left out of a Life, because they were like it:
-	// asked for by the one before, without a write or an error: at done.
+	// Repeats counts the similar syncs before this one that a Life leaves out: a timer led to each, and
+	// none had a write or an error: at done.
 	Repeats int `json:"repeats,omitempty"`
-	// Line is all of it in one line, as glassback trace prints it.
+	// Line is the event in one line, as glassback trace prints it.
 	Line string `json:"line"`
 }
 
@@ -156,15 +150,14 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// Change is one field. Old and New are left out where a value may not be shown, or is too
-// large; both are "" then.
+// Change is one field. Old and New are "" if a value may be secret or is too large.
 type Change struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`
 	New  string `json:"new,omitempty"`
 }
 
-// Cause is a trace.Cause: why a key was put into a workqueue.
+// Cause is a trace.Cause: the reason why a key was added.
 type Cause struct {
 	Time time.Time `json:"time"`
 	Verb string    `json:"verb"`
@@ -174,43 +167,42 @@ type Cause struct {
 	Line            string   `json:"line"`
 }
 
-// Queue is what a delta queue holds. It is empty but for moments, unless it is held.
+// Queue is the content of a delta queue. It is empty most of the time, unless it is held.
 type Queue struct {
 	Held   *Hold `json:"held,omitempty"`
 	Queued int   `json:"queued"`
-	// Objects are those with deltas in it, in their order; More further ones are left out.
+	// Objects are the objects with deltas in the queue, in their order. More counts further deltas.
 	Objects []Deltas `json:"objects"`
 	More    int      `json:"more,omitempty"`
 	// Passed are the newest recorded events of this queue, newest first.
 	Passed []Event `json:"passed"`
 }
 
-// Deltas is what has happened to one object since it was last popped.
+// Deltas are the changes of one object that wait before the queue.
 type Deltas struct {
 	Object
 	Deltas []Delta `json:"deltas"`
 }
 
-// Delta is one thing that has happened.
+// Delta is one change.
 type Delta struct {
 	Verb            string    `json:"verb"`
 	ResourceVersion string    `json:"resourceVersion"`
 	Since           time.Time `json:"since"`
 }
 
-// Index is what an index holds.
+// Index is the content of an index.
 type Index struct {
 	Objects int `json:"objects"`
-	// Indexers are the names by which it can be searched, beside the key; By is the one
-	// that was asked for, "" for the key.
+	// Indexers are the names of its further keys; By is the requested one, "" for the key.
 	Indexers []string `json:"indexers"`
 	By       string   `json:"by"`
-	// Groups are the values of that index in alphabetical order; one, "", for the key.
+	// Groups are the values of By in alphabetical order; one, "", for the key.
 	Groups []Group `json:"groups"`
 	More   int     `json:"more,omitempty"`
 }
 
-// Group is what an index has under one value.
+// Group is the objects of one value.
 type Group struct {
 	Value   string    `json:"value"`
 	Objects []Indexed `json:"objects"`
@@ -224,19 +216,19 @@ type Indexed struct {
 	Created         time.Time `json:"created"`
 }
 
-// Workqueue is what a workqueue holds, and what is about it.
+// Workqueue is the content of a workqueue. Each list begins with the earliest key.
 type Workqueue struct {
-	// Waiting are the keys in the queue. Processing are those that a worker has: of these,
-	// Again says that a key has been put in meanwhile, and is queued when the sync ends.
-	// Together with those, Waiting is the dirty set.
+	// Waiting are the keys in the queue, and Processing those that a worker has. Waiting, and the keys of
+	// Processing with Again, are the dirty set.
 	Waiting    []Entry `json:"waiting"`
 	Processing []Entry `json:"processing"`
-	// Timers are keys that come back at a time.
+	// Timers are the keys that return at a time.
 	Timers []Timer `json:"timers"`
 	More   int     `json:"more,omitempty"`
 }
 
-// Entry is one key, and why it is there.
+// Entry is one key with its causes. Again reports that it was added since its sync began: the queue
+// returns it when that sync ends.
 type Entry struct {
 	Object
 	Since      time.Time `json:"since"`
@@ -245,43 +237,44 @@ type Entry struct {
 	Again      bool      `json:"again,omitempty"`
 }
 
-// Timer is one key that comes back.
+// Timer is one key that returns.
 type Timer struct {
 	Object
 	At time.Time `json:"at"`
-	// Retries is how often it has failed in a row; 0: its sync has asked for it.
+	// Retries counts its failures in a row; 0: its sync asked to run again.
 	Retries int `json:"retries,omitempty"`
 }
 
-// Life is all that is remembered of one object, oldest first.
+// Life is the recorded events of one object, oldest first.
 type Life struct {
 	Object
 	Resource string  `json:"resource"`
 	Exists   bool    `json:"exists"` // in the index
 	Events   []Event `json:"events"`
-	// Forgotten says that there was more.
+	// Forgotten reports that older events are no longer recorded.
 	Forgotten bool `json:"forgotten,omitempty"`
-	// Gaps says that at some time within not all changes were recorded.
+	// Gaps reports that some changes in between were not recorded.
 	Gaps bool `json:"gaps,omitempty"`
 }
 
-// HoldRequest is what is posted to hold.
+// HoldRequest is the body of POST hold.
 type HoldRequest struct {
-	// Gear is "wire" or "queue" of an Informer, or "sync" of a Controller; ID is its.
+	// Gear is "wire" or "queue" of an Informer, or "sync" of a Controller. ID is that Informer's or
+	// Controller's.
 	Gear string `json:"gear"`
 	ID   string `json:"id"`
 	// Action is one of
 	//
-	//	hold      stop it until release, or until it releases itself
-	//	release   let it go on
-	//	delay     have each sync wait for Delay seconds
-	//	drop      break the WATCH that is open, after a second; the next one continues from its resourceVersion
-	//	expire    break it, and have the API server call that resourceVersion too old
+	//	hold      stop the gear until release, or until it releases itself
+	//	release   let it continue
+	//	delay     make each sync wait for Delay seconds
+	//	drop      break the open WATCH after a second; the next one continues from its resourceVersion
+	//	expire    break the open WATCH; the next one fails with 410 Gone
 	Action string  `json:"action"`
 	Delay  float64 `json:"delay,omitempty"`
 }
 
-// Problem is the answer where there is none, with an HTTP status of 400 and more.
+// Problem is the body of an error, with an HTTP status of 400 or more.
 type Problem struct {
-	Error string `json:"error"` // what to do
+	Error string `json:"error"` // says what to do
 }

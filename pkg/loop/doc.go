@@ -3,22 +3,22 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package loop is what stands between a workqueue and a controller's Sync. It is
-// the only code that calls a queue's Get, Done, Forget and AddRateLimited, so
-// the contract of the workqueue is kept in one place:
+// Package loop connects event handlers, a workqueue and a controller's Sync. Only this package calls a
+// queue's Get, Done, Forget and AddAfter, so one place keeps the contract of the workqueue:
 //
 //	event handler ──Add(key, cause)──▶ causes   (bounded list per key)
 //	                              └──▶ workqueue (one entry per key) ──▶ worker ──▶ Sync(ctx, key)
 //	                                       ▲                                          │
-//	                                       └── after, or rate-limited on an error ◀───┘
+//	                                       └── after a time, or after a backoff ◀─────┘
 //
-// A workqueue holds each key once, however many events asked for it, and so
-// forgets why. The list of causes beside it remembers: the sync that an event
-// led to finds the event in its context, in its log line, and in its trace.
+// A workqueue holds each key once, even after many events, and does not hold the reasons. The list of
+// causes beside it does: the log line and the trace of a sync have the events that led to it.
 //
-// Before Run, handlers add nothing: an operator that stands by for another one would collect
-// the keys of all objects that come and go. Run begins with the keys of all cached objects.
+// Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
+// Run begins with the keys of all cached objects.
 //
-// Two workers never sync the same key at the same time: a key that is added
-// while it is being synced is handed out again after Done.
+// Two workers never sync the same key at the same time: the queue returns a key that is added during
+// its sync after Done.
+//
+// Written makes a sync wait until the caches show the writes of the sync before.
 package loop

@@ -9,46 +9,39 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
-// Self is the key of the object itself: for the resource that a controller is
-// there for.
+// Self returns the key of the object itself, for the controller's own resource.
 func Self(obj metav1.Object) (cache.ObjectName, bool) {
 	return cache.MetaObjectToName(obj), true
 }
 
-// ControllerOf returns a function that gives the key of the object's controller,
-// if that is of the given kind: for the children that a controller owns. group
-// is the controller's API group, without the version.
+// ControllerOf returns a function for children: it returns the key of an object's controller owner, if
+// that is of the given kind. group is the owner's API group, without the version; "" is the core group.
 func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, bool) {
 	return func(obj metav1.Object) (cache.ObjectName, bool) {
 		owner := metav1.GetControllerOfNoCopy(obj)
-		if owner == nil || owner.Kind != kind || groupOf(owner.APIVersion) != group {
+		if owner == nil || owner.Kind != kind {
+			return cache.ObjectName{}, false
+		}
+		if version, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || version.Group != group {
 			return cache.ObjectName{}, false
 		}
 		return cache.NewObjectName(obj.GetNamespace(), owner.Name), true
 	}
 }
 
-func groupOf(apiVersion string) string {
-	for i := range apiVersion {
-		if apiVersion[i] == '/' {
-			return apiVersion[:i]
-		}
-	}
-	return ""
-}
-
-// Watch adds, for every object of informer and for each of its changes, the key that keyOf
-// finds for it. kind is that of informer's objects. When an update moves an object from one
-// key to another, both are added. Watch is called before Run, and before informer runs.
+// Watch adds a key for each change of informer's objects: the one that keyOf returns for the object.
+// When an update moves an object from one key to another, it adds both. kind is the kind of the objects.
+// Call it before Run, and before the informer runs.
 //
-// Before Run, nothing is added: an operator that stands by would collect the keys of all
-// objects that come and go. Run begins with the objects that the caches hold then.
+// Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
+// Run begins with the objects that the caches hold then.
 func (l *Loop) Watch(informer cache.SharedIndexInformer, kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) error {
 	h := &handler{loop: l, kind: kind, keyOf: keyOf, objects: informer.GetStore()}
 	if _, err := informer.AddEventHandler(h); err != nil {
@@ -58,9 +51,8 @@ func (l *Loop) Watch(informer cache.SharedIndexInformer, kind string, keyOf func
 	return nil
 }
 
-// begin adds the keys of all cached objects. No change is lost: an informer changes its cache
-// before it calls a handler. So what a handler has dropped is in the cache by now, and what
-// it has not dropped is added.
+// begin adds the keys of all cached objects. It loses no change: an informer changes its cache before it
+// calls a handler. So the cache holds each change that a handler has dropped.
 func (l *Loop) begin() {
 	l.begun.Store(true)
 	for _, h := range l.handlers {
@@ -70,16 +62,15 @@ func (l *Loop) begin() {
 	}
 }
 
-// handler adds keys for the changes of one informer's objects, which the store objects holds.
+// handler adds keys for the changes of one informer's objects.
 type handler struct {
 	loop    *Loop
 	kind    string
 	keyOf   func(metav1.Object) (cache.ObjectName, bool)
-	objects cache.Store
+	objects cache.Store // the informer's
 }
 
-// String returns the name of the controller: whoever looks at an informer's handlers wants to
-// know where they lead.
+// String returns the name of the controller. pipeline.Stats shows it.
 func (h *handler) String() string { return h.loop.Name }
 
 func (h *handler) OnAdd(o any, _ bool) {
@@ -106,7 +97,7 @@ func (h *handler) OnUpdate(o, n any) {
 }
 
 func (h *handler) OnDelete(o any) {
-	// After a missed delete the informer knows only the last state that it saw.
+	// After a missed deletion the informer has only the last state that it saw.
 	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = tombstone.Obj
 	}
@@ -115,6 +106,7 @@ func (h *handler) OnDelete(o any) {
 	}
 }
 
+// add adds the key of obj. Of an update, old is the state before.
 func (h *handler) add(verb string, old, obj metav1.Object) {
 	if !h.loop.begun.Load() {
 		return

@@ -18,15 +18,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// SyncFunc brings the object named key to its desired state, as far as one pass
-// can. What it returns decides when the key comes back without an event:
+// SyncFunc brings the object named key to its desired state, as far as one pass can. Its result says
+// when the key returns without an event:
 //
 //   - err: after a backoff, but no later than after, if that is positive;
-//   - after > 0, no err: once that much time has passed;
+//   - after > 0, no err: after that time;
 //   - neither: not at all.
 type SyncFunc func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error)
 
@@ -38,47 +39,52 @@ func Soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// Config is what a Loop is made of.
+// Config describes a Loop.
 type Config struct {
-	// Name is the controller's, for logs and traces.
+	// Name is the controller's name, for logs, metrics and traces.
 	Name string
-	// Kind is that of the objects whose keys are synced, such as "MyCronJob".
+	// Kind is the kind of the objects whose keys are synced, such as "MyCronJob".
 	Kind string
-	// Queue holds the keys that are to be synced. The Loop shuts it down.
-	Queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// Limiter is the one that Queue asks: for State to tell when what failed comes back. May
-	// be nil.
-	Limiter *Limiter
-	// Sync is called with each key that the queue hands out.
+	// Sync is called with each key.
 	Sync SyncFunc
-	// Trace is told of every stage; nil for nobody.
+	// A failed Sync is repeated after MinRetry, then after twice the time of the last retry, but after
+	// MaxRetry at most.
+	MinRetry, MaxRetry time.Duration
+	// Clock measures the delays; nil is the real clock.
+	Clock clock.WithTicker
+	// Trace records every stage; may be nil.
 	Trace *trace.Recorder
 }
 
-// Loop runs a controller's Sync for the keys of its queue.
+// Loop runs a controller's Sync for the keys of its queue. A caller may wrap Sync and Queue before Run.
 type Loop struct {
 	Config
+	// Queue holds the keys that wait for a sync. Run shuts it down.
+	Queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	limiter  workqueue.TypedRateLimiter[cache.ObjectName]
 	causes   causes
 	metrics  Metrics
-	hold     hold
 	handlers []*handler
 	begun    atomic.Bool // Run has been called, and handlers add keys
-
-	workers, added, syncs, failed, panics atomic.Int64
+	workers  atomic.Int64
 }
 
-// New returns a Loop. It starts nothing: keys may be added before Run.
+// New returns a Loop. It starts nothing.
 func New(config Config) *Loop {
-	return &Loop{Config: config, causes: newCauses(), metrics: metricsOf(config.Name)}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](config.MinRetry, config.MaxRetry)
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: config.Name, Clock: config.Clock},
+	)
+	return &Loop{Config: config, Queue: queue, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
 }
 
-// Add puts key into the queue, because of cause. The cause is recorded before
-// the key: a worker that is handed the key finds it.
+// Add puts key into the queue, because of cause. It records the cause before the key: the worker that
+// gets the key finds it.
 func (l *Loop) Add(key cache.ObjectName, cause trace.Cause) {
 	if cause.Time.IsZero() {
 		cause.Time = time.Now()
 	}
-	l.added.Add(1)
 	l.causes.add(key, cause)
 	if l.Trace.Wants(cause.ResourceVersion) {
 		l.Trace.Report(trace.Event{
@@ -93,14 +99,10 @@ func (l *Loop) object(key cache.ObjectName) trace.Object {
 	return trace.Object{Kind: l.Kind, Namespace: key.Namespace, Name: key.Name}
 }
 
-// Panics returns how many syncs have panicked.
-func (l *Loop) Panics() int64 { return l.panics.Load() }
-
-// Run adds the keys of all cached objects, and syncs keys with the given number of
-// workers until ctx is done. The caches have to be synced. It returns when the last
-// sync has ended. Keys that wait in the queue then are left: the next
-// start finds their objects again. Syncs under way go on with drain, a context
-// that outlives ctx; cancel it to cut them short.
+// Run adds the keys of all cached objects, and syncs keys with the given number of workers until ctx
+// ends. The caches must be synced. It returns when the last sync has ended. It leaves the keys that wait
+// in the queue then: the next start finds their objects again. Running syncs continue with drain, a
+// context that outlives ctx; cancel it to interrupt them.
 func (l *Loop) Run(ctx, drain context.Context, workers int) {
 	logger := klog.FromContext(ctx).WithValues("controller", l.Name)
 	drain = klog.NewContext(drain, logger)
@@ -135,30 +137,29 @@ func (l *Loop) next(ctx, drain context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	why := l.causes.take(key, time.Now(), l.Queue.NumRequeues(key) > 0)
-	if l.hold.wait(ctx); ctx.Err() != nil {
-		l.causes.done(key, time.Now(), 0, 0)
-		return true
-	}
 	start := time.Now()
-	l.metrics.Started(why.causes)
-	l.Trace.Report(trace.Event{
-		Time: start, Stage: trace.Sync, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.causes, More: why.more,
-	})
+	why := l.causes.take(key, start, l.Queue.NumRequeues(key) > 0)
+	l.metrics.Started(why.Causes)
+	event := l.event(trace.Sync, key, why)
+	event.Time = start
+	l.Trace.Report(event)
 	logger := klog.FromContext(drain).WithValues("object", key)
-	syncCtx := context.WithValue(klog.NewContext(drain, logger), contextKey{}, why.causes)
-	after, err := l.syncOnce(syncCtx, key)
+	after, err := l.syncOnce(klog.NewContext(drain, logger), key)
 	took := time.Since(start)
 	l.metrics.Finished(resultOf(after, err), took)
 	l.finish(logger, key, why, took, after, err)
 	return true
 }
 
-// syncOnce calls Sync, and makes an error of a panic.
+// event returns a trace event of the sync of key.
+func (l *Loop) event(stage trace.Stage, key cache.ObjectName, why Pending) trace.Event {
+	return trace.Event{Stage: stage, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.Causes, More: why.More}
+}
+
+// syncOnce calls Sync, and returns a panic as an error.
 func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			l.panics.Add(1)
 			l.metrics.Panicked()
 			err = fmt.Errorf("panic in sync: %v", r)
 			klog.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
@@ -167,38 +168,36 @@ func (l *Loop) syncOnce(ctx context.Context, key cache.ObjectName) (after time.D
 	return l.Sync(ctx, key)
 }
 
-// finish puts the key back as the outcome says, and tells of it.
-func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why pending, took, after time.Duration, err error) {
-	event := trace.Event{
-		Stage: trace.Done, Source: l.Name, Object: l.object(key), For: l.object(key), Causes: why.causes, More: why.more, Duration: took, After: after,
-	}
-	l.syncs.Add(1)
-	delay, retries, now := after, 0, time.Now() // before the queue looks at its clock
+// finish adds the key again as the outcome says, and reports the outcome.
+func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, took, after time.Duration, err error) {
+	event := l.event(trace.Done, key, why)
+	event.Duration, event.After = took, after
+	delay, now := after, time.Now() // before the queue reads its clock
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
 		event.Err = err.Error()
-		l.failed.Add(1)
-		l.Queue.AddRateLimited(key)
-		retries = l.Queue.NumRequeues(key)
-		delay = Soonest(after, l.Limiter.last(key)) // The queue keeps the earlier of the two.
+		retry := l.limiter.When(key)
+		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
+		delay = Soonest(after, retry)
 	}
 	if after > 0 {
-		l.Queue.AddAfter(key, after)
+		l.Queue.AddAfter(key, after) // The queue keeps the earlier of two times.
 	}
-	l.causes.done(key, now, delay, retries)
+	l.causes.done(key, now, delay, err != nil)
 	l.Trace.Report(event)
-	if isConflict(err) {
-		// Somebody else wrote first. The watch brings their version; nothing is wrong.
+	switch {
+	case isConflict(err):
+		// Another writer was first. The watch brings its version; nothing is wrong.
 		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", err)
-	} else if err != nil {
+	case err != nil:
 		logger.Error(err, "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
-	} else {
+	default:
 		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
 	}
 }
 
-// isConflict returns whether err is a conflict, and nothing else besides.
+// isConflict reports whether err is a conflict, or joins conflicts only.
 func isConflict(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isConflict(err) })

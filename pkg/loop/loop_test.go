@@ -20,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
@@ -32,10 +31,19 @@ import (
 var key = cache.NewObjectName("default", "sample")
 
 func newLoop(sync SyncFunc) *Loop {
-	limiter := NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, 8*time.Second))
 	return New(Config{
-		Name: "test", Kind: "Thing", Queue: workqueue.NewTypedRateLimitingQueue(limiter), Limiter: limiter, Sync: sync, Trace: trace.NewRecorder(100),
+		Name: "test", Kind: "Thing", Sync: sync, MinRetry: time.Second, MaxRetry: 8 * time.Second, Trace: trace.NewRecorder(100),
 	})
+}
+
+// firstCauses returns the verb of the first cause of each sync so far.
+func firstCauses(l *Loop) (verbs []string) {
+	for _, e := range l.Trace.Events() {
+		if e.Stage == trace.Sync {
+			verbs = append(verbs, e.Causes[0].Verb)
+		}
+	}
+	return verbs
 }
 
 // outcome is what one call of a scripted Sync returns.
@@ -84,10 +92,8 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				var calls []time.Duration
-				var causes []string
-				l := newLoop(func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+				l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
 					calls = append(calls, time.Since(start))
-					causes = append(causes, Causes(ctx)[0].Verb)
 					o := outcome{}
 					if len(calls) <= len(test.script) {
 						o = test.script[len(calls)-1]
@@ -107,7 +113,7 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 				for i := range calls {
 					calls[i] = calls[i].Round(100 * time.Millisecond)
 				}
-				want := slices.Clone(test.want)
+				want, causes := slices.Clone(test.want), firstCauses(l)
 				if strings.HasPrefix(name, "error and after") {
 					// The later of the two times comes as well: it finds nothing to do.
 					want = append(want, calls[len(want):]...)
@@ -122,6 +128,46 @@ func TestWhatASyncReturnsDecidesWhenItRunsAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// run runs l with one worker until the end of the test.
+func run(t *testing.T, l *Loop) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Run(ctx, context.WithoutCancel(ctx), 1)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// A retry that is due comes though the key was synced in between, and Retry is its cause.
+func TestARetryAfterASuccessIsARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := 4 // so that there is time before the last retry
+		l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+			if failures--; failures >= 0 {
+				return 0, errors.New("no")
+			}
+			return time.Hour, nil
+		})
+		l.Add(key, trace.Cause{Verb: "Added"})
+		run(t, l)
+		time.Sleep(7*time.Second + time.Millisecond) // 1, 2 and 4 seconds; the next one is due after 8
+		l.Add(key, trace.Cause{Verb: "Updated"})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got, want := strings.Join(firstCauses(l), " "), "Added Retry Retry Retry Updated Retry"; got != want {
+			t.Errorf("causes are %s, want %s", got, want)
+		}
+		if timers := l.Snapshot().Timers; len(timers) != 1 || l.Queue.NumRequeues(key) != 0 {
+			t.Errorf("timers are %v, after %d failures", timers, l.Queue.NumRequeues(key))
+		}
+	})
 }
 
 func TestOnlyConflictsAreQuiet(t *testing.T) {
@@ -228,13 +274,13 @@ func TestCausesAreBounded(t *testing.T) {
 		l.Add(key, trace.Cause{Verb: "Updated", Object: trace.Object{Kind: "Job", Name: "x"}, ResourceVersion: "7", Fields: []string{"status.succeeded"}})
 	}
 	p := l.causes.take(key, time.Now(), false)
-	if len(p.causes) != maxCauses || p.more != 20-maxCauses {
-		t.Errorf("%d causes and %d more, want %d and %d", len(p.causes), p.more, maxCauses, 20-maxCauses)
+	if len(p.Causes) != maxCauses || p.More != 20-maxCauses {
+		t.Errorf("%d causes and %d more, want %d and %d", len(p.Causes), p.More, maxCauses, 20-maxCauses)
 	}
 	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") || !strings.HasSuffix(text, "; and 12 more") {
 		t.Errorf("causes read %q", text)
 	}
-	if again := l.causes.take(key, time.Now(), false); again.String() != "After" || len(l.causes.byKey) != 0 {
+	if again := l.causes.take(key, time.Now(), false); again.String() != "After" || len(l.causes.waiting) != 0 {
 		t.Errorf("causes are handed over twice: %s", again)
 	}
 }
@@ -268,11 +314,11 @@ func TestHandler(t *testing.T) {
 			},
 			want: map[string]string{"default/sample": "Updated Job default/j (resourceVersion 2: status.succeeded)"},
 		},
-		"a resync is told from an update": {
+		"a resync is no update": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "sample", "1"), job("j", "sample", "1")) },
 			want: map[string]string{"default/sample": "Sync Job default/j (resourceVersion 1)"},
 		},
-		"a new owner and the old one are both told": {
+		"a new owner and the old one": {
 			call: func(h cache.ResourceEventHandler) { h.OnUpdate(job("j", "old", "1"), job("j", "new", "2")) },
 			want: map[string]string{
 				"default/old": "Updated Job default/j (resourceVersion 1)",
@@ -292,7 +338,7 @@ func TestHandler(t *testing.T) {
 		"a tombstone that holds nothing": {
 			call: func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j"}) },
 		},
-		"a Job of nobody": {
+		"a Job without an owner": {
 			call: func(h cache.ResourceEventHandler) { h.OnAdd(job("j", "", "1"), false) },
 		},
 		"a Job of a kind with the same name in another group": {
@@ -309,7 +355,7 @@ func TestHandler(t *testing.T) {
 			l.begin()
 			test.call(jobs.handler)
 			got := map[string]string{}
-			for k, p := range l.causes.byKey {
+			for k, p := range l.causes.waiting {
 				got[k.String()] = p.String()
 			}
 			if len(got) != len(test.want) || l.Queue.Len() != len(test.want) {

@@ -12,19 +12,19 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// Result is what came of a sync.
+// Result is the outcome of a sync.
 type Result int
 
 // The results, in the order of their names in metrics.
 const (
 	Success Result = iota
-	// Error: it failed, or panicked, and runs again after a backoff.
+	// Error: the sync failed, or panicked. It runs again after a backoff.
 	Error
-	// Requeue: somebody else wrote first, and it runs again. Nothing is wrong.
+	// Requeue: the sync met a conflict with another writer. It runs again after a backoff.
 	Requeue
-	// RequeueAfter: it asked to run again at a time.
+	// RequeueAfter: the sync asked to run again at a time.
 	RequeueAfter
-	// Results is how many there are.
+	// Results is their number.
 	Results = iota
 )
 
@@ -40,28 +40,28 @@ func resultOf(after time.Duration, err error) Result {
 	return Success
 }
 
-// Metrics counts what the Loops of one name do. Many workers call it at once.
+// Metrics counts the work of the Loops of one name. Many workers call it at once.
 type Metrics interface {
-	// Workers: a Loop has begun to run with so many workers, or with -n, has ended.
+	// Workers is called with n when a Loop begins to run with n workers, and with -n when it ends.
 	Workers(n int)
-	// Started: a worker begins a sync. causes are not kept, nor changed.
+	// Started is called when a worker begins a sync. It neither keeps nor changes causes.
 	Started(causes []trace.Cause)
-	// Finished: it has ended, by a panic too.
+	// Finished is called when a sync has ended, also by a panic.
 	Finished(result Result, took time.Duration)
-	// Panicked: it has panicked. Finished follows.
+	// Panicked is called when a sync has panicked, before Finished.
 	Panicked()
 }
 
-// MetricsProvider makes the Metrics of Loops. Several may have one name: the controllers
-// of several namespaces do.
+// MetricsProvider makes the Metrics of Loops. Several Loops can have one name: the controllers of
+// several namespaces do.
 type MetricsProvider interface {
 	ForController(name string) Metrics
 }
 
 var provider atomic.Pointer[MetricsProvider]
 
-// SetMetricsProvider has what the Loops do counted that are made from now on. Without it,
-// nobody counts.
+// SetMetricsProvider sets the provider for the Loops that New returns from now on. Without a provider,
+// nothing is counted.
 func SetMetricsProvider(p MetricsProvider) { provider.Store(&p) }
 
 func metricsOf(name string) Metrics {

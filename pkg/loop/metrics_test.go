@@ -23,11 +23,11 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// tally writes down what it is told.
+// tally records its calls.
 type tally struct {
 	mu    sync.Mutex
 	names []string
-	told  []string
+	calls []string
 }
 
 func (c *tally) ForController(name string) Metrics {
@@ -35,20 +35,20 @@ func (c *tally) ForController(name string) Metrics {
 	return c
 }
 
-func (c *tally) tell(format string, args ...any) {
+func (c *tally) record(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = append(c.told, fmt.Sprintf(format, args...))
+	c.calls = append(c.calls, fmt.Sprintf(format, args...))
 }
 
-func (c *tally) Workers(n int) { c.tell("%+d workers", n) }
+func (c *tally) Workers(n int) { c.record("%+d workers", n) }
 func (c *tally) Started(causes []trace.Cause) {
-	c.tell("started: %s", pending{causes: causes})
+	c.record("started: %s", Pending{Causes: causes})
 }
 func (c *tally) Finished(result Result, took time.Duration) {
-	c.tell("finished: %d in %s", result, took)
+	c.record("finished: %d in %s", result, took)
 }
-func (c *tally) Panicked() { c.tell("panicked") }
+func (c *tally) Panicked() { c.record("panicked") }
 
 func TestWhatIsCounted(t *testing.T) {
 	conflict := apierrors.NewConflict(batchv1.Resource("jobs"), "j", errors.New("the version is another"))
@@ -81,8 +81,8 @@ func TestWhatIsCounted(t *testing.T) {
 				l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Job", Name: "j"}})
 				l.Run(ctx, context.WithoutCancel(ctx), 2)
 				want := slices.Concat([]string{"+2 workers", "started: Added Job j"}, test.want, []string{"-2 workers"})
-				if !slices.Equal(counting.told, want) {
-					t.Errorf("counted %q, want %q", counting.told, want)
+				if !slices.Equal(counting.calls, want) {
+					t.Errorf("counted %q, want %q", counting.calls, want)
 				}
 				if !slices.Equal(counting.names, []string{"test"}) {
 					t.Errorf("metrics are made for %q", counting.names)
@@ -92,7 +92,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-func TestNothingIsCountedForNobody(t *testing.T) {
+func TestWithoutMetricsNothingIsAllocated(t *testing.T) {
 	l := newLoop(nil)
 	defer l.Queue.ShutDown()
 	causes := []trace.Cause{{Verb: "Added"}}
@@ -106,8 +106,8 @@ func TestNothingIsCountedForNobody(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop is one event, from Add to the end of its sync, with nobody who counts. The
-// one of package metrics is the same, counted.
+// BenchmarkLoop is one event, from Add to the end of its sync, without metrics. The one of
+// package metrics is the same with metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})

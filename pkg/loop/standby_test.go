@@ -89,11 +89,8 @@ func TestAStandbyHoldsNoKeys(t *testing.T) {
 	if n := l.Queue.Len(); n != 0 {
 		t.Errorf("%d keys wait, want none", n)
 	}
-	if n := len(l.causes.byKey); n != 0 {
+	if n := len(l.causes.waiting); n != 0 {
 		t.Errorf("the causes of %d keys are kept, want none", n)
-	}
-	if counts := l.Counts(); counts.Added != 0 || counts.Waiting != 0 {
-		t.Errorf("%+v, want no key that was added or waits", counts)
 	}
 	if events := l.Trace.Events(); len(events) != 0 {
 		t.Errorf("the trace has %q, want nothing", events[0].String())
@@ -120,8 +117,8 @@ func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 		go l.Run(t.Context(), t.Context(), 0)
 		synctest.Wait()
 		var got []string
-		for _, entry := range l.State().Waiting {
-			got = append(got, fmt.Sprintf("%s: %s", entry.Key.Name, &pending{causes: entry.Causes, more: entry.More}))
+		for key, why := range l.Snapshot().Waiting {
+			got = append(got, fmt.Sprintf("%s: %s", key.Name, why))
 		}
 		slices.Sort(got)
 		want := []string{
@@ -135,10 +132,8 @@ func TestRunBeginsWithWhatTheCachesHold(t *testing.T) {
 			t.Errorf("%d keys wait, want %d", n, len(want))
 		}
 		children.delete(job("a-1", "a", "8"))
-		if state := l.State(); !slices.ContainsFunc(state.Waiting, func(e Entry) bool {
-			return e.Key.Name == "a" && e.Causes[len(e.Causes)-1].Verb == string(cache.Deleted)
-		}) {
-			t.Errorf("a change after the start adds no cause: %+v", state.Waiting)
+		if why := l.Snapshot().Waiting[cache.NewObjectName("default", "a")]; why.Causes[len(why.Causes)-1].Verb != string(cache.Deleted) {
+			t.Errorf("a change after the start adds no cause: %s", why)
 		}
 	})
 }

@@ -18,14 +18,13 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxStale is how long a sync waits at most for its cache to show what an earlier
-// one wrote. Waiting ends so when the cache will never show it: somebody deleted
-// the object before the watch brought it, or etcd was restored from a backup.
+// maxStale is the longest time that a sync waits for its cache to show an earlier write. It matters when
+// the cache never shows it: the object was deleted before the watch brought it, or etcd was restored from
+// a backup.
 const maxStale = 5 * time.Second
 
-// Written is told of every write of a controller's syncs. It remembers them for
-// each key, so that the next sync does not decide by a cache that is older than its
-// own writes, and reports them to the trace.
+// Written records the writes of a controller's syncs for each key, and reports them to the trace. With
+// it, a sync does not decide on a cache that is older than the writes of the sync before.
 type Written struct {
 	source, kind string
 	clock        clock.PassiveClock
@@ -37,34 +36,34 @@ type Written struct {
 
 type write struct {
 	at    time.Time
-	shown func() bool // whether the cache shows it
+	shown func() bool // reports whether the cache shows it
 }
 
-// NewWritten returns a Written for the controller source, which syncs objects of the given
-// kind, that remembers nothing. recorder may be nil.
+// NewWritten returns an empty Written for the controller source, which syncs objects of the given kind.
+// recorder may be nil.
 func NewWritten(source, kind string, clock clock.PassiveClock, recorder *trace.Recorder) *Written {
 	return &Written{source: source, kind: kind, clock: clock, trace: recorder, byKey: map[cache.ObjectName][]write{}}
 }
 
-// Record notes that a sync of key wrote obj, which store caches. What it did is
-// said like "create jobs.batch"; obj is the API server's answer.
-func (w *Written) Record(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
-	w.report(key, did, obj)
+// Record records that a sync of key wrote obj, which store caches. verb is the write, such as
+// "create jobs.batch"; obj is the API server's answer.
+func (w *Written) Record(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
+	w.report(key, verb, obj)
 	name, version := cache.MetaObjectToName(obj).String(), obj.GetResourceVersion()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
 		if cached == nil {
 			return false
 		}
-		// Versions that cannot be compared come from no API server, but from a test.
+		// Only tests have versions that cannot be compared.
 		order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), version)
 		return err != nil || order >= 0
 	})
 }
 
-// RecordDelete notes that a sync of key deleted obj, which store caches.
-func (w *Written) RecordDelete(key cache.ObjectName, did string, store cache.Store, obj metav1.Object) {
-	w.report(key, did, obj)
+// RecordDelete records that a sync of key deleted obj, which store caches.
+func (w *Written) RecordDelete(key cache.ObjectName, verb string, store cache.Store, obj metav1.Object) {
+	w.report(key, verb, obj)
 	name, uid := cache.MetaObjectToName(obj).String(), obj.GetUID()
 	w.add(key, func() bool {
 		cached := cachedObject(store, name)
@@ -72,18 +71,18 @@ func (w *Written) RecordDelete(key cache.ObjectName, did string, store cache.Sto
 	})
 }
 
-func (w *Written) report(key cache.ObjectName, did string, obj metav1.Object) {
+func (w *Written) report(key cache.ObjectName, verb string, obj metav1.Object) {
 	if w.trace == nil {
 		return
 	}
 	w.trace.Report(trace.Event{
-		Stage: trace.Write, Source: w.source, Verb: did,
+		Stage: trace.Write, Source: w.source, Verb: verb,
 		Object: trace.Object{Kind: kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName()},
 		For:    trace.Object{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}, ResourceVersion: obj.GetResourceVersion(),
 	})
 }
 
-// kindOf returns the name of the type, which typed clients give every answer.
+// kindOf returns the name of the Go type: typed clients leave an answer's kind empty.
 func kindOf(obj metav1.Object) string {
 	return reflect.Indirect(reflect.ValueOf(obj)).Type().Name()
 }
@@ -103,15 +102,14 @@ func (w *Written) add(key cache.ObjectName, shown func() bool) {
 	w.byKey[key] = append(w.byKey[key], write{w.clock.Now(), shown})
 }
 
-// Wait returns 0 once the caches show all that was recorded for key. Until then
-// it returns how long to wait at most: the watch event of the write puts the key
-// into the queue before that.
+// Wait returns 0 once the caches show all recorded writes of key. Until then it returns the longest time
+// to wait: the watch event of the write adds the key earlier.
 func (w *Written) Wait(key cache.ObjectName) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	writes := w.byKey[key]
-	for i, wrote := range writes {
-		if left := maxStale - w.clock.Since(wrote.at); left > 0 && !wrote.shown() {
+	for i, write := range writes {
+		if left := maxStale - w.clock.Since(write.at); left > 0 && !write.shown() {
 			w.byKey[key] = writes[i:]
 			return left
 		}

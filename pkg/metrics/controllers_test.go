@@ -24,7 +24,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -38,11 +37,7 @@ import (
 )
 
 func newLoop(name string, sync loop.SyncFunc) *loop.Loop {
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Millisecond, time.Second),
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name},
-	)
-	return loop.New(loop.Config{Name: name, Queue: queue, Sync: sync})
+	return loop.New(loop.Config{Name: name, Sync: sync, MinRetry: time.Millisecond, MaxRetry: time.Second})
 }
 
 // once returns a Sync that does, for the keys of these names, what is said here when it is

@@ -97,16 +97,16 @@ type benchWatch struct{ events chan watch.Event }
 func (w benchWatch) Stop()                          {}
 func (w benchWatch) ResultChan() <-chan watch.Event { return w.events }
 
-// benchRun starts an informer with so many handlers, each of which calls told,
+// benchRun starts an informer with so many handlers, each of which calls called,
 // and returns when all have synced.
-func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, told func()) (stop func()) {
+func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, called func()) (stop func()) {
 	b.Helper()
 	checks := []cache.DoneChecker{informer.HasSyncedChecker()}
 	for range handlers {
 		handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { told() },
-			UpdateFunc: func(_, _ any) { told() },
-			DeleteFunc: func(any) { told() },
+			AddFunc:    func(any) { called() },
+			UpdateFunc: func(_, _ any) { called() },
+			DeleteFunc: func(any) { called() },
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -126,23 +126,23 @@ func benchRun(b *testing.B, informer cache.SharedIndexInformer, handlers int, to
 }
 
 // BenchmarkUpdate is the steady state: 1000 objects, one update after the other,
-// as fast as they are taken off the watch, and every one told to every handler.
+// as fast as the informer reads them, each with a call of every handler.
 func BenchmarkUpdate(b *testing.B) {
 	for _, handlers := range []int{1, 4} {
 		for _, candidate := range candidates {
 			b.Run(fmt.Sprintf("handlers=%d/%s", handlers, candidate.name), func(b *testing.B) {
 				source := newBenchSource(1000, false)
-				var told, expected atomic.Int64
+				var calls, expected atomic.Int64
 				expected.Store(-1)
 				done := make(chan struct{}, 1)
 				stop := benchRun(b, candidate.make(source), handlers, func() {
-					if told.Add(1) == expected.Load() {
+					if calls.Add(1) == expected.Load() {
 						done <- struct{}{}
 					}
 				})
 				defer stop()
 				events := updates(source, 4096)
-				told.Store(0)
+				calls.Store(0)
 				expected.Store(int64(b.N * handlers))
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -162,18 +162,18 @@ func BenchmarkLatency(b *testing.B) {
 	for _, candidate := range candidates {
 		b.Run(candidate.name, func(b *testing.B) {
 			source := newBenchSource(1000, false)
-			told := make(chan struct{}, 2000)
-			stop := benchRun(b, candidate.make(source), 1, func() { told <- struct{}{} })
+			calls := make(chan struct{}, 2000)
+			stop := benchRun(b, candidate.make(source), 1, func() { calls <- struct{}{} })
 			defer stop()
 			for range 1000 {
-				<-told
+				<-calls
 			}
 			events := updates(source, 4096)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for n := range b.N {
 				source.events <- events[n%len(events)]
-				<-told
+				<-calls
 			}
 		})
 	}
@@ -227,9 +227,9 @@ func heapInUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkTracing is what tracing costs: updates through an informer that is traced and one that
-// is not. What counts are the ratios of their times: as they pass, and of the processors. The
-// latter do not depend on what else the machine does.
+// BenchmarkTracing measures the cost of tracing: updates through an informer with a trace and one
+// without. It reports the ratios of the elapsed times and of the CPU times. The latter do not depend
+// on other processes.
 func BenchmarkTracing(b *testing.B) {
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		b.Run(queue.String(), func(b *testing.B) {
@@ -246,9 +246,9 @@ func BenchmarkTracing(b *testing.B) {
 	}
 }
 
-// BenchmarkQueues compares ours, with either queue, with the stock informer: how long updates
-// take with one handler, and while two readers list 10,000 keys, each as often as it can but for
-// a pause. docs/informer.md has the ratios.
+// BenchmarkQueues compares ours, with either queue, with the stock informer: the time of updates
+// with one handler, and while two readers list 10,000 keys again and again, with a pause.
+// docs/informer.md has the ratios.
 func BenchmarkQueues(b *testing.B) {
 	for _, load := range []struct {
 		name    string
@@ -340,19 +340,19 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // feeder starts an informer, and returns a func that sends n updates through it and waits until
-// each handler has been told of all.
+// each handler has had all.
 func feeder(b *testing.B, source *benchSource, informer cache.SharedIndexInformer, handlers int) func(n int) {
 	b.Helper()
-	var told, expected atomic.Int64
+	var calls, expected atomic.Int64
 	done := make(chan struct{}, 1)
 	b.Cleanup(benchRun(b, informer, handlers, func() {
-		if told.Add(1) == expected.Load() {
+		if calls.Add(1) == expected.Load() {
 			done <- struct{}{}
 		}
 	}))
 	events, next := updates(source, 1<<16), 0 // so many that a sample is not always the same few
 	return func(n int) {
-		told.Store(0)
+		calls.Store(0)
 		expected.Store(int64(n * handlers))
 		for range n {
 			source.events <- events[next%len(events)]
@@ -367,12 +367,12 @@ func BenchmarkReaders(b *testing.B) {
 	for _, candidate := range candidates {
 		b.Run(candidate.name, func(b *testing.B) {
 			source := newBenchSource(10_000, false)
-			var told, expected atomic.Int64
+			var calls, expected atomic.Int64
 			expected.Store(-1)
 			done := make(chan struct{}, 1)
 			informer := candidate.make(source)
 			stop := benchRun(b, informer, 1, func() {
-				if told.Add(1) == expected.Load() {
+				if calls.Add(1) == expected.Load() {
 					done <- struct{}{}
 				}
 			})
@@ -388,7 +388,7 @@ func BenchmarkReaders(b *testing.B) {
 				})
 			}
 			events := updates(source, 4096)
-			told.Store(0)
+			calls.Store(0)
 			expected.Store(int64(b.N))
 			b.ReportAllocs()
 			b.ResetTimer()

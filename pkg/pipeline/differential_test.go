@@ -286,7 +286,7 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 			t.Errorf("%s: %s: %d transforms, stock %d", step, s.name, got, want)
 		}
 		ours := s.informer.(*Informer)
-		if got, want := ours.IndexResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
+		if got, want := ours.GetStore().LastStoreSyncResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
 			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
 		}
 		if queued := ours.arrived.Load() - ours.applied.Load(); queued != 0 {
@@ -326,10 +326,10 @@ func merged(a, b map[string][]call) map[string]bool {
 
 // TestFreeRunningLikeStock lets the server run ahead, so that deltas pile up in
 // the queues. As long as no informer has to list again, each of them is given
-// every change, and what the handlers are told is still determined: per object,
-// it is the object's history. That DeltaFIFO joins what happened to an object
-// into one Pop changes only how the objects interleave, and one flag: what is
-// popped together with the first list counts as initial.
+// every change, and the calls of the handlers are still determined: per object,
+// it is the object's history. A DeltaFIFO pops all deltas of an object at once.
+// This changes only how the objects interleave, and one flag: deltas that are
+// popped together with the first list count as initial.
 func TestFreeRunningLikeStock(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -339,9 +339,9 @@ func TestFreeRunningLikeStock(t *testing.T) {
 }
 
 // TestFreeRunningRelists adds lost connections after which the informers must
-// list again. What happened meanwhile they learn only in outline, and each
-// another one, because each was away for another while. What is certain is that
-// the outline is true, without contradiction, and complete at the end.
+// list again. Each informer gets only an outline of the changes meanwhile, and a
+// different one, because each was away for another time. But every outline is
+// true, without contradiction, and complete at the end.
 func TestFreeRunningRelists(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -405,30 +405,30 @@ func sameButInitial(a, b call) bool {
 }
 
 // checkHistory finds what cannot be: an object that is added twice, an update
-// from a state that nobody was told of, a step back in time, or an end that is
+// from a state that no call had, a step back in time, or an end that is
 // not the present state.
 func checkHistory(t *testing.T, name, key string, calls []call, final string) {
 	t.Helper()
-	told, latest := "", 0
+	known, latest := "", 0
 	for n, c := range calls {
 		version, _ := strconv.Atoi(c.new)
 		var legal bool
 		switch c.method {
 		case "add":
-			legal = told == ""
+			legal = known == ""
 		case "delete": // of what was last known, or with the version in which it was gone
 			version, _ = strconv.Atoi(c.old)
-			legal = told != "" && (c.old == told || !c.tombstone)
+			legal = known != "" && (c.old == known || !c.tombstone)
 		default:
-			legal = told != "" && c.old == told
+			legal = known != "" && c.old == known
 		}
 		if !legal || version < latest {
 			t.Errorf("%s, object %s: call %d does not follow: %v", name, key, n, calls)
 			return
 		}
-		told, latest = c.new, version
+		known, latest = c.new, version
 	}
-	if told != final {
-		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, told, final, calls)
+	if known != final {
+		t.Errorf("%s, object %s: ends at %q, the server has %q: %v", name, key, known, final, calls)
 	}
 }

@@ -7,10 +7,7 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,15 +21,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// notification is what the handlers are told about one delta: an addition (no
-// old), an update (both), or a deletion (no new). All listeners share it, and
-// none changes it.
+// notification is the outcome of one delta: an addition (no old), an update (both), or a deletion (no
+// new). All listeners share it, and none changes it.
 type notification struct {
 	old, new any
-	initial  bool // an addition that belongs to what was there when the handler joined
+	initial  bool // an addition of an object that existed before the handler joined
 }
 
-// object returns the object as it is now, or was last.
+// object returns the present state of the object, or the last one.
 func (n *notification) object() any {
 	if n.new != nil {
 		return n.new
@@ -40,9 +36,8 @@ func (n *notification) object() any {
 	return n.old
 }
 
-// isResync tells whether this is an update that changes nothing: the
-// resourceVersion is the same. It comes from a Sync, or from a Replace after a
-// lost watch, and is for those who want resyncs only.
+// isResync reports whether this is an update with the same resourceVersion. It comes from a Sync, or
+// from a Replace after a lost watch. Only handlers that want resyncs get it.
 func (n *notification) isResync() bool {
 	if n.old == nil || n.new == nil {
 		return false
@@ -55,13 +50,12 @@ func (n *notification) isResync() bool {
 	return err == nil && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// dispatcher fans notifications out to the listeners. Informer.apply produces
-// them.
+// dispatcher passes each notification to all listeners.
 type dispatcher struct {
 	clock clock.Clock
 
-	// mu is also the lock under which deltas are applied: whoever holds it sees
-	// the index and the listeners at rest, between two deltas.
+	// mu is also the lock under which deltas are applied. Its holder sees the index and the listeners
+	// between two deltas.
 	mu        sync.Mutex
 	listeners []*listener // in order of registration
 	started   bool        // listeners have goroutines
@@ -70,9 +64,9 @@ type dispatcher struct {
 	running sync.WaitGroup // the listeners' goroutines
 }
 
-// tell hands note to the listeners that want it. It never waits for a handler.
-// The caller holds d.mu.
-func (d *dispatcher) tell(note *notification) {
+// distribute passes note to the listeners that want it. It never waits for a handler. The caller holds
+// d.mu.
+func (d *dispatcher) distribute(note *notification) {
 	resync := note.isResync()
 	for _, l := range d.listeners {
 		if !resync || l.resyncing {
@@ -81,162 +75,30 @@ func (d *dispatcher) tell(note *notification) {
 	}
 }
 
-// wants reports whether there is a listener that wants note. The caller holds d.mu.
+// wants reports whether a listener wants note. The caller holds d.mu.
 func (d *dispatcher) wants(note *notification) bool {
 	resync := note.isResync()
 	return slices.ContainsFunc(d.listeners, func(l *listener) bool { return !resync || l.resyncing })
 }
 
-// join adds a listener. One that comes late catches up first: it is told of
-// everything in the index as initial additions.
-func (d *dispatcher) join(l *listener, index cache.Store) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l.nextResync = d.clock.Now().Add(l.resyncPeriod)
-	d.listeners = append(d.listeners, l)
-	if !d.started {
-		return
-	}
-	for _, obj := range index.List() {
-		l.add(&notification{new: obj, initial: true})
-	}
-	if d.synced {
-		// Only now: progress compares with the number of initial additions, and
-		// none may be missing from that.
-		l.progress.UpstreamHasSynced()
-	}
-	d.running.Go(l.run)
-}
-
-// leave removes a listener; if it is none of ours, nothing happens. What it was
-// not told yet, it will not be told. Its handler may still be at work.
-func (d *dispatcher) leave(l *listener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := slices.Index(d.listeners, l)
-	if at < 0 {
-		return
-	}
-	d.listeners = slices.Delete(d.listeners, at, at+1)
-	l.close()
-	if !d.started {
-		close(l.finished) // there is no goroutine to do it
-	}
-}
-
-// start begins delivery. Whatever the listeners were told before waits for it.
-func (d *dispatcher) start() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.started = true
-	for _, l := range d.listeners {
-		d.running.Go(l.run)
-	}
-}
-
-// stop ends delivery, and returns when no handler is at work any more. The
-// caller makes sure that no listener joins from now on.
-func (d *dispatcher) stop() {
-	d.mu.Lock()
-	for _, l := range d.listeners {
-		l.close()
-	}
-	d.listeners = nil
-	d.mu.Unlock()
-	d.running.Wait() // without the lock: a handler at work may want to leave
-}
-
-// indexSynced says that no initial addition is still to come.
-func (d *dispatcher) indexSynced() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.synced = true
-	for _, l := range d.listeners {
-		l.progress.UpstreamHasSynced()
-	}
-}
-
-// shouldResync picks the listeners whose resync is due: until it is asked again,
-// they are the ones who are told resyncs. The Reflector asks every
-// resyncCheckPeriod, and has the queue emit one if there is any.
-func (d *dispatcher) shouldResync() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now, due := d.clock.Now(), false
-	for _, l := range d.listeners {
-		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
-		if l.resyncing {
-			due = true
-			l.nextResync = now.Add(l.resyncPeriod)
-		}
-	}
-	return due
-}
-
-// resyncPeriod is how often a handler can have its resyncs, if it is asked only
-// every check whether they are due. Zero is never.
-func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
-	switch {
-	case requested == 0:
-		return 0
-	case check == 0:
-		logger.Info("Handler asks for resyncs, but the informer does none", "resyncPeriod", requested)
-		return 0
-	case requested < check:
-		logger.Info("Raised the handler's resync period to the informer's", "resyncPeriod", requested, "resyncCheckPeriod", check)
-		return check
-	}
-	return requested
-}
-
-// listener delivers notifications to one handler, one after the other, from a
-// goroutine of its own. Between the two is a backlog without bound: a slow
-// handler costs memory, but holds up neither the index nor other handlers.
+// listener delivers notifications to one handler, one after the other, from its own goroutine. The
+// backlog before it has no bound: a slow handler costs memory, but delays neither the index nor other
+// handlers.
 //
-// It is the registration that AddEventHandler returns.
+// AddEventHandler returns it as the registration.
 type listener struct {
 	handler  cache.ResourceEventHandler
 	logger   klog.Logger
 	progress *synctrack.SingleFileTracker // of the initial additions
-	finished chan struct{}                // closed when no call of the handler is under way, nor will be
+	finished chan struct{}                // closed after the last call of the handler
 
 	backlog backlog
 
 	// Guarded by dispatcher.mu.
 	resyncPeriod time.Duration // zero: never
 	nextResync   time.Time
-	resyncing    bool // is told resyncs; all are, until the first check
+	resyncing    bool // gets resyncs; all listeners do, until the first check
 }
-
-// newListener returns a listener that delivers nothing yet. name is that of its
-// HasSyncedChecker.
-func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
-	return &listener{
-		handler:   handler,
-		logger:    logger,
-		progress:  synctrack.NewSingleFileTracker(name),
-		finished:  make(chan struct{}),
-		backlog:   newBacklog(),
-		resyncing: true,
-	}
-}
-
-func (l *listener) name() string {
-	if named, ok := l.handler.(fmt.Stringer); ok {
-		return named.String()
-	}
-	return fmt.Sprintf("%T", l.handler)
-}
-
-// HasSynced tells whether the handler has been given all there was when it
-// joined, or, if it joined before the informer synced, all of the first list.
-func (l *listener) HasSynced() bool { return l.progress.HasSynced() }
-
-// HasSyncedChecker is HasSynced for those who want to wait.
-func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
-
-// ShutdownChan is what cache.ShutDownEventHandler waits for.
-func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 
 // add is called by the dispatcher.
 func (l *listener) add(note *notification) {
@@ -246,10 +108,7 @@ func (l *listener) add(note *notification) {
 	l.backlog.put(note)
 }
 
-// close ends run, after the call that is under way. The dispatcher calls it, once.
-func (l *listener) close() { l.backlog.close() }
-
-// run is the listener's goroutine.
+// run is the listener's goroutine. It ends when the backlog is closed, after the running call.
 func (l *listener) run() {
 	defer close(l.finished)
 	for {
@@ -262,9 +121,8 @@ func (l *listener) run() {
 	}
 }
 
-// deliver calls the handler. A panic in it is logged, and costs the handler this
-// one notification. It is then as good as delivered: a handler that panics on
-// one object still syncs, and those who wait for it do not wait forever.
+// deliver calls the handler. A panic of the handler is logged, and the notification counts as delivered:
+// the handler still syncs.
 func (l *listener) deliver(note *notification) {
 	if note.initial {
 		defer l.progress.Finished()
@@ -288,29 +146,13 @@ func (l *listener) deliver(note *notification) {
 	}
 }
 
-// panicDepth returns how many frames lie between its caller, a deferred function
-// that recovers from a panic, and the function that panicked: those of the Go
-// runtime. Their number depends on the kind of panic.
-func panicDepth() int {
-	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	_, more := frames.Next() // the caller
-	for depth := 0; more; depth++ {
-		var frame runtime.Frame
-		if frame, more = frames.Next(); !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
-			return depth + 1
-		}
-	}
-	return 0
-}
-
-// backlog holds the notifications that one handler has not been given yet, in
-// order. The dispatcher puts, the listener takes.
+// backlog holds the notifications that wait for one handler, in order. The dispatcher puts, the
+// listener takes.
 type backlog struct {
 	mu     sync.Mutex
-	notes  *buffer.Ring[*notification] // grows without bound, and shrinks again once it is empty
+	notes  *buffer.Ring[*notification] // grows without bound, and shrinks when it is empty
 	closed bool
-	wake   chan struct{} // holds a token once there is something in an empty backlog; closed with it
+	wake   chan struct{} // holds a token once an empty backlog gets a notification; closed with the backlog
 
 	pending atomic.Int64 // put and not yet delivered
 }
@@ -336,8 +178,8 @@ func (b *backlog) put(note *notification) {
 	}
 }
 
-// take waits for the next notification. It returns false once the backlog is
-// closed, whatever is left in it.
+// take waits for the next notification. It returns false once the backlog is closed, even if
+// notifications are left.
 func (b *backlog) take() (*notification, bool) {
 	for {
 		b.mu.Lock()
@@ -355,6 +197,6 @@ func (b *backlog) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.notes = &buffer.Ring[*notification]{} // lets go of the objects, whoever keeps the registration
+	b.notes = &buffer.Ring[*notification]{} // frees the objects, even if a caller keeps the registration
 	close(b.wake)
 }

@@ -31,18 +31,18 @@ func TestPanicCostsOneNotification(t *testing.T) {
 		informer := newTestInformer(api, queue, 0)
 		var log syncBuffer
 		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
-		told, other := &journal{}, &journal{}
+		panicking, other := &journal{}, &journal{}
 		handle, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: func(obj any, initial bool) {
-				told.OnAdd(obj, initial)
+				panicking.OnAdd(obj, initial)
 				panic("fake panic")
 			},
 			UpdateFunc: func(old, obj any) {
-				told.OnUpdate(old, obj)
-				var nobody map[string]string
-				nobody[""] = ""
+				panicking.OnUpdate(old, obj)
+				var missing map[string]string
+				missing[""] = ""
 			},
-			DeleteFunc: func(obj any) { told.OnDelete(obj) },
+			DeleteFunc: func(obj any) { panicking.OnDelete(obj) },
 		}, cache.HandlerOptions{Logger: &logger})
 		if err != nil {
 			t.Fatal(err)
@@ -51,12 +51,12 @@ func TestPanicCostsOneNotification(t *testing.T) {
 		run(t, informer)
 		synctest.Wait()
 		if !handle.HasSynced() {
-			t.Error("not synced, though it has been told all")
+			t.Error("not synced, though it has had all")
 		}
 		api.put("a/1")    // 4
 		api.remove("a/1") // 5
 		want := []string{"a/1: add 2 (initial true), update 2 → 4, delete 5 (tombstone false)", "a/2: add 3 (initial true)"}
-		expect(t, "the one who panics", told, want...)
+		expect(t, "the handler that panics", panicking, want...)
 		expect(t, "the other", other, want...)
 		for message, times := range map[string]int{
 			`"Observed a panic" logger="the-handler"`: 3,
@@ -71,8 +71,8 @@ func TestPanicCostsOneNotification(t *testing.T) {
 	})
 }
 
-// Whoever has registered for panics, as metrics do, hears of these too, whatever
-// ReallyCrash says.
+// The functions that are registered for panics, such as those of metrics, get these too, with any
+// ReallyCrash.
 func TestPanicHandlersAreCalled(t *testing.T) {
 	heard := 0
 	usual := utilruntime.PanicHandlers
@@ -104,7 +104,7 @@ func (b *syncBuffer) String() string {
 
 // A stuck handler does not hold up the index or another handler, and is given
 // everything in order once it moves on.
-func TestStuckHandlerHoldsUpNobody(t *testing.T) {
+func TestStuckHandlerDelaysNothing(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
 		informer := newTestInformer(api, queue, 0)
@@ -126,7 +126,7 @@ func TestStuckHandlerHoldsUpNobody(t *testing.T) {
 		}
 		synctest.Wait()
 		if quick != changes {
-			t.Errorf("the quick handler was told %d, want %d", quick, changes)
+			t.Errorf("the quick handler has had %d, want %d", quick, changes)
 		}
 		if got := informer.Stats().Handlers[0].Pending; got != changes {
 			t.Errorf("%d pending, want %d", got, changes)
@@ -134,7 +134,7 @@ func TestStuckHandlerHoldsUpNobody(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		if len(slow) != changes {
-			t.Fatalf("the slow handler was told %d, want %d", len(slow), changes)
+			t.Fatalf("the slow handler has had %d, want %d", len(slow), changes)
 		}
 		for n, version := range slow {
 			if version != strconv.Itoa(n+2) {
@@ -213,8 +213,8 @@ func TestBacklogRaces(t *testing.T) {
 	}
 }
 
-// A resync that is due for one handler is told to no other, also while one is
-// added in between.
+// A resync that is due for one handler goes to no other, also if one is added
+// in between.
 func TestResyncOfOneHandler(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()

@@ -7,7 +7,6 @@ package pipeline
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +20,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/glassback/glassback/pkg/trace"
 )
 
 // jobs is how app puts an Informer under a generated factory.
-func jobs(queue Queue, recorder *trace.Recorder, identifier cache.InformerNameAndResource, metrics cache.InformerMetricsProvider) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+func jobs(queue Queue) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 	return func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return New(Config{
 			Resource: "jobs.batch",
@@ -39,12 +36,9 @@ func jobs(queue Queue, recorder *trace.Recorder, identifier cache.InformerNameAn
 					return client.BatchV1().Jobs("").Watch(ctx, options)
 				},
 			}, client),
-			Queue:           queue,
-			Indexers:        cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ResyncPeriod:    resync,
-			Trace:           recorder,
-			Identifier:      identifier,
-			MetricsProvider: metrics,
+			Queue:        queue,
+			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+			ResyncPeriod: resync,
 		})
 	}
 }
@@ -53,18 +47,12 @@ func jobs(queue Queue, recorder *trace.Recorder, identifier cache.InformerNameAn
 // the factory's own transform on an Informer.
 func TestGeneratedFactory(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
-		name, err := cache.NewInformerName("pipeline-test-" + queue.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer name.Release()
-		gauges := &metrics{values: map[string]float64{}}
 		client := fake.NewClientset(job("default", "one"))
 		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
 			obj.(*batchv1.Job).ManagedFields = nil
 			return obj, nil
 		}))
-		installed := factory.InformerFor(&batchv1.Job{}, jobs(queue, nil, name.WithResource(batchv1.SchemeGroupVersion.WithResource("jobs")), gauges))
+		installed := factory.InformerFor(&batchv1.Job{}, jobs(queue))
 		generated := informersbatchv1.ToTypedJobInformer(factory.Batch().V1().Jobs())
 		var deleted []string
 		handle, err := generated.TypedInformer().AddTypedEventHandler(informersbatchv1.JobHandlerFuncs{
@@ -95,9 +83,6 @@ func TestGeneratedFactory(t *testing.T) {
 		if held := installed.GetStore().ListKeys(); len(held) != 1 {
 			t.Errorf("the installed informer holds %v: the generated one is another", held)
 		}
-		if queue == RealFIFO && gauges.get("latency") == 0 {
-			t.Error("the queue has published no metrics")
-		}
 		cancel()
 		factory.Shutdown()
 	})
@@ -105,43 +90,4 @@ func TestGeneratedFactory(t *testing.T) {
 
 func job(namespace, name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-}
-
-// metrics counts what is published.
-type metrics struct {
-	mu     sync.Mutex
-	values map[string]float64
-}
-
-type metric struct {
-	all  *metrics
-	name string
-}
-
-func (m *metrics) get(name string) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.values[name]
-}
-
-func (m metric) count() {
-	m.all.mu.Lock()
-	defer m.all.mu.Unlock()
-	m.all.values[m.name]++
-}
-
-func (m metric) Set(float64)     { m.count() }
-func (m metric) Observe(float64) { m.count() }
-
-func (m *metrics) NewQueuedItemMetric(cache.InformerNameAndResource) cache.GaugeMetric {
-	return metric{m, "queued"}
-}
-
-func (m *metrics) NewProcessingLatencyMetric(cache.InformerNameAndResource) cache.HistogramMetric {
-	return metric{m, "latency"}
-}
-
-func (m *metrics) NewStoreResourceVersionMetric(cache.InformerNameAndResource) cache.GaugeMetric {
-	metric{m, "made"}.count()
-	return metric{m, "version"}
 }

@@ -326,7 +326,7 @@ func transient(n int) error {
 	return apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "list", schema.GroupResource{}, "", "slow", 0, true)
 }
 
-// journal records what a handler is told, object by object.
+// journal records the calls of a handler, object by object.
 type journal struct {
 	mu    sync.Mutex
 	calls map[string][]call

@@ -130,7 +130,7 @@ func TestHealthOfRequestsThatFail(t *testing.T) {
 	}
 }
 
-// What the Reflector hands over and cannot be stored is found out by nobody else.
+// Only the end of ListAndWatch reveals that the store refused an object.
 func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFakeAPI()
@@ -148,7 +148,7 @@ func TestHealthOfAListThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// The Reflector looks for what a ListerWatcher can do besides, and sees no difference.
+// The Reflector looks for optional methods of its ListerWatcher, and finds the same with a source.
 func TestSourceIsAsItsListerWatcher(t *testing.T) {
 	plain := &cache.ListWatch{}
 	for name, lw := range map[string]cache.ListerWatcher{
@@ -157,28 +157,29 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 		"one that cannot":              cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}),
 		"one of the tests":             newFakeAPI().newClient(true),
 		"one that has heard of no ctx": struct{ cache.ListerWatcher }{newFakeAPI().newClient(true)},
-		"the source of an informer":    newSource(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{}), nil),
+		"the source of an informer":    new(source).observe(cache.ToListWatcherWithWatchListSemantics(plain, cannotStream{})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := watchlist.DoesClientNotSupportWatchListSemantics(lw)
-			if got := watchlist.DoesClientNotSupportWatchListSemantics(newSource(lw, nil)); got != want {
+			if got := watchlist.DoesClientNotSupportWatchListSemantics(new(source).observe(lw)); got != want {
 				t.Errorf("cannot stream: %t, want %t", got, want)
 			}
 		})
 	}
 	fake := watch.NewFake()
-	if w := newSource(plain, nil).opened(fake); w.ResultChan() != fake.ResultChan() {
+	if w := new(source).opened(fake); w.ResultChan() != fake.ResultChan() {
 		t.Error("events take another way than without a source")
 	}
-	s := newSource(newFakeAPI().newClient(true), nil)
-	if _, err := s.List(metav1.ListOptions{}); err != nil {
+	var s source
+	observed := s.observe(newFakeAPI().newClient(true))
+	if _, err := observed.List(metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	first, err := s.Watch(metav1.ListOptions{})
+	first, err := observed.Watch(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.Watch(metav1.ListOptions{})
+	second, err := observed.Watch(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

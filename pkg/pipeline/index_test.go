@@ -27,7 +27,7 @@ func configMap(key, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
 }
 
-// backlogOf takes what a listener without goroutine has been told.
+// backlogOf takes the notifications of a listener without goroutine.
 func backlogOf(l *listener) []notification {
 	var notes []notification
 	for l.backlog.pending.Load() > int64(len(notes)) {
@@ -38,7 +38,7 @@ func backlogOf(l *listener) []notification {
 }
 
 // TestApply has no goroutine: deltas go in, and what the index holds and the
-// handler would be told comes out. The index starts with a/1 at 1 and a/2 at 2.
+// handler would get comes out. The index starts with a/1 at 1 and a/2 at 2.
 func TestApply(t *testing.T) {
 	one, two := configMap("a/1", "1"), configMap("a/2", "2")
 	gone := func(key string, last any) cache.DeletedFinalStateUnknown {
@@ -50,88 +50,88 @@ func TestApply(t *testing.T) {
 		deltas  cache.Deltas
 		initial bool
 		index   map[string]string
-		told    []notification
+		notes   []notification
 		version string // of a RealFIFO's index
 		err     string
 	}{
 		"Added and not known is an addition": {
 			deltas:  cache.Deltas{{Type: cache.Added, Object: three}},
 			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
-			told:    []notification{{new: three}},
+			notes:   []notification{{new: three}},
 			version: "6",
 		},
 		"Added and known is an update": {
 			deltas:  cache.Deltas{{Type: cache.Added, Object: oneNew}},
 			index:   map[string]string{"a/1": "5", "a/2": "2"},
-			told:    []notification{{old: one, new: oneNew}},
+			notes:   []notification{{old: one, new: oneNew}},
 			version: "5",
 		},
 		"Updated and not known is an addition": {
 			deltas:  cache.Deltas{{Type: cache.Updated, Object: three}},
 			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
-			told:    []notification{{new: three}},
+			notes:   []notification{{new: three}},
 			version: "6",
 		},
 		"Replaced in the first list is an initial addition": {
 			deltas:  cache.Deltas{{Type: cache.Replaced, Object: three}},
 			initial: true,
 			index:   map[string]string{"a/1": "1", "a/2": "2", "a/3": "6"},
-			told:    []notification{{new: three, initial: true}},
+			notes:   []notification{{new: three, initial: true}},
 			version: "6",
 		},
-		"Replaced and unchanged is told to those who resync": {
+		"Replaced and unchanged is a resync": {
 			deltas:  cache.Deltas{{Type: cache.Replaced, Object: oneAgain}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
-			told:    []notification{{old: one, new: oneAgain}},
+			notes:   []notification{{old: one, new: oneAgain}},
 			version: "1",
 		},
-		"Sync is told to those who resync": {
+		"Sync is a resync": {
 			deltas:  cache.Deltas{{Type: cache.Sync, Object: one}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
-			told:    []notification{{old: one, new: one}},
+			notes:   []notification{{old: one, new: one}},
 			version: "1",
 		},
 		"Deleted carries the last state": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}},
 			index:   map[string]string{"a/2": "2"},
-			told:    []notification{{old: oneDeleted}},
+			notes:   []notification{{old: oneDeleted}},
 			version: "7",
 		},
 		"Deleted and missed is a tombstone": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: gone("a/1", one)}},
 			index:   map[string]string{"a/2": "2"},
-			told:    []notification{{old: gone("a/1", one)}},
+			notes:   []notification{{old: gone("a/1", one)}},
 			version: "2",
 		},
 		"a tombstone may be empty": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: gone("a/1", nil)}},
 			index:   map[string]string{"a/2": "2"},
-			told:    []notification{{old: gone("a/1", nil)}},
+			notes:   []notification{{old: gone("a/1", nil)}},
 			version: "2",
 		},
 		"a whole life in one Pop": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.Added, Object: oneAgain}, {Type: cache.Updated, Object: oneNew}},
 			index:   map[string]string{"a/1": "5", "a/2": "2"},
-			told:    []notification{{old: oneDeleted}, {new: oneAgain}, {old: oneAgain, new: oneNew}},
+			notes:   []notification{{old: oneDeleted}, {new: oneAgain}, {old: oneAgain, new: oneNew}},
 			version: "5",
 		},
-		"ReplacedAll deletes what it does not list, then tells the rest": {
+		"ReplacedAll deletes what it does not list, then adds the rest": {
 			deltas:  cache.Deltas{{Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9", Objects: []any{oneNew, three}}}},
 			initial: true,
 			index:   map[string]string{"a/1": "5", "a/3": "6"},
-			told:    []notification{{old: gone("a/2", two)}, {old: one, new: oneNew}, {new: three, initial: true}},
+			notes:   []notification{{old: gone("a/2", two)}, {old: one, new: oneNew}, {new: three, initial: true}},
 			version: "9",
 		},
 		"ReplacedAll of nothing empties the index": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9"}}},
 			index:   map[string]string{},
-			told:    []notification{{old: oneDeleted}, {old: gone("a/2", two)}},
+			notes:   []notification{{old: oneDeleted}, {old: gone("a/2", two)}},
 			version: "9",
 		},
-		"SyncAll tells all": {
+		"SyncAll is a resync of all": {
 			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.SyncAll, Object: cache.SyncAllInfo{}}},
 			index:   map[string]string{"a/2": "2"},
-			told:    []notification{{old: oneDeleted}, {old: two, new: two}},
+			notes:   []notification{{old: oneDeleted}, {old: two, new: two}},
 			version: "7",
 		},
 		"Bookmark only moves the version": {
@@ -145,7 +145,7 @@ func TestApply(t *testing.T) {
 			version: "2",
 			err:     "no meta",
 		},
-		"a type that nobody knows is refused": {
+		"an unknown type is refused": {
 			deltas:  cache.Deltas{{Type: "Upgraded", Object: one}},
 			index:   map[string]string{"a/1": "1", "a/2": "2"},
 			version: "2",
@@ -170,10 +170,10 @@ func TestApply(t *testing.T) {
 				if got := versions(informer.indexer); !maps.Equal(got, test.index) {
 					t.Errorf("%s: index holds %v, want %v", queue, got, test.index)
 				}
-				if got := backlogOf(l); !reflect.DeepEqual(got, test.told) {
-					t.Errorf("%s: told %v, want %v", queue, got, test.told)
+				if got := backlogOf(l); !reflect.DeepEqual(got, test.notes) {
+					t.Errorf("%s: got %v, want %v", queue, got, test.notes)
 				}
-				if got := informer.IndexResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
+				if got := informer.GetStore().LastStoreSyncResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
 					t.Errorf("%s: index is at %q, want %q", queue, got, test.version)
 				}
 			}
@@ -184,7 +184,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Nobody is told before the index holds it. An indexer watches: it is called
+// No handler gets an object before the index holds it. An indexer checks this: it is called
 // while the index is written to, and by then nothing may be in the backlog.
 func TestIndexBeforeHandlers(t *testing.T) {
 	added, updated, deleted := configMap("a/1", "1"), configMap("a/1", "2"), configMap("a/1", "3")
@@ -199,7 +199,7 @@ func TestIndexBeforeHandlers(t *testing.T) {
 		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: RealFIFO, Indexers: cache.Indexers{"watch": func(any) ([]string, error) {
 			writes++
 			if got := l.backlog.pending.Load(); got != 0 {
-				t.Errorf("the index is written to, with %d told", got)
+				t.Errorf("the index is written to, with %d notifications", got)
 			}
 			return nil, nil
 		}}})
@@ -210,8 +210,8 @@ func TestIndexBeforeHandlers(t *testing.T) {
 			} else {
 				must(informer.applyDeltas(cache.Deltas{step}, false))
 			}
-			if told := l.backlog.pending.Load(); writes == 0 || told != 1 {
-				t.Errorf("%s: %d writes, %d told", step.Type, writes, told)
+			if notes := l.backlog.pending.Load(); writes == 0 || notes != 1 {
+				t.Errorf("%s: %d writes, %d notifications", step.Type, writes, notes)
 			}
 			l.backlog.take()
 			l.backlog.pending.Store(0)
@@ -247,7 +247,7 @@ func TestApplyBatch(t *testing.T) {
 					}
 				}
 			}
-			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.IndexResourceVersion(), informer.applied.Load()}
+			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.GetStore().LastStoreSyncResourceVersion(), informer.applied.Load()}
 		}
 		if !reflect.DeepEqual(results[true], results[false]) {
 			t.Errorf("as a batch:\n%v\none by one:\n%v", results[true], results[false])

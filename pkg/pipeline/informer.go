@@ -25,9 +25,6 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// minimumResyncPeriod is the shortest resync period that a handler can get.
-const minimumResyncPeriod = time.Second
-
 // Errors have the texts of client-go's own informer.
 var (
 	errStarted = errors.New("informer has already started")
@@ -38,80 +35,68 @@ var (
 type Config struct {
 	// ListerWatcher reads from the API server.
 	ListerWatcher cache.ListerWatcher
-	// Object is an example of what it reads. What is of another type is dropped.
-	// An unstructured one needs its apiVersion and kind.
+	// Object is an example of the objects. Objects of another type are dropped. An unstructured one
+	// needs its apiVersion and kind.
 	Object runtime.Object
 	// Resource names the informer in logs, such as "jobs.batch".
 	Resource string
-	// Name names it in traces; Resource if empty. Several informers of a resource tell
-	// themselves apart by it.
+	// Name names the informer in traces; Resource if empty. It distinguishes several informers of one
+	// resource.
 	Name string
-	// Description is what the reflector calls the objects in its logs; their Go
-	// type if empty.
-	Description string
 	// Queue is the delta queue; DeltaFIFO by default.
 	Queue Queue
-	// Indexers are what the index can be searched by, beside the key.
+	// Indexers are further keys of the index.
 	Indexers cache.Indexers
-	// ResyncPeriod is for handlers that ask for none of their own. Zero, and no
-	// handler gets resyncs.
+	// ResyncPeriod is for handlers that specify none. With zero, no handler gets resyncs.
 	ResyncPeriod time.Duration
-	// Transform trims each object before anything else sees it. It must be
-	// idempotent: an object of a streamed initial list passes twice, as it
-	// arrives and when the list is complete. This is so in stock informers too.
+	// Transform trims each object before anything else reads it. It must be idempotent: an object of a
+	// streamed initial list passes twice, when it arrives and when the list is complete. client-go's
+	// own informers do the same.
 	//
-	// An error leaves out that object of a WATCH or a streamed list. It makes a LIST
-	// fail, and the reflector reads the list again after a backoff. A DeltaFIFO has
-	// then taken in the objects before the failed one: they reach the index and the
-	// handlers, and an informer that has not synced yet does not sync. A RealFIFO, as
-	// in stock informers, takes in the whole list or nothing.
+	// An error drops that object of a WATCH or a streamed list. It makes a LIST fail, and the reflector
+	// repeats the LIST after a backoff. A DeltaFIFO has then accepted the objects before the failed one:
+	// they reach the index and the handlers, and an informer that has not synced yet does not sync. A
+	// RealFIFO, as in client-go's own informers, accepts the whole list or nothing.
 	Transform cache.TransformFunc
-	// Trace is reported to by every stage; may be nil.
+	// Trace records every stage; may be nil.
 	Trace *trace.Recorder
-	// Backoff paces the reflector while LIST or WATCH fails; DefaultBackoff if nil.
-	// Its Duration is positive.
+	// Backoff is the delay of the reflector while LIST or WATCH fails; client-go's own if nil. Its
+	// Duration is positive.
 	Backoff *wait.Backoff
-	// Identifier and MetricsProvider publish client-go's informer metrics: the
-	// depth and latency of the queue, and the resourceVersion of the index. Without
-	// a name there are none, and none behind a DeltaFIFO: that has no metrics, and
-	// the resourceVersion would mislead; see Informer.IndexResourceVersion.
-	Identifier      cache.InformerNameAndResource
-	MetricsProvider cache.InformerMetricsProvider
 }
 
-// Informer keeps an index of the objects of one resource, and tells handlers
-// what changes in it. It is a cache.SharedIndexInformer with the behaviour of
-// client-go's own; the package comment says how it works.
+// Informer keeps an index of the objects of one resource, and notifies handlers of changes. It is a
+// cache.SharedIndexInformer with the behaviour of client-go's own. The package comment explains it.
 //
-// Locks, in the order in which they are taken: mu, the dam's, the queue's own, handlers.mu,
-// a backlog's own; source's comes last. Handlers are called with none of them.
+// Locks, in the order in which they are taken: mu, the queue's own, handlers.mu, a backlog's own;
+// source's comes last. No lock is held while a handler is called.
 type Informer struct {
 	cfg       Config
 	name      string
 	clock     clock.Clock
-	source    *source
+	source    source
 	indexer   cache.Indexer
 	handlers  dispatcher
 	mutations cache.MutationDetector // a no-op unless KUBE_CACHE_MUTATION_DETECTOR is set
 	tracer    tracer
 
 	synced  chan struct{} // closed once the index holds the first list
-	arrived atomic.Int64  // objects off the wire; wire counts them
-	_       [64]byte      // The two are written by two goroutines: not in one cache line.
-	applied atomic.Int64  // objects off the wire that are in the index
+	arrived atomic.Int64  // objects that the reflector has read; reflectorStore counts them
+	_       [64]byte      // Two goroutines write the two counters: not in one cache line.
+	applied atomic.Int64  // of these, the objects that have reached the index
 
 	mu                sync.Mutex
 	started, stopped  bool
-	transform         cache.TransformFunc                // fixed from the start
-	watchErrorHandler cache.WatchErrorHandlerWithContext // fixed from the start
-	resyncCheckPeriod time.Duration                      // fixed from the start
-	reflector         *cache.Reflector                   // nil before the start
-	wire              *wire                              // the same
+	transform         cache.TransformFunc                             // fixed from the start
+	watchErrorHandler cache.WatchErrorHandlerWithContext              // fixed from the start
+	resyncCheckPeriod time.Duration                                   // fixed from the start
+	wrapQueue         func(cache.ReflectorStore) cache.ReflectorStore // fixed from the start; nil: no wrapper
+	reflector         *cache.Reflector                                // nil before the start
 }
 
 var _ cache.SharedIndexInformer = (*Informer)(nil)
 
-// New returns an Informer that is not running yet. Under a generated factory:
+// New returns an Informer that does not run yet. Under a generated factory:
 //
 //	factory.InformerFor(&batchv1.Job{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 //		return pipeline.New(pipeline.Config{Resource: "jobs.batch", Object: &batchv1.Job{}, ResyncPeriod: resync, …})
@@ -132,20 +117,20 @@ func New(cfg Config) *Informer {
 		i.name = fmt.Sprintf("%T", cfg.Object)
 	}
 	i.handlers.clock = i.clock
-	i.source = newSource(cfg.ListerWatcher, i.clock)
-	indexers := cache.Indexers{} // ours: AddIndexers adds to it
+	i.source.clock = i.clock
+	indexers := cache.Indexers{} // a copy: AddIndexers adds to it
 	maps.Copy(indexers, cfg.Indexers)
-	i.indexer = newIndexer(&i.cfg, indexers)
+	i.indexer = newIndexer(cfg.Queue, indexers)
 	return i
 }
 
-// Run is RunWithContext for those who have a channel.
+// Run is RunWithContext with a channel.
 func (i *Informer) Run(stopCh <-chan struct{}) {
 	i.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the informer until ctx ends, and returns when all of its
-// goroutines and all calls of handlers have ended. An informer runs only once.
+// RunWithContext runs the informer until ctx ends. It returns when all of its goroutines and all calls
+// of handlers have ended. An informer runs only once.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	queue, err := i.start(klog.FromContext(ctx))
@@ -160,17 +145,17 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	upstream.Go(func() { i.mutations.Run(ctx.Done()) })
 	upstream.Go(func() {
 		<-ctx.Done()
-		queue.Close() // wakes a pop that waits for deltas
+		queue.Close() // ends a pop that waits for deltas
 	})
 	wait.UntilWithContext(ctx, func(ctx context.Context) { i.pop(ctx, queue) }, time.Second)
 	upstream.Wait()
 
-	// The handlers stop last, when there is nobody left to tell them anything.
+	// The handlers stop last: nothing sends them notifications any more.
 	i.stop()
 	i.handlers.stop()
 }
 
-// start fixes the settings, and puts the parts together.
+// start fixes the settings, and connects the parts.
 func (i *Informer) start(logger klog.Logger) (cache.Queue, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -179,7 +164,11 @@ func (i *Informer) start(logger klog.Logger) (cache.Queue, error) {
 	}
 	i.started = true
 	queue := i.newQueue(logger)
-	i.reflector = i.newReflector(logger, queue)
+	var store cache.ReflectorStore = queue
+	if i.wrapQueue != nil {
+		store = i.wrapQueue(store)
+	}
+	i.reflector = i.newReflector(logger, store)
 	i.handlers.start()
 	return queue, nil
 }
@@ -189,9 +178,8 @@ func (i *Informer) awaitSync(ctx context.Context, queue cache.Queue) {
 	select {
 	case <-ctx.Done():
 	case <-queue.HasSyncedChecker().Done():
-		// DeltaFIFO closes the channel as it pops the last object, which is then
-		// still to be applied. It holds its lock meanwhile, and so HasSynced
-		// returns only afterwards.
+		// DeltaFIFO closes the channel when it pops the last object, before that is applied. It holds its
+		// lock meanwhile, so HasSynced returns afterwards.
 		queue.HasSynced()
 		close(i.synced)
 		i.handlers.indexSynced()
@@ -202,80 +190,23 @@ func (i *Informer) stop() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stopped = true
-	i.wire.dam.abandon()
-	i.source.release()
 }
 
-// IsStopped tells whether the informer ran, and ended. It accepts no handler
-// then.
+// IsStopped reports whether the informer has run and ended. It accepts no handler then.
 func (i *Informer) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.stopped
 }
 
-// AddEventHandler adds a handler with the informer's resync period and the
-// global logger.
-func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
-}
-
-// AddEventHandlerWithResyncPeriod adds a handler that wants to be told of every
-// object again each resyncPeriod; not at all if that is zero.
-func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
-}
-
-// AddEventHandlerWithOptions adds a handler. Before the start, the shortest
-// resync period that any handler asks for becomes the one at which the informer
-// checks whether resyncs are due; later on, that is the lower limit.
-func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.stopped {
-		return nil, fmt.Errorf("handler %v was not added to shared informer because it %w", handler, errStopped)
-	}
-	logger, requested := klog.Background(), i.cfg.ResyncPeriod
-	if options.Logger != nil {
-		logger = *options.Logger
-	}
-	if options.ResyncPeriod != nil {
-		requested = *options.ResyncPeriod
-	}
-	if requested > 0 && requested < minimumResyncPeriod {
-		logger.Info("Raised the handler's resync period to the minimum", "resyncPeriod", requested, "minimum", minimumResyncPeriod)
-		requested = minimumResyncPeriod
-	}
-	if requested > 0 && requested < i.resyncCheckPeriod && !i.started {
-		i.resyncCheckPeriod = requested
-	}
-
-	l := newListener(handler, logger, i.nameWithHandler(handler))
-	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
-	i.handlers.join(l, i.indexer)
-	return l, nil
-}
-
-// RemoveEventHandler removes a handler. Its call may still be under way;
-// cache.ShutDownEventHandler waits for that. Removing it twice is harmless.
-func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	l, ok := handle.(*listener)
-	if !ok {
-		return fmt.Errorf("invalid key type %T", handle)
-	}
-	i.handlers.leave(l)
-	return nil
-}
-
 // GetStore returns the index.
 func (i *Informer) GetStore() cache.Store { return i.indexer }
 
-// GetIndexer returns the index. It is for reading: what else writes to it is not
-// told to handlers.
+// GetIndexer returns the index. It is for reading: handlers do not learn of other writes to it.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddIndexers adds what the index can be searched by; objects in it are indexed
-// at once. Not after the informer has stopped.
+// AddIndexers adds keys of the index, and indexes the objects in it. It fails after the informer has
+// stopped.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -285,43 +216,53 @@ func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	return i.indexer.AddIndexers(indexers)
 }
 
-// SetTransform replaces Config.Transform. Not after the start.
+// SetTransform replaces Config.Transform. It fails after the start.
 func (i *Informer) SetTransform(transform cache.TransformFunc) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.started {
-		return errStarted
-	}
-	i.transform = transform
-	return nil
+	return i.set(func() { i.transform = transform })
 }
 
-// SetWatchErrorHandler is SetWatchErrorHandlerWithContext for those who need
-// none.
+// SetWatchErrorHandler is SetWatchErrorHandlerWithContext without a context.
 func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets who is told when a LIST or WATCH fails; nil
-// is cache.DefaultWatchErrorHandler, which logs it. Not after the start.
+// SetWatchErrorHandlerWithContext sets the function that is called when a LIST or WATCH fails; nil is
+// cache.DefaultWatchErrorHandler, which logs the error. It fails after the start.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
+	}
+	return i.set(func() { i.watchErrorHandler = handler })
+}
+
+// WrapReflector puts wrappers around the two sides of the reflector: around the ListerWatcher that it
+// reads from, and around the delta queue that it writes to. A wrapper passes on the optional methods of
+// its argument: IsWatchListSemanticsUnSupported, and Transformer and Bookmark. It fails after the start.
+func (i *Informer) WrapReflector(
+	source func(cache.ListerWatcher) cache.ListerWatcher, queue func(cache.ReflectorStore) cache.ReflectorStore,
+) error {
+	return i.set(func() {
+		i.cfg.ListerWatcher = source(i.cfg.ListerWatcher)
+		i.wrapQueue = queue
+	})
+}
+
+// set calls change, unless the informer has started.
+func (i *Informer) set(change func()) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
 		return errStarted
 	}
-	if handler == nil {
-		handler = cache.DefaultWatchErrorHandler
-	}
-	i.watchErrorHandler = handler
+	change()
 	return nil
 }
 
-// HasSynced tells whether the index holds all of the first list. A handler may
-// not have been told of all of it yet: see its registration's HasSynced.
+// HasSynced reports whether the index holds all of the first list. A handler may not have had all of it
+// yet: see its registration's HasSynced.
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
-// HasSyncedChecker is HasSynced for those who want to wait.
+// HasSyncedChecker returns HasSynced with a channel to wait for.
 func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i} }
 
 type syncedChecker struct{ i *Informer }
@@ -329,20 +270,8 @@ type syncedChecker struct{ i *Informer }
 func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.cfg.Object) }
 func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
 
-// nameWithHandler returns what client-go's own informer calls the HasSyncedChecker
-// of a handler in logs. Only client-go can name a handler, so a stock informer,
-// which never runs, registers it and gives the name.
-func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
-	stock := cache.NewSharedInformer(nil, i.cfg.Object, 0)
-	registration, err := stock.AddEventHandler(handler)
-	if err != nil { // It has not stopped.
-		return i.HasSyncedChecker().Name()
-	}
-	return registration.HasSyncedChecker().Name()
-}
-
-// LastSyncResourceVersion is how far the reflector has read; "" before the start
-// and until the first list is complete. The index may be behind.
+// LastSyncResourceVersion returns the last resourceVersion that the reflector has read; "" before the
+// first list is complete. The index may be behind.
 func (i *Informer) LastSyncResourceVersion() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -352,17 +281,7 @@ func (i *Informer) LastSyncResourceVersion() string {
 	return i.reflector.LastSyncResourceVersion()
 }
 
-// IndexResourceVersion is how far the index has come: it holds the outcome of
-// every change up to this resourceVersion. It is what the stock informer gives
-// as GetStore().LastStoreSyncResourceVersion().
-//
-// It is "", unknown, with a DeltaFIFO, which does not keep the order between
-// objects. What holds with both queues is the order for each object: a write has
-// been seen once the index has its object at that resourceVersion or a later one.
-func (i *Informer) IndexResourceVersion() string { return i.indexer.LastStoreSyncResourceVersion() }
-
-// GetController returns what older code asks for HasSynced. Running it does
-// nothing.
+// GetController returns a controller for older code, which reads HasSynced of it. Its Run does nothing.
 func (i *Informer) GetController() cache.Controller { return controller{i} }
 
 type controller struct{ *Informer }
@@ -370,40 +289,38 @@ type controller struct{ *Informer }
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
-// Name returns what the informer is called in traces.
+// Name returns the informer's name in traces.
 func (i *Informer) Name() string { return i.tracer.source }
 
 // Kind returns the kind of the informer's objects, such as "Job".
 func (i *Informer) Kind() string { return i.tracer.kind }
 
-// Queue returns which delta queue the informer is built on.
+// Queue returns the kind of the informer's delta queue.
 func (i *Informer) Queue() Queue { return i.cfg.Queue }
 
-// Stats is a snapshot of what is under way in an Informer.
+// Stats counts the objects and notifications in an Informer.
 type Stats struct {
-	// Arrived is the number of objects that have come off the wire so far, and Applied of
-	// those of them that the index has taken in.
+	// Arrived counts the objects that the reflector has read, and Applied those of them that have
+	// reached the index.
 	Arrived, Applied int64
-	// Queued is the number of objects that came off the wire and are not in the
-	// index yet. An object counts as often as it came. With a DeltaFIFO, a
-	// deletion of something that was not there counts for good.
+	// Queued counts the objects that the reflector has read and that are not in the index yet. An object
+	// counts once for each change. With a DeltaFIFO, the deletion of an unknown object counts for ever.
 	Queued int
 	// Handlers are in order of registration.
 	Handlers []HandlerStats
 }
 
-// HandlerStats is a snapshot of one handler.
+// HandlerStats describes one handler.
 type HandlerStats struct {
-	// Handler is what it calls itself, if it is a fmt.Stringer, or else its Go type.
+	// Handler is the handler's String, if it is a fmt.Stringer, or else its Go type.
 	Handler string
-	// Pending is the number of notifications that it has not finished.
+	// Pending counts the notifications that the handler has not finished.
 	Pending int
 	// Synced is its registration's HasSynced.
 	Synced bool
 }
 
-// Stats takes a snapshot. It waits while deltas are applied, and is cheap enough
-// for every refresh of a page.
+// Stats returns the present counts. It waits while deltas are applied, and is cheap.
 func (i *Informer) Stats() Stats {
 	i.handlers.mu.Lock()
 	defer i.handlers.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 )
 
 // These are the behaviours that client-go's own tests of its shared informer
-// pin down, told for ours, with either queue. Time is synctest's; a bubble also
+// pin down, for ours, with either queue. Time is synctest's; a bubble also
 // fails if a goroutine is left behind.
 
 func eachQueue(t *testing.T, test func(t *testing.T, queue Queue)) {
@@ -78,11 +78,11 @@ func expect(t *testing.T, when string, j *journal, want ...string) {
 	calls := j.take()
 	got := []string{}
 	for _, key := range slices.Sorted(maps.Keys(calls)) {
-		var told []string
+		var all []string
 		for _, c := range calls[key] {
-			told = append(told, c.String())
+			all = append(all, c.String())
 		}
-		got = append(got, key+": "+strings.Join(told, ", "))
+		got = append(got, key+": "+strings.Join(all, ", "))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %q, want %q", when, got, want)
@@ -107,7 +107,7 @@ func TestHandlersAreToldWhatChanges(t *testing.T) {
 		if got, want := informer.LastSyncResourceVersion(), "5"; got != want {
 			t.Errorf("reflector is at %q, want %q", got, want)
 		}
-		if got, want := informer.IndexResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
+		if got, want := informer.GetStore().LastStoreSyncResourceVersion(), map[Queue]string{DeltaFIFO: "", RealFIFO: "5"}[queue]; got != want {
 			t.Errorf("index is at %q, want %q", got, want)
 		}
 	})
@@ -239,7 +239,7 @@ func TestResyncPeriods(t *testing.T) {
 			before:   []handler{{0, 0}, {time.Minute, time.Minute}, {55 * time.Second, 55 * time.Second}, {5 * time.Second, 5 * time.Second}},
 			check:    5 * time.Second,
 		},
-		"nobody resyncs faster than the minimum": {
+		"no handler resyncs faster than the minimum": {
 			informer:  time.Hour,
 			before:    []handler{{time.Millisecond, minimumResyncPeriod}},
 			check:     minimumResyncPeriod,
@@ -290,8 +290,8 @@ func TestResyncPeriods(t *testing.T) {
 	}
 }
 
-// After a lost watch, what has not changed is told like a resync: only to those
-// who are told resyncs.
+// After a lost watch, unchanged objects are resyncs: only the handlers that want
+// resyncs get them.
 func TestRelistIsAResyncForWhatHasNotChanged(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -343,7 +343,7 @@ func TestWatchErrorHandlerIsCalled(t *testing.T) {
 		}()
 		synctest.Wait()
 		if !errors.Is(got, denied) {
-			t.Errorf("told %v, want %v", got, denied)
+			t.Errorf("got %v, want %v", got, denied)
 		}
 		if informer.HasSynced() {
 			t.Error("synced, without having listed")
@@ -388,7 +388,7 @@ func TestStartRaces(t *testing.T) {
 			func() { _ = informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}) },
 			func() { _, _ = informer.AddEventHandler(&journal{}) },
 			func() { informer.LastSyncResourceVersion() },
-			func() { informer.IndexResourceVersion() },
+			func() { informer.GetStore().LastStoreSyncResourceVersion() },
 			func() { informer.Stats() },
 			func() { informer.HasSynced() },
 			func() { informer.IsStopped() },
@@ -491,12 +491,12 @@ func TestHandlerSyncsOnceItHasBeenTold(t *testing.T) {
 
 		late := mustAdd(t, informer, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-gate }})
 		if late.HasSynced() {
-			t.Error("the late handler is synced, and has been told nothing yet")
+			t.Error("the late handler is synced, and has had nothing yet")
 		}
 		close(gate)
-		check("all told", true, true, true)
+		check("all delivered", true, true, true)
 		if !late.HasSynced() {
-			t.Error("the late handler is not synced, and has been told all")
+			t.Error("the late handler is not synced, and has had all")
 		}
 	})
 }
@@ -511,7 +511,7 @@ func TestHandlerOfNothingSyncs(t *testing.T) {
 	})
 }
 
-// The index must hold the last object of the first list before anybody is told
+// The index must hold the last object of the first list before HasSynced reports
 // that it holds them all. The indexer stops the popping goroutine at that point.
 func TestSyncedMeansApplied(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
@@ -604,8 +604,8 @@ func TestRemovedHandlerIsToldNothing(t *testing.T) {
 	})
 }
 
-// RemoveEventHandler does not wait for a call that is under way. What waits in
-// the backlog is dropped.
+// RemoveEventHandler does not wait for a call that is under way. It drops the
+// backlog.
 func TestRemoveWhileHandlerIsAtWork(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		api := newFakeAPI()
@@ -840,15 +840,15 @@ func TestStats(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", when, got, want)
 			}
 		}
-		check("nothing told", 10, false)
+		check("nothing delivered", 10, false)
 		gate <- struct{}{}
-		check("one told", 9, true)
+		check("one delivered", 9, true)
 		close(gate)
-		check("all told", 0, true)
+		check("all delivered", 0, true)
 	})
 }
 
-// What is queued shows while the index is held up.
+// Stats counts the queued objects while the index is not updated.
 func TestStatsCountsTheQueue(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		informer := newTestInformer(newFakeAPI(), queue, 0)
@@ -856,14 +856,14 @@ func TestStatsCountsTheQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := &wire{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
-		must(line.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
-		must(line.Add(configMap("a/3", "3")))
-		must(line.Update(configMap("a/3", "4")))
-		must(line.Delete(configMap("a/1", "5")))
-		must(line.Bookmark("6"))
-		must(line.Resync())
-		if line.Add("no object") == nil {
+		store := &reflectorStore{queue: q, arrived: &informer.arrived, tracer: &informer.tracer}
+		must(store.Replace([]any{configMap("a/1", "1"), configMap("a/2", "2")}, "2"))
+		must(store.Add(configMap("a/3", "3")))
+		must(store.Update(configMap("a/3", "4")))
+		must(store.Delete(configMap("a/1", "5")))
+		must(store.Bookmark("6"))
+		must(store.Resync())
+		if store.Add("no object") == nil {
 			t.Error("the queue took a string")
 		}
 		if got := informer.Stats().Queued; got != 5 {

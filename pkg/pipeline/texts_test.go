@@ -109,7 +109,7 @@ func TestRemovingWhatIsNoRegistration(t *testing.T) {
 	})
 }
 
-// What waits for an informer or a handler logs their names.
+// A caller that waits for an informer or a handler logs their names.
 func TestNamesLikeStock(t *testing.T) {
 	j := &journal{}
 	add := func(any) {}
@@ -192,7 +192,7 @@ func panickingFunction() { panic("fake panic") }
 
 func noMap() map[string]string { return nil }
 
-// An object that the transform refuses makes a LIST fail. What came before it reaches
+// An object that the transform refuses makes a LIST fail. The objects before it reach
 // the index with a DeltaFIFO; stock informers and a RealFIFO take the list in at once.
 func TestATransformThatFailsHalfWay(t *testing.T) {
 	for queue, want := range map[Queue]string{DeltaFIFO: "map[a/1:2]", RealFIFO: "map[]"} {
@@ -222,33 +222,6 @@ func TestATransformThatFailsHalfWay(t *testing.T) {
 				}
 				if got := fmt.Sprint(versions(stopped(t, stock).GetStore())); got != want {
 					t.Errorf("the index of client-go's informer holds %s, want %s", got, want)
-				}
-			})
-		})
-	}
-}
-
-// client-go publishes the resourceVersion of an index. Behind a DeltaFIFO it would say
-// more than the index holds.
-func TestTheIndexVersionIsPublishedWhereItHolds(t *testing.T) {
-	for queue, want := range map[Queue]bool{DeltaFIFO: false, RealFIFO: true} {
-		t.Run(queue.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				name, err := cache.NewInformerName("version-" + queue.String())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer name.Release()
-				gauges := &metrics{values: map[string]float64{}}
-				api := newFakeAPI()
-				informer := New(Config{
-					ListerWatcher: api.newClient(true), Object: &corev1.ConfigMap{}, Queue: queue,
-					Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("configmaps")), MetricsProvider: gauges,
-				})
-				api.put("a/1")
-				stopped(t, informer)
-				if asked, set := gauges.get("made") > 0, gauges.get("version") > 0; asked != want || set != want {
-					t.Errorf("the metric is made: %t, set: %t; want %t", asked, set, want)
 				}
 			})
 		})

@@ -38,9 +38,13 @@ func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 		defer close(stopped)
 		informer.Run(stop)
 	}()
-	server := httptest.NewServer(inspect.New(inspect.Config{
+	handler, err := inspect.New(inspect.Config{
 		Instance: "here", Trace: recorder, Informers: []inspect.Watched{{Informer: informer, Resource: "configmaps"}}, Guard: guard, Done: stop,
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		close(stop)
 		server.Close()

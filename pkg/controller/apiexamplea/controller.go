@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -76,11 +75,9 @@ type Controller struct {
 // nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
-	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
-	)
-	c.loop = loop.New(loop.Config{Name: Name, Kind: kind.Kind, Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+	})
 	if err := c.loop.Watch(config.ApiExampleAs.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -100,11 +99,9 @@ func New(config Config) (*Controller, error) {
 		written:   loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace),
 		sessions:  &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
-	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
-	)
-	c.loop = loop.New(loop.Config{Name: Name, Kind: "ECSInstance", Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{
+		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
 	c.secrets = &secrets{
 		informer: config.Secret, add: c.loop.Add,

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -79,11 +78,9 @@ func New(config Config) (*Controller, error) {
 		clock:      config.Clock,
 		written:    loop.NewWritten(Name, "MyCronJob", config.Clock, config.Trace),
 	}
-	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
-	)
-	c.loop = loop.New(loop.Config{Name: Name, Kind: "MyCronJob", Queue: queue, Limiter: limiter, Sync: c.Sync, Trace: config.Trace})
+	c.loop = loop.New(loop.Config{
+		Name: Name, Kind: "MyCronJob", Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+	})
 	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
 		return nil, fmt.Errorf("index Jobs: %w", err)
 	}

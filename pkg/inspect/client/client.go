@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package client asks the API of pkg/inspect: of an operator at an address, or of one in a
-// cluster, by way of the API server.
+// Package client reads the API of pkg/inspect, from an operator at an address, or from one in a cluster
+// through the API server.
 package client
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-// Client asks one operator. It is safe for concurrent use.
+// Client reads from one operator. It is safe for concurrent use.
 type Client struct {
 	base  string
 	http  http.Client
@@ -34,64 +34,64 @@ func At(address string) *Client {
 	return &Client{base: strings.TrimSuffix(address, "/"), http: http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}}
 }
 
-// Close ends the connections that nobody uses.
+// Close ends the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Refusal is an answer that is none.
+// Refusal is an error of the API.
 type Refusal struct {
-	Status int // of HTTP
+	Status int // the HTTP status
 	Reason string
 }
 
 // Error returns the reason.
 func (r *Refusal) Error() string { return r.Reason }
 
-// answerLimit is how long an answer may take, but for that of Stream.
-const answerLimit = 15 * time.Second
+// answerTimeout is the time for an answer; Stream has none.
+const answerTimeout = 15 * time.Second
 
-// mostAnswer bounds an answer. The longest one that the API gives is far shorter.
-const mostAnswer = 64 << 20
+// maxAnswer bounds an answer, in bytes. The API's longest answers are far shorter.
+const maxAnswer = 64 << 20
 
-// Overview returns what all gears show.
+// Overview returns the state of all gears.
 func (c *Client) Overview(ctx context.Context) (*inspect.Overview, error) {
-	return ask[inspect.Overview](ctx, c, "overview", nil)
+	return get[inspect.Overview](ctx, c, "overview", nil)
 }
 
-// Life returns what is remembered of an object, whose kind may be called by any of its names. If
-// there is none, the error is a Refusal with the status 404.
+// Life returns the recorded events of an object. o.Kind is any name of the kind. If there are none, the
+// error is a Refusal with the status 404.
 func (c *Client) Life(ctx context.Context, o inspect.Object) (*inspect.Life, error) {
-	return ask[inspect.Life](ctx, c, "life", named(o))
+	return get[inspect.Life](ctx, c, "life", query(o))
 }
 
-// named is how an object is asked for. What is empty is not asked for.
-func named(o inspect.Object) url.Values {
-	query := url.Values{}
+// query returns the query for an object, without the empty fields.
+func query(o inspect.Object) url.Values {
+	values := url.Values{}
 	for key, value := range map[string]string{"kind": o.Kind, "namespace": o.Namespace, "name": o.Name} {
 		if value != "" {
-			query.Set(key, value)
+			values.Set(key, value)
 		}
 	}
-	return query
+	return values
 }
 
-func ask[T any](ctx context.Context, c *Client, what string, query url.Values) (*T, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	response, err := c.get(ctx, what, query)
+	response, err := c.request(ctx, path, query)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	answer := new(T)
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(answer); err != nil {
 		return nil, fmt.Errorf("read its answer: %w", err)
 	}
 	return answer, nil
 }
 
-// get returns a response that has been successful; the caller closes its body.
-func (c *Client) get(ctx context.Context, what string, query url.Values) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/inspect/api/"+what+"?"+query.Encode(), nil)
+// request returns a successful response. The caller closes its body.
+func (c *Client) request(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/inspect/api/"+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
@@ -109,7 +109,7 @@ func (c *Client) get(ctx context.Context, what string, query url.Values) (*http.
 	return response, nil
 }
 
-// reason is err without the method and the URL.
+// reason returns err without the method and the URL.
 func reason(err error) error {
 	if outer, is := errors.AsType[*url.Error](err); is {
 		return outer.Err
@@ -117,7 +117,7 @@ func reason(err error) error {
 	return err
 }
 
-// refusal reads why a response is none: in a Problem, or a line of whoever is before the API.
+// refusal reads the error of a response: a Problem of the API, or the first line of a proxy.
 func refusal(response *http.Response) *Refusal {
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil || len(body) == 0 {
@@ -131,27 +131,27 @@ func refusal(response *http.Response) *Refusal {
 	return &Refusal{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, line)}
 }
 
-// Listener is told what a stream brings. Neither func may be nil.
+// Listener receives the messages of a stream. Neither func may be nil.
 type Listener struct {
-	// Overview comes first, and then twice a second.
+	// Overview is called first, and then twice a second.
 	Overview func(*inspect.Overview)
 	Events   func(*inspect.Events)
 }
 
-// silence is how long a stream may bring nothing: then whoever sent it is gone.
+// silence is the longest time without a message. After that the operator counts as gone.
 const silence = 10 * time.Second
 
-// Stream tells listener what happens, until ctx ends or the operator does: the error is never nil.
-// What is empty of o is not asked for.
+// Stream passes events to listener, until ctx or the operator ends: the error is never nil. It selects the
+// events of the objects that match all non-empty fields of o.
 func (c *Client) Stream(ctx context.Context, o inspect.Object, listener Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("it has said nothing for %s", silence)) })
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("it has sent nothing for %s", silence)) })
 	defer quiet.Stop()
-	response, err := c.get(ctx, "stream", named(o))
+	response, err := c.request(ctx, "stream", query(o))
 	if err == nil {
 		err = listen(response.Body, func() { quiet.Reset(silence) }, listener)
-		_ = response.Body.Close() // It is broken off.
+		_ = response.Body.Close() // The stream has no end.
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -159,13 +159,14 @@ func (c *Client) Stream(ctx context.Context, o inspect.Object, listener Listener
 	return err
 }
 
-// listen reads server-sent events, as pkg/inspect sends them: of one line each.
-func listen(body io.Reader, heard func(), listener Listener) error {
+// listen reads the server-sent events of pkg/inspect, which have one line each. It calls received for each
+// line.
+func listen(body io.Reader, received func(), listener Listener) error {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, mostAnswer)
+	lines.Buffer(nil, maxAnswer)
 	event := ""
 	for lines.Scan() {
-		heard()
+		received()
 		field, value, _ := strings.Cut(lines.Text(), ": ")
 		if field == "event" {
 			event = value
@@ -176,9 +177,9 @@ func listen(body io.Reader, heard func(), listener Listener) error {
 		var err error
 		switch event {
 		case "overview":
-			err = tell(value, listener.Overview)
+			err = pass(value, listener.Overview)
 		case "events":
-			err = tell(value, listener.Events)
+			err = pass(value, listener.Events)
 		}
 		if err != nil {
 			return fmt.Errorf("read what the operator sends as %s: %w", event, err)
@@ -190,11 +191,11 @@ func listen(body io.Reader, heard func(), listener Listener) error {
 	return errors.New("it has ended")
 }
 
-func tell[T any](data string, listener func(*T)) error {
-	told := new(T)
-	if err := json.Unmarshal([]byte(data), told); err != nil {
+func pass[T any](data string, listener func(*T)) error {
+	message := new(T)
+	if err := json.Unmarshal([]byte(data), message); err != nil {
 		return err
 	}
-	listener(told)
+	listener(message)
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What artifacts/inspect has, in the operator's namespace.
+// These are in artifacts/inspect, and in the operator's namespace.
 const (
 	serviceName = "glassback-inspect"
 	accountName = "glassback-inspector"
@@ -34,23 +34,23 @@ const (
 // Installed says where in a cluster an operator is.
 type Installed struct {
 	Namespace string
-	Lease     string // the name of the one that its replicas compete for
+	Lease     string // the name of its replicas' Lease
 }
 
-// Pod is the replica that is asked.
+// Pod is one replica of the operator.
 type Pod struct {
 	Namespace, Name string
 	Port            int32
-	// Leader is who holds the Lease; "" if nobody does, or it cannot be told.
+	// Leader is the holder of the Lease; "" if there is none, or the Lease cannot be read.
 	Leader string
-	// Leads says that this replica does. Others sync nothing.
+	// Leads reports whether this replica is the leader. Others sync nothing.
 	Leads bool
 }
 
-// ErrNotInstalled is that of Find, where no operator is that can be asked.
+// ErrNotInstalled is the error of Find if the cluster has no operator that serves the API.
 var ErrNotInstalled = errors.New("no operator is installed that can be asked")
 
-// Find returns the replica that leads. If none is known to, it is any that is ready.
+// Find returns the leader. If the leader is unknown, it returns any ready replica.
 func Find(ctx context.Context, kube kubernetes.Interface, in Installed) (*Pod, error) {
 	service, err := kube.CoreV1().Services(in.Namespace).Get(ctx, serviceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -68,14 +68,14 @@ func Find(ctx context.Context, kube kubernetes.Interface, in Installed) (*Pod, e
 		return nil, fmt.Errorf("list the Pods of Service %s%s: %w", serviceName, remedy(err, in.Namespace), err)
 	}
 	leader := ""
-	// Who may not read it, or has no replicas to choose from, still gets one that is ready.
+	// Without the Lease, or without the right to read it, any ready replica will do.
 	if lease, err := kube.CoordinationV1().Leases(in.Namespace).Get(ctx, in.Lease, metav1.GetOptions{}); err == nil {
 		leader = ptr.Deref(lease.Spec.HolderIdentity, "")
 	}
 	return choose(pods.Items, service.Spec.Ports[0].TargetPort, leader)
 }
 
-// remedy says what to do about err, if it is that one may not.
+// remedy says what to do about err, if it is Forbidden.
 func remedy(err error, namespace string) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
@@ -83,13 +83,13 @@ func remedy(err error, namespace string) string {
 	return fmt.Sprintf(" (an administrator can bind you to Role %s in namespace %s)", accountName, namespace)
 }
 
-// choose returns the Pod that leads, else one that is ready.
+// choose returns the Pod of the leader, or else a ready one.
 func choose(pods []corev1.Pod, target intstr.IntOrString, leader string) (*Pod, error) {
 	var chosen *corev1.Pod
 	leads := false
 	for n := range pods {
 		pod := &pods[n]
-		// As the operator calls itself: see identity in pkg/app.
+		// The operator's identity in the Lease: see identity in pkg/app.
 		if leads = leader == pod.Name+"_"+string(pod.UID); leads {
 			chosen = pod
 			break
@@ -137,15 +137,9 @@ func In(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod
 	if err != nil {
 		return nil, err
 	}
-	plain := rest.CopyConfig(config)
-	plain.NextProtos = []string{"http/1.1"} // A connection cannot be taken over from HTTP/2.
-	transport, err := rest.TransportFor(plain)
-	if err != nil {
-		return nil, fmt.Errorf("set up the connection to %s: %w", config.Host, err)
-	}
 	forward := kube.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("portforward").
 		Param("ports", strconv.Itoa(int(pod.Port))).URL()
-	return &Client{base: "https://" + pod.Name, token: token, http: http.Client{Transport: through(transport, forward)}}, nil
+	return &Client{base: "https://" + pod.Name, token: token, http: http.Client{Transport: through(config, forward)}}, nil
 }
 
 // tokenFor returns a token that the operator accepts: one of the ServiceAccount that may only look. The caller's own
@@ -174,7 +168,7 @@ func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 	return own, nil
 }
 
-// ownToken returns the token that requests with config have; "" if they have none.
+// ownToken returns the token of requests with config; "" if they have none.
 func ownToken(config *rest.Config) (string, error) {
 	seen := &witness{}
 	wrapped, err := rest.HTTPWrappersForConfig(config, seen)
@@ -190,7 +184,7 @@ func ownToken(config *rest.Config) (string, error) {
 		return "", err
 	}
 	if response != nil {
-		_ = response.Body.Close() // There is none.
+		_ = response.Body.Close() // It has no body.
 	}
 	scheme, token, _ := strings.Cut(seen.authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -199,12 +193,12 @@ func ownToken(config *rest.Config) (string, error) {
 	return token, nil
 }
 
-// witness sees what a request would say, and sends nothing.
+// witness records the credentials of a request, and sends nothing.
 type witness struct{ authorization string }
 
 var errWitness = errors.New("nothing is sent")
 
-// RoundTrip takes note of the credentials.
+// RoundTrip records the credentials.
 func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
 	w.authorization = request.Header.Get("Authorization")
 	return nil, errWitness

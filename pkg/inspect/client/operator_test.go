@@ -125,7 +125,7 @@ func TestAnOperatorThatIsNotInstalledIsToldFromOneThatDoesNotAnswer(t *testing.T
 	}
 }
 
-// What is shipped is what is looked for, and whoever is bound to the Role may do all of it.
+// The manifests contain the Service that Find looks for, and the Role grants all of its requests.
 func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 	read := func(name string, into any) {
 		t.Helper()

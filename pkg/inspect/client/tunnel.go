@@ -7,11 +7,7 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha1"
 	"crypto/tls"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,44 +15,45 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gorilla "github.com/gorilla/websocket"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport/websocket"
 )
 
-// A port is forwarded by the API server and the kubelet: a WebSocket for each connection, whose
-// messages begin with the number of a channel. There are two, and the first message in each says
-// for which port. This protocol is older than the one by which kubectl has several connections in
-// one WebSocket, with SPDY in it; both are served.
+// The API server and the kubelet forward a port through one WebSocket for each connection. Each message
+// begins with the number of a channel. The first message of a channel has the number of the port. kubectl
+// uses a later protocol, with SPDY and several connections in one WebSocket. Servers support both.
 const (
 	channelProtocol = "v4.channel.k8s.io"
 
 	dataChannel  = 0
-	errorChannel = 1 // why there is no connection, in words
+	errorChannel = 1 // a text that says why there is no connection
 	portLength   = 2
 )
 
-// mostFrame is how much is sent in a frame.
-const mostFrame = 32 << 10
+// maxMessage is the largest number of bytes in a message. It fits in one frame: the server does not
+// accept a message in several frames.
+const maxMessage = 32 << 10
 
-// tunnel is a connection to a port of a Pod. Deadlines do nothing: who waits closes it.
+// closeTimeout is the time to send the end of a WebSocket.
+const closeTimeout = time.Second
+
+// tunnel is a connection to a port of a Pod.
 type tunnel struct {
-	*frames
+	*gorilla.Conn
 
-	left    int64   // of the frame that is being read
-	channel byte    // of the message that is being read
-	begun   [2]bool // the port was read, in each channel
-	once    sync.Once
+	message io.Reader // the rest of the message that Read is reading; nil between two messages
+	begun   [2]bool   // the first message of each channel has been read
 }
 
-// through returns a transport whose connections are all tunnels to one port. That this ends in the
-// Pod is known by the API server, which has been asked for it by name: the certificate there has
-// nothing to add, and is not looked at.
-func through(transport http.RoundTripper, forward *url.URL) *http.Transport {
+// through returns a transport whose connections are tunnels to one port. The API server authenticates the
+// Pod, which the URL names. So the transport does not verify the Pod's certificate.
+func through(config *rest.Config, forward *url.URL) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := open(ctx, transport, forward)
+			conn, err := open(ctx, config, forward)
 			if err != nil {
 				return nil, fmt.Errorf("forward its port: %w", err)
 			}
@@ -66,104 +63,88 @@ func through(transport http.RoundTripper, forward *url.URL) *http.Transport {
 	}
 }
 
-// open opens a tunnel. The URL is that of the subresource portforward, with the port; transport is
-// that of the API server, by HTTP/1.1.
-func open(ctx context.Context, transport http.RoundTripper, forward *url.URL) (net.Conn, error) {
-	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // It never fails.
-	key := base64.StdEncoding.EncodeToString(nonce)
+// open opens a tunnel. forward is the URL of the subresource portforward, with the port.
+func open(ctx context.Context, config *rest.Config, forward *url.URL) (net.Conn, error) {
+	transport, holder, err := websocket.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, forward.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{
-		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": channelProtocol,
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := transport.RoundTrip(request)
+	conn, err := websocket.Negotiate(transport, holder, request, channelProtocol)
 	if err != nil {
 		return nil, reason(err)
 	}
-	conn, upgraded := response.Body.(io.ReadWriteCloser)
-	if response.StatusCode != http.StatusSwitchingProtocols || !upgraded {
-		defer response.Body.Close()
-		return nil, declined(response)
-	}
-	if response.Header.Get("Sec-WebSocket-Accept") != accept(key) || response.Header.Get("Sec-WebSocket-Protocol") != channelProtocol {
-		_ = conn.Close() // It is of no use.
-		return nil, errors.New("what answers is no API server: it does not forward ports by WebSocket")
-	}
-	return &tunnel{frames: newFrames(conn)}, nil
+	return &tunnel{Conn: conn}, nil
 }
 
-// accept is how a server shows that it has understood a key.
-func accept(key string) string {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// declined reads why the API server does not forward.
-func declined(response *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
-	var status metav1.Status
-	if err == nil && json.Unmarshal(body, &status) == nil && status.Message != "" {
-		return errors.New(status.Message)
-	}
-	return fmt.Errorf("the API server answers %s: %s", response.Status, strings.TrimSpace(string(body)))
-}
-
-// Read reads what the port has sent.
+// Read reads from the port.
 func (t *tunnel) Read(into []byte) (int, error) {
-	for t.left == 0 {
-		if err := t.nextData(); err != nil {
-			return 0, err
+	for {
+		if t.message == nil {
+			if err := t.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := t.message.Read(into)
+		if errors.Is(err, io.EOF) {
+			t.message, err = nil, nil
+		}
+		if n > 0 || err != nil || len(into) == 0 {
+			return n, err
 		}
 	}
-	n, err := t.in.Read(into[:min(int64(len(into)), t.left)])
-	t.left -= int64(n)
-	return n, unexpected(err)
 }
 
-// nextData goes on to the next frame, and in it to what the port has sent.
-func (t *tunnel) nextData() error {
-	kind, length, err := t.next()
+// next sets message to the data of the next message.
+func (t *tunnel) next() error {
+	_, message, err := t.NextReader()
+	if closed, is := errors.AsType[*gorilla.CloseError](err); is && closed.Code != gorilla.CloseAbnormalClosure {
+		return io.EOF
+	}
 	if err != nil {
 		return err
 	}
-	if kind != frameContinued && length > 0 {
-		if t.channel, err = t.in.ReadByte(); err != nil {
-			return unexpected(err)
+	t.message = message
+	var channel [1]byte
+	if _, err := io.ReadFull(message, channel[:]); err != nil {
+		return end(err)
+	}
+	if channel[0] > errorChannel {
+		return fmt.Errorf("there is no channel %d", channel[0])
+	}
+	if begun := &t.begun[channel[0]]; !*begun {
+		n, err := io.CopyN(io.Discard, message, portLength)
+		if *begun = n == portLength; err != nil {
+			return end(err)
 		}
-		length--
 	}
-	if t.channel > errorChannel {
-		return fmt.Errorf("there is no channel %d", t.channel)
+	if channel[0] == dataChannel {
+		return nil
 	}
-	if !t.begun[t.channel] && length >= portLength {
-		if _, err := io.CopyN(io.Discard, t.in, portLength); err != nil {
-			return unexpected(err)
-		}
-		length -= portLength
-		t.begun[t.channel] = true
+	text, err := io.ReadAll(io.LimitReader(message, 4096))
+	if err == nil && len(text) > 0 {
+		err = errors.New(strings.TrimSpace(string(text)))
 	}
-	if t.channel == errorChannel && length > 0 {
-		said, err := io.ReadAll(io.LimitReader(t.in, min(length, 4096)))
-		if err != nil {
-			return err
-		}
-		return errors.New(strings.TrimSpace(string(said)))
-	}
-	t.left = length
-	return nil
+	return err
 }
 
-// Write sends to the port.
+// end returns nil for the end of a message.
+func end(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// Write writes to the port.
 func (t *tunnel) Write(data []byte) (int, error) {
 	sent := 0
 	for sent < len(data) {
-		part := data[sent:min(len(data), sent+mostFrame)]
-		if err := t.write(frameBinary, []byte{dataChannel}, part); err != nil {
+		part := data[sent:min(len(data), sent+maxMessage)]
+		if err := t.WriteMessage(gorilla.BinaryMessage, append([]byte{dataChannel}, part...)); err != nil {
 			return sent, err
 		}
 		sent += len(part)
@@ -172,15 +153,13 @@ func (t *tunnel) Write(data []byte) (int, error) {
 }
 
 // Close ends the connection.
-func (t *tunnel) Close() (err error) {
-	t.once.Do(func() { err = t.close() })
-	return err
+func (t *tunnel) Close() error {
+	message := gorilla.FormatCloseMessage(gorilla.CloseNormalClosure, "")
+	_ = t.WriteControl(gorilla.CloseMessage, message, time.Now().Add(closeTimeout)) // The server may have gone.
+	return t.Conn.Close()
 }
 
-// There are no addresses: it ends in the Pod.
-func (*tunnel) LocalAddr() net.Addr  { return &net.TCPAddr{} }
-func (*tunnel) RemoteAddr() net.Addr { return &net.TCPAddr{} }
-
-func (*tunnel) SetDeadline(time.Time) error      { return nil }
-func (*tunnel) SetReadDeadline(time.Time) error  { return nil }
-func (*tunnel) SetWriteDeadline(time.Time) error { return nil }
+// SetDeadline sets both deadlines.
+func (t *tunnel) SetDeadline(at time.Time) error {
+	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
+}

@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package client
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -20,121 +18,90 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	gorilla "github.com/gorilla/websocket"
+	"k8s.io/client-go/rest"
 )
 
-// kubelet forwards a port as an API server and a kubelet do, and as the protocol allows.
+// kubelet forwards a port as an API server and a kubelet do.
 type kubelet struct {
 	target string // an address; empty: nothing listens there
-	// chunk is how many bytes are in a frame at most; messages have two frames, with a ping
-	// between them.
-	chunk int
-	// status is what it answers instead, if it is not 0.
-	status int
-	accept string // instead of what shows that it has understood
+	chunk  int    // the largest number of bytes in a message
+	frame  int    // the largest number of bytes in a frame
+	status int    // if not 0, the answer instead of a WebSocket
+	// messages are sent instead of those of target.
+	messages []string
 }
 
 func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if k.status != 0 {
 		w.WriteHeader(k.status)
-		fmt.Fprint(w, `{"kind": "Status", "message": "pods \"manager\" is forbidden"}`)
+		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Status", "message": "pods \"manager\" is forbidden"}`)
 		return
 	}
-	if r.Header.Get("Sec-WebSocket-Protocol") != channelProtocol || r.URL.Query().Get("ports") != "8444" {
+	if r.URL.Query().Get("ports") != "8444" || r.Header.Get("Authorization") != "Bearer secret" {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	conn, buffered, err := http.NewResponseController(w).Hijack()
+	upgrader := gorilla.Upgrader{Subprotocols: []string{channelProtocol}, WriteBufferSize: k.frame}
+	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		panic(err)
+		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
-		cmp.Or(k.accept, accept(r.Header.Get("Sec-WebSocket-Key"))), channelProtocol)
-	k.forward(conn, buffered.Reader)
+	k.forward(conn)
 }
 
 // forward is the server's side of the WebSocket.
-func (k *kubelet) forward(conn net.Conn, in *bufio.Reader) {
-	port := binary.LittleEndian.AppendUint16(nil, 8444)
-	send(conn, frameLast|frameBinary, append([]byte{dataChannel}, port...))
-	send(conn, frameLast|frameBinary, append([]byte{errorChannel}, port...))
+func (k *kubelet) forward(conn *gorilla.Conn) {
+	send := func(channel byte, data string) {
+		_ = conn.WriteMessage(gorilla.BinaryMessage, append([]byte{channel}, data...))
+	}
+	for _, message := range k.messages {
+		_ = conn.WriteMessage(gorilla.BinaryMessage, []byte(message))
+	}
+	if k.messages != nil {
+		_, _, _ = conn.ReadMessage() // With unread data, the end would be a reset.
+		return
+	}
+	port := string(binary.LittleEndian.AppendUint16(nil, 8444))
+	send(dataChannel, port)
+	send(errorChannel, port)
 	if k.target == "" {
-		send(conn, frameLast|frameBinary, append([]byte{errorChannel}, "connection refused"...))
+		send(errorChannel, "connection refused\n")
 		return
 	}
 	target, err := net.Dial("tcp", k.target)
 	if err != nil {
 		panic(err)
 	}
-	defer target.Close()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer target.Close()
 		for {
-			payload, err := receive(in)
+			_, message, err := conn.ReadMessage()
 			if err != nil {
 				return
 			}
-			_, _ = target.Write(payload) // Pongs come also when the target has ended.
+			if len(message) > maxMessage+1 || message[0] != dataChannel {
+				panic("a message that the API server does not accept")
+			}
+			_, _ = target.Write(message[1:])
 		}
 	}()
 	buffer := make([]byte, k.chunk)
 	for {
 		n, err := target.Read(buffer)
 		if err != nil {
-			send(conn, frameLast|frameClose, nil)
-			<-ended // A connection that is closed with a pong unread is reset, and what was sent is lost.
-			return
+			break
 		}
-		send(conn, frameBinary, append([]byte{dataChannel}, buffer[:n/2]...))
-		send(conn, frameLast|framePing, []byte("are you there"))
-		send(conn, frameLast|frameContinued, buffer[n/2:n])
+		send(dataChannel, string(buffer[:n]))
+		send(dataChannel, "")
+		_ = conn.WriteControl(gorilla.PingMessage, nil, time.Now().Add(time.Second))
 	}
-}
-
-func send(conn io.Writer, kind byte, payload []byte) {
-	head := []byte{kind}
-	switch n := len(payload); {
-	case n < 126:
-		head = append(head, byte(n))
-	case n < 1<<16:
-		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
-	default:
-		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
-	}
-	_, _ = conn.Write(append(head, payload...))
-}
-
-// receive returns the data of the next message. Pongs have none.
-func receive(in *bufio.Reader) ([]byte, error) {
-	var two [2]byte
-	if _, err := io.ReadFull(in, two[:]); err != nil {
-		return nil, err
-	}
-	if two[1]&frameMasked == 0 {
-		return nil, errors.New("a client masks its frames")
-	}
-	length := uint64(two[1] &^ frameMasked)
-	switch length {
-	case 126:
-		var n uint16
-		_ = binary.Read(in, binary.BigEndian, &n)
-		length = uint64(n)
-	case 127:
-		_ = binary.Read(in, binary.BigEndian, &length)
-	}
-	masked := make([]byte, 4+length)
-	if _, err := io.ReadFull(in, masked); err != nil {
-		return nil, err
-	}
-	for n := range masked[4:] {
-		masked[4+n] ^= masked[n%4]
-	}
-	if two[0] != frameLast|frameBinary || masked[4] != dataChannel {
-		return nil, nil
-	}
-	return masked[5:], nil
+	_ = conn.WriteControl(gorilla.CloseMessage, nil, time.Now().Add(time.Second))
+	<-ended
 }
 
 // forwarded returns a client of what is behind k.
@@ -146,7 +113,7 @@ func forwarded(t *testing.T, k *kubelet) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := through(&http.Transport{}, forward)
+	transport := through(&rest.Config{BearerToken: "secret"}, forward)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -156,15 +123,14 @@ func TestATunnelCarriesWhatIsSentBothWays(t *testing.T) {
 		_, _ = io.Copy(w, r.Body)
 	}))
 	defer echo.Close()
-	for name, test := range map[string]struct{ chunk, size int }{
-		"a few bytes":                        {1 << 10, 5},
-		"frames with their length in a byte": {60, 1000},
-		"frames with their length in two":    {60_000, 300_000},
-		"frames with their length in eight":  {400_000, 3 << 20},
-		"frames of nothing":                  {1, 100},
+	for name, test := range map[string]struct{ chunk, frame, size int }{
+		"a few bytes":                {1 << 10, 1 << 10, 5},
+		"messages of a byte":         {1, 1 << 10, 100},
+		"long messages":              {400_000, 1 << 20, 3 << 20},
+		"messages in several frames": {60_000, 1 << 10, 300_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := forwarded(t, &kubelet{target: echo.Listener.Addr().String(), chunk: test.chunk})
+			client := forwarded(t, &kubelet{target: echo.Listener.Addr().String(), chunk: test.chunk, frame: test.frame})
 			sent := strings.Repeat("0123456789", test.size/10+1)[:test.size]
 			for range 2 { // Once more on the same connection.
 				response, err := client.Post("https://manager/", "text/plain", strings.NewReader(sent))
@@ -186,10 +152,11 @@ func TestATunnelThatCannotBeOpenedSaysWhy(t *testing.T) {
 		kubelet kubelet
 		want    string
 	}{
-		"nothing listens in the Pod":        {kubelet{}, "connection refused"},
-		"the API server does not let one":   {kubelet{status: http.StatusForbidden}, `forward its port: pods "manager" is forbidden`},
-		"it is no API server":               {kubelet{status: http.StatusOK}, `forward its port: pods "manager" is forbidden`},
-		"it has not understood a WebSocket": {kubelet{accept: "anything"}, "it does not forward ports by WebSocket"},
+		"nothing listens in the Pod":     {kubelet{}, "connection refused"},
+		"the API server refuses":         {kubelet{status: http.StatusForbidden}, `pods "manager" is forbidden`},
+		"it is no API server":            {kubelet{status: http.StatusOK}, `pods "manager" is forbidden`},
+		"a message of an unknown number": {kubelet{messages: []string{"\x05x"}}, "there is no channel 5"},
+		"an end without a close message": {kubelet{messages: []string{"\x00", "\x00\x00\x00"}}, "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, err := forwarded(t, &test.kubelet).Get("https://manager/")
@@ -202,38 +169,6 @@ func TestATunnelThatCannotBeOpenedSaysWhy(t *testing.T) {
 		})
 	}
 }
-
-// What a server may not send is an error, and not data.
-func TestFramesThatCannotBe(t *testing.T) {
-	for name, test := range map[string]struct{ bytes, want string }{
-		"masked":                    {"\x82\x81abcdx", "a server masks no frames"},
-		"too long":                  {"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "a frame is too long"},
-		"a long ping":               {"\x89\x7e\x01\x00", "has 256 bytes"},
-		"half a head":               {"\x82", "unexpected EOF"},
-		"half a length":             {"\x82\x7e\x01", "unexpected EOF"},
-		"another channel":           {"\x82\x02\x05x", "there is no channel 5"},
-		"less than it says":         {"\x82\x05\x00", "unexpected EOF"},
-		"an end without being said": {"", "unexpected EOF"},
-		"an end":                    {"\x88\x00", "EOF"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn := struct {
-				io.Reader
-				io.Writer
-				io.Closer
-			}{strings.NewReader(test.bytes), io.Discard, io.NopCloser(nil)}
-			_, err := io.ReadAll(io.MultiReader(&tunnel{frames: newFrames(conn)}, failing{}))
-			if err == nil || !strings.HasSuffix(err.Error(), test.want) {
-				t.Errorf("error %v, want one that ends with %q", err, test.want)
-			}
-		})
-	}
-}
-
-// failing makes of an EOF before it one that is seen.
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, errors.New("EOF") }
 
 func TestClosingATunnelEndsWhoReads(t *testing.T) {
 	silent := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))

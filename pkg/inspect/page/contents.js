@@ -276,7 +276,7 @@ function showGroups(root, data, part, now) {
 /** @param {string} id @param {Source} source @returns {View} */
 function handlers(id, source) {
   const all = new Block('Handlers', 'Nobody has registered one.');
-  const recent = new Block('What they were told last', 'Nothing, since the page was opened.');
+  const recent = new Block('Latest notifications', 'Nothing, since the page was opened.');
   return {
     root: el('div', {}, all.root, recent.root),
     update(overview) {

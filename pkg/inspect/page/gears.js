@@ -20,9 +20,9 @@ export const gears = [
     name: 'wire',
     title: 'Wire',
     of: 'informer',
-    idea: 'One LIST, then one WATCH that stays open: nobody polls.',
+    idea: 'One LIST, then one WATCH that stays open: no polling.',
     more:
-      'The reflector remembers the last resourceVersion that it has read. When the watch breaks, the next one goes on from there; ' +
+      'The reflector remembers the last resourceVersion that it has read. When the watch breaks, the next one continues from there; ' +
       'if the API server no longer knows it (410 Gone), everything is listed again.',
   },
   {
@@ -39,7 +39,7 @@ export const gears = [
     title: 'Index',
     of: 'informer',
     idea: 'A local copy of every object: listers read here, and cost the API server nothing.',
-    more: 'The index is updated before any handler is told. So a handler finds in it what it was told, or something newer: never older.',
+    more: 'The index is updated before any handler is notified. So a handler finds in it the state of its notification, or a newer one: never an older one.',
   },
   {
     name: 'handlers',
@@ -48,7 +48,7 @@ export const gears = [
     idea: 'Turn a change into a key: whose sync does it concern?',
     more:
       'A handler does no work. It finds the key of the object that has to be synced, often the owner of the one that changed, and puts ' +
-      'it into a workqueue. Each handler has a backlog of its own, so a slow one holds up nobody else.',
+      'it into a workqueue. Each handler has a backlog of its own, so a slow one delays no other.',
   },
   {
     name: 'workqueue',

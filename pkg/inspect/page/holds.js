@@ -13,11 +13,11 @@ import * as format from './format.js';
 
 const explain = /** @type {Record<string, string>} */ ({
   wire:
-    'Hold stops reading the watch. Drop breaks it; the next one goes on from the same resourceVersion. ' +
-    'Expire breaks it, and has that resourceVersion be too old, so that everything is listed again.',
-  queue: 'Hold stops popping: deltas pile up, and the index grows old. Changes of one object gather in one entry.',
+    'Hold stops reading the watch. Drop breaks it; the next one continues from the same resourceVersion. ' +
+    'Expire breaks it, and the next one fails with 410 Gone, so that everything is listed again.',
+  queue: 'Hold keeps deltas from the queue: they pile up before it, and the index becomes stale.',
   sync:
-    'Hold has workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. ' +
+    'Hold makes workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. ' +
     'Delay makes every sync slow.',
 });
 

@@ -129,7 +129,7 @@ export function because(cause, pass, memory) {
     case 'Start':
       return ['it is there from the start'];
     case 'Sync':
-      return ['a resync told of ', linkTo(cause), ' again; nothing had changed'];
+      return ['a resync of ', linkTo(cause), '; nothing had changed'];
     case 'Added':
       return [linkTo(cause), ' appeared', ...version(cause), ...writer(cause, memory)];
     case 'Deleted':
@@ -240,7 +240,7 @@ export function text(event, self) {
     case 'index':
       return [event.verb === 'Deleted' ? 'taken out of the index' : 'the index holds it'];
     case 'dispatch':
-      return ['handlers are told'];
+      return ['handlers are notified'];
     case 'enqueue':
       return enqueued(event, own, subject);
     case 'sync':

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -99,11 +98,9 @@ func New(config Config) *Keeper {
 	k := &Keeper{
 		Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
 	}
-	limiter := loop.NewLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryFirst, retryMost))
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
-	)
-	k.loop = loop.New(loop.Config{Name: Name, Kind: "Certificate", Queue: queue, Limiter: limiter, Sync: k.Sync, Trace: config.Trace})
+	k.loop = loop.New(loop.Config{
+		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+	})
 	return k
 }
 

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package pipeline
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,16 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/glassback/glassback/pkg/breakpoint"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// bench is an informer on a fake API server, and what its handler was told.
+// bench is an informer with breakpoints on a fake API server.
 type bench struct {
 	*testing.T
 
 	api      *fakeAPI
 	informer *Informer
-	told     *lines
+	wire     breakpoint.Wire
+	queue    breakpoint.Queue
+	store    *reflectorStore // with the breakpoint and the queue behind it
+	calls    *lines          // of the handler
 	recorder *trace.Recorder
 }
 
@@ -63,7 +66,7 @@ func (l *lines) take() []string {
 // newBench starts an informer on an API server that holds the objects of these keys.
 func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 	t.Helper()
-	b := &bench{T: t, api: newFakeAPI(), told: &lines{}, recorder: trace.NewRecorder(1000)}
+	b := &bench{T: t, api: newFakeAPI(), calls: &lines{}, recorder: trace.NewRecorder(1000)}
 	for _, key := range keys {
 		b.api.put(key)
 	}
@@ -71,35 +74,42 @@ func newBench(t *testing.T, queue Queue, keys ...string) *bench {
 		ListerWatcher: b.api.newClient(true), Object: &corev1.ConfigMap{}, Resource: "configmaps", Queue: queue, Trace: b.recorder,
 		Backoff: &wait.Backoff{Duration: time.Second, Factor: 1, Steps: 1},
 	})
-	mustAdd(t, b.informer, b.told)
+	must(b.informer.WrapReflector(b.wire.Wrap, func(queue cache.ReflectorStore) cache.ReflectorStore {
+		queue = b.queue.Wrap(queue)
+		b.store = &reflectorStore{queue: queue, arrived: &b.informer.arrived, tracer: &b.informer.tracer}
+		return queue
+	}))
+	mustAdd(t, b.informer, b.calls)
 	run(t, b.informer)
 	synctest.Wait()
 	return b
 }
 
-// expect compares what the handler was told since the last time.
+// expect compares the calls of the handler since the last time.
 func (b *bench) expect(when string, want ...string) {
 	b.Helper()
 	synctest.Wait()
-	if got, want := strings.Join(b.told.take(), "; "), strings.Join(want, "; "); got != want {
-		b.Errorf("%s:\n told %s\n want %s", when, got, want)
+	if got, want := strings.Join(b.calls.take(), "; "), strings.Join(want, "; "); got != want {
+		b.Errorf("%s:\n got  %s\n want %s", when, got, want)
 	}
 }
 
-// take returns what the handler was told since the last time.
+// take returns the calls of the handler since the last time.
 func (b *bench) take() []string {
 	synctest.Wait()
-	return b.told.take()
+	return b.calls.take()
 }
 
-func keptOf(informer *Informer, most int) string {
-	hold, kept := informer.QueueHeld(most)
+// kept returns the number of deltas that wait before the queue, and the first of them.
+func (b *bench) kept(limit int) string {
+	hold := b.queue.Held()
 	if hold == nil {
 		return "not held"
 	}
 	lines := []string{fmt.Sprint(hold.Kept)}
-	for _, k := range kept {
-		lines = append(lines, fmt.Sprintf("%s %s %s", k.Verb, k.Object, k.ResourceVersion))
+	for _, k := range b.queue.Kept(limit) {
+		key, _ := cache.MetaNamespaceKeyFunc(k.Object)
+		lines = append(lines, fmt.Sprintf("%s %s %s", k.Verb, key, versionOf(k.Object)))
 	}
 	return strings.Join(lines, "; ")
 }
@@ -109,30 +119,30 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 		b := newBench(t, queue)
 		b.api.put("a/1") // 2
 		b.expect("before", "add a/1 2")
-		b.informer.HoldQueue()
-		b.informer.HoldQueue() // once is enough
-		b.api.put("a/1")       // 3
-		b.api.put("a/2")       // 4
-		b.api.remove("a/1")    // 5
+		b.queue.Hold()
+		b.queue.Hold()      // once is enough
+		b.api.put("a/1")    // 3
+		b.api.put("a/2")    // 4
+		b.api.remove("a/1") // 5
 		b.expect("held")
-		if got, want := keptOf(b.informer, 2), "3; Updated ConfigMap a/1 3; Added ConfigMap a/2 4"; got != want {
+		if got, want := b.kept(2), "3; Updated a/1 3; Added a/2 4"; got != want {
 			t.Errorf("kept is %s, want %s", got, want)
 		}
 		if queued := b.informer.Stats().Queued; queued != 3 {
 			t.Errorf("%d queued, want 3", queued)
 		}
-		b.informer.ReleaseQueue()
-		b.informer.ReleaseQueue()
+		b.queue.Release()
+		b.queue.Release()
 		synctest.Wait()
-		got := b.told.take()
+		got := b.calls.take()
 		if queue == DeltaFIFO { // It keeps the order of each object's alone.
 			slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(strings.Fields(a)[1], strings.Fields(b)[1]) })
 		}
 		want := map[Queue]string{DeltaFIFO: "update a/1 3; delete a/1 5; add a/2 4", RealFIFO: "update a/1 3; add a/2 4; delete a/1 5"}[queue]
 		if got := strings.Join(got, "; "); got != want {
-			t.Errorf("released: told %s, want %s", got, want)
+			t.Errorf("released: calls %s, want %s", got, want)
 		}
-		if got := keptOf(b.informer, 2); got != "not held" || b.informer.Stats().Queued != 0 {
+		if got := b.kept(2); got != "not held" || b.informer.Stats().Queued != 0 {
 			t.Errorf("kept is %s, and %d queued", got, b.informer.Stats().Queued)
 		}
 		b.api.put("a/3") // 6
@@ -143,9 +153,9 @@ func TestAHeldQueueFillsAndDrains(t *testing.T) {
 func TestAHeldQueueReleasesItself(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue)
-		b.informer.HoldQueue()
+		b.queue.Hold()
 		b.api.put("a/1") // 2
-		time.Sleep(HoldLimit - time.Second)
+		time.Sleep(breakpoint.Limit - time.Second)
 		b.expect("held")
 		time.Sleep(time.Second)
 		b.expect("released", "add a/1 2")
@@ -155,7 +165,7 @@ func TestAHeldQueueReleasesItself(t *testing.T) {
 func TestAHeldQueueDoesNotHoldUpTheEnd(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue)
-		b.informer.HoldQueue()
+		b.queue.Hold()
 		b.api.put("a/1")
 		synctest.Wait() // and the end of the test ends the informer
 	})
@@ -166,22 +176,22 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 		b := newBench(t, queue)
 		b.api.put("a/1") // 2
 		b.expect("before", "add a/1 2")
-		b.informer.HoldWire()
+		b.wire.Hold()
 		synctest.Wait()
 		b.api.put("a/2")    // 3
 		b.api.remove("a/1") // 4
 		time.Sleep(time.Minute)
 		b.expect("held")
-		if health := b.informer.Health(); health.Watching || !errors.Is(health.Err, errHeld) || b.informer.WireHeld() == nil {
+		if health := b.informer.Health(); health.Watching || fmt.Sprint(health.Err) != "the wire is held by hand" || b.wire.Held() == nil {
 			t.Errorf("health is %+v", health)
 		}
-		b.informer.ReleaseWire()
+		b.wire.Release()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := strings.Join(b.told.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("released: told %s", got)
+		if got := strings.Join(b.calls.take(), "; "); !strings.Contains(got, "add a/2 3") || !strings.Contains(got, "delete a/1") {
+			t.Errorf("released: calls %s", got)
 		}
-		if health := b.informer.Health(); !health.Watching || b.informer.WireHeld() != nil {
+		if health := b.informer.Health(); !health.Watching || b.wire.Held() != nil {
 			t.Errorf("health is %+v", health)
 		}
 	})
@@ -192,8 +202,8 @@ func TestAHeldWireCatchesUp(t *testing.T) {
 // WATCH that is dropped is never so short.
 func TestADroppedWatchMissesNothing(t *testing.T) {
 	server := func(b *bench) { b.api.closeWatches() }
-	drop := func(b *bench) { b.informer.DropWatch(false) }
-	expire := func(b *bench) { b.informer.DropWatch(true) }
+	drop := func(b *bench) { b.wire.Drop() }
+	expire := func(b *bench) { b.wire.Expire() }
 	for name, test := range map[string]struct {
 		age   time.Duration // of the WATCH
 		event bool          // it has brought one
@@ -231,77 +241,78 @@ func TestADroppedWatchMissesNothing(t *testing.T) {
 					t.Errorf("everything was read again %d times, want it: %t", relisted, test.anew)
 				}
 				if got := b.take(); !test.anew && len(got) > 0 {
-					t.Errorf("told %q, though nothing changed", got)
+					t.Errorf("calls %q, though nothing changed", got)
 				}
 				b.api.remove("a/1")
 				if got := strings.Join(b.take(), "; "); !strings.HasPrefix(got, "delete a/1") {
-					t.Errorf("told %q, want a deletion", got)
+					t.Errorf("calls %q, want a deletion", got)
 				}
 			})
 		})
 	}
 }
 
-// What happens between two watches is told after the second one is open.
+// The handler gets the changes between two watches after the second one is open.
 func TestAnExpiredWatchMissesNothing(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		b := newBench(t, queue, "a/1") // 2
 		b.expect("the list", "add a/1 2")
-		b.informer.DropWatch(true)
+		b.wire.Expire()
 		synctest.Wait()     // Now there is none, until the backoff ends.
 		b.api.remove("a/1") // 3
 		b.api.put("a/2")    // 4
 		time.Sleep(5 * time.Second)
 		got := strings.Join(b.take(), "; ")
 		if !strings.Contains(got, "add a/2 4") || !strings.Contains(got, "delete a/1") {
-			t.Errorf("told %s", got)
+			t.Errorf("calls %s", got)
 		}
 	})
 }
 
-// What a bookmark says holds when all before it has been applied.
+// A bookmark is true once all deltas before it are applied.
 func TestABookmarkWaitsForWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, RealFIFO)
 		b.api.put("a/1") // 2
 		b.expect("before", "add a/1 2")
-		b.informer.HoldQueue()
+		b.queue.Hold()
 		b.api.put("a/1") // 3
 		synctest.Wait()
-		if err := b.informer.running().Bookmark("9"); err != nil {
+		if err := b.store.Bookmark("9"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := b.informer.IndexResourceVersion(); got == "9" {
+		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got == "9" {
 			t.Errorf("held: the index says that it is at %s", got)
 		}
-		b.informer.ReleaseQueue()
+		b.queue.Release()
 		synctest.Wait()
-		if got := b.informer.IndexResourceVersion(); got != "9" {
+		if got := b.informer.GetStore().LastStoreSyncResourceVersion(); got != "9" {
 			t.Errorf("released: the index says that it is at %s", got)
 		}
 	})
 }
 
-// A held queue keeps at most keptLimit calls of the reflector, however long it may still be held.
+// A held queue that keeps maxKept calls of the reflector releases itself, whatever time is left.
 func TestAHeldQueueThatIsFullReleasesItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, DeltaFIFO)
-		b.informer.HoldQueue()
+		b.queue.Hold()
 		update := func(times int) {
 			for range times {
-				if err := b.informer.running().Update(configMap("a/1", "7")); err != nil {
+				if err := b.store.Update(configMap("a/1", "7")); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		update(keptLimit - 1)
-		if hold, _ := b.informer.QueueHeld(0); hold == nil || hold.Kept != keptLimit-1 {
+		const maxKept = 100_000
+		update(maxKept - 1)
+		if hold := b.queue.Held(); hold == nil || hold.Kept != maxKept-1 {
 			t.Fatalf("before the limit: held: %+v", hold)
 		}
 		update(1)
 		synctest.Wait()
-		if hold, _ := b.informer.QueueHeld(0); hold != nil || b.informer.Stats().Queued != 0 {
+		if hold := b.queue.Held(); hold != nil || b.informer.Stats().Queued != 0 {
 			t.Errorf("at the limit: held: %+v, and %d queued", hold, b.informer.Stats().Queued)
 		}
 	})

@@ -18,38 +18,34 @@ import (
 	"github.com/glassback/glassback/pkg/trace/changes"
 )
 
-// tracer reports the objects of one informer to the trace. Without a recorder, a report
-// costs one comparison; with one, an object whose change is not recorded costs a hash of its
-// resourceVersion.
+// tracer reports the objects of one informer to the trace. Without a recorder, a report costs one
+// comparison. With one, an object whose change is not recorded costs a hash of its resourceVersion.
 type tracer struct {
-	recorder *trace.Recorder // nil: nobody watches
+	recorder *trace.Recorder // nil: nothing is recorded
 	source   string
 	kind     string
 }
 
-// arrive reports that an object came off the wire, and is about to be put into the queue.
+// arrive reports that the reflector has read an object and is about to put it into the queue.
 func (t *tracer) arrive(verb cache.DeltaType, obj any) {
-	if t.recorder != nil && t.recorder.Wants(resourceVersionOf(obj)) {
+	if t.wants(obj) {
 		event := t.event(verb, obj)
 		t.send(trace.Wire, event)
 		t.send(trace.Queue, event)
 	}
 }
 
-// resync reports that the queue emits again what the index holds.
+// resync reports that the queue emits the objects of the index again.
 func (t *tracer) resync() {
 	t.recorder.Report(trace.Event{Stage: trace.Queue, Source: t.source, Verb: string(cache.Sync)})
 }
 
-// tell reports that the index holds the outcome of a delta, and that handlers are told of it, if
-// there is one that wants it.
-func (t *tracer) tell(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
-	if t.recorder != nil && t.recorder.Wants(resourceVersionOf(note.object())) {
-		t.told(verb, note, wanted)
+// apply reports that the index holds the outcome of a delta, and that the handlers get note, if any of
+// them wants it.
+func (t *tracer) apply(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
+	if !t.wants(note.object()) {
+		return
 	}
-}
-
-func (t *tracer) told(verb cache.DeltaType, note *notification, wanted func(*notification) bool) {
 	event := t.event(verb, note.object())
 	if note.old != nil && note.new != nil {
 		event.Changes = changes.Between(note.old, note.new)
@@ -61,20 +57,24 @@ func (t *tracer) told(verb cache.DeltaType, note *notification, wanted func(*not
 	}
 }
 
+func (t *tracer) wants(obj any) bool {
+	return t.recorder != nil && t.recorder.Wants(resourceVersionOf(obj))
+}
+
 func (t *tracer) send(stage trace.Stage, event trace.Event) {
 	event.Stage = stage
 	t.recorder.Report(event)
 }
 
-// event returns what there is to say of an object.
+// event returns the event for an object, or for the last known state of a deleted one.
 func (t *tracer) event(verb cache.DeltaType, obj any) trace.Event {
 	event := trace.Event{Source: t.source, Object: trace.Object{Kind: t.kind}, Verb: string(verb)}
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+	if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		var namespaced bool
-		if event.Namespace, event.Name, namespaced = strings.Cut(gone.Key, "/"); !namespaced {
-			event.Namespace, event.Name = "", gone.Key
+		if event.Namespace, event.Name, namespaced = strings.Cut(deleted.Key, "/"); !namespaced {
+			event.Namespace, event.Name = "", deleted.Key
 		}
-		obj = gone.Obj
+		obj = deleted.Obj
 	}
 	if object, ok := accessor(obj); ok {
 		event.Namespace, event.Name, event.ResourceVersion = object.GetNamespace(), object.GetName(), object.GetResourceVersion()
@@ -82,10 +82,10 @@ func (t *tracer) event(verb cache.DeltaType, obj any) trace.Event {
 	return event
 }
 
-// resourceVersionOf returns the resourceVersion of an object, or the last one that is known of it.
+// resourceVersionOf returns the last known resourceVersion of an object.
 func resourceVersionOf(obj any) string {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
+	if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = deleted.Obj
 	}
 	if object, ok := accessor(obj); ok {
 		return object.GetResourceVersion()
@@ -93,16 +93,16 @@ func resourceVersionOf(obj any) string {
 	return ""
 }
 
-// accessor is meta.Accessor, without an error that would be made to be dropped.
+// accessor is meta.Accessor. For the API server's objects it makes no error that the caller would drop.
 func accessor(obj any) (metav1.Object, bool) {
-	if object, ok := obj.(metav1.Object); ok { // All that the API server has.
+	if object, ok := obj.(metav1.Object); ok {
 		return object, true
 	}
 	object, err := meta.Accessor(obj)
 	return object, err == nil
 }
 
-// kindOf returns the kind of an example object: its own, or the name of its type.
+// kindOf returns the kind of an example object, or else the name of its type.
 func kindOf(example runtime.Object) string {
 	if example == nil {
 		return ""

@@ -85,7 +85,7 @@ func TestEveryStageReports(t *testing.T) {
 	})
 }
 
-func TestNobodyToTellIsNoDispatch(t *testing.T) {
+func TestNoDispatchWithoutHandlers(t *testing.T) {
 	recorder := trace.NewRecorder(10)
 	informer := New(Config{Object: &corev1.ConfigMap{}, Trace: recorder})
 	must(informer.applyDeltas(cache.Deltas{{Type: cache.Added, Object: configMap("a/1", "1")}}, false))
@@ -107,15 +107,15 @@ func TestTombstonesAreNamed(t *testing.T) {
 	} {
 		recorder := trace.NewRecorder(1)
 		traced := tracer{recorder: recorder}
-		traced.tell(cache.Deleted, &notification{old: test.obj}, nobody)
+		traced.apply(cache.Deleted, &notification{old: test.obj}, unwanted)
 		if got := line(recorder.Events()[0]); got != test.want {
 			t.Errorf("%v: %q, want %q", test.obj, got, test.want)
 		}
 	}
 }
 
-// With nobody watching, a report is a comparison; it must not even look at the
-// object. With a recorder it looks, and still does not allocate.
+// Without a recorder, a report is a comparison, and does not read the object. With one it reads the
+// object, and does not allocate either.
 func TestReportsDoNotAllocate(t *testing.T) {
 	tombstone := any(cache.DeletedFinalStateUnknown{Key: "a/1", Obj: configMap("a/1", "1")})
 	for name, note := range map[string]*notification{"object": {new: configMap("a/1", "1")}, "tombstone": {old: tombstone}} {
@@ -123,7 +123,7 @@ func TestReportsDoNotAllocate(t *testing.T) {
 			traced := tracer{recorder: recorder, source: "configmaps", kind: "ConfigMap"}
 			report := func() {
 				traced.arrive(cache.Updated, note.new)
-				traced.tell(cache.Updated, note, nobody)
+				traced.apply(cache.Updated, note, unwanted)
 			}
 			for range 1000 { // until the object's life is full
 				report()
@@ -135,37 +135,37 @@ func TestReportsDoNotAllocate(t *testing.T) {
 	}
 	silent := tracer{}
 	silent.arrive(cache.Added, (*untouchable)(nil))
-	silent.tell(cache.Added, &notification{new: (*untouchable)(nil)}, nil)
+	silent.apply(cache.Added, &notification{new: (*untouchable)(nil)}, nil)
 }
 
-func nobody(*notification) bool { return false }
+func unwanted(*notification) bool { return false }
 
 // untouchable panics when asked for its metadata.
 type untouchable struct{ corev1.ConfigMap }
 
-// The reflector looks for these on its store.
-func TestWireKeepsOptionalMethods(t *testing.T) {
+// The Reflector looks for these methods of its store.
+func TestReflectorStoreHasOptionalMethods(t *testing.T) {
 	trim := func(obj any) (any, error) { return obj, nil }
 	for _, queue := range []Queue{DeltaFIFO, RealFIFO} {
 		informer := New(Config{Object: &corev1.ConfigMap{}, Queue: queue})
 		q := informer.newQueue(logger())
-		if (&wire{queue: q}).Transformer() != nil {
+		if (&reflectorStore{queue: q}).Transformer() != nil {
 			t.Errorf("%s: a transform, without one", queue)
 		}
 		must(informer.SetTransform(trim))
 		q = &observedQueue{Queue: informer.newQueue(logger())}
-		if (&wire{queue: q}).Transformer() != nil {
+		if (&reflectorStore{queue: q}).Transformer() != nil {
 			t.Errorf("%s: a transform, of a queue that cannot say", queue)
 		}
-		if (&wire{queue: q.(*observedQueue).Queue}).Transformer() == nil {
+		if (&reflectorStore{queue: q.(*observedQueue).Queue}).Transformer() == nil {
 			t.Errorf("%s: the transform is hidden from the reflector", queue)
 		}
-		line := &wire{queue: q}
-		must(line.Bookmark("7"))
+		store := &reflectorStore{queue: q}
+		must(store.Bookmark("7"))
 		if got := q.(*observedQueue).versions; !slices.Equal(got, []string{"7"}) {
 			t.Errorf("%s: the queue heard of %v", queue, got)
 		}
-		must((&wire{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
+		must((&reflectorStore{queue: struct{ cache.Queue }{q}}).Bookmark("9"))
 	}
 }
 
@@ -179,8 +179,7 @@ func (q *observedQueue) Bookmark(version string) error {
 	return nil
 }
 
-// The reflector must see the ListerWatcher itself: it asks it, too, for optional
-// methods.
+// The Reflector asks its ListerWatcher, too, for an optional method.
 func TestListOrStream(t *testing.T) {
 	eachQueue(t, func(t *testing.T, queue Queue) {
 		for name, test := range map[string]struct {

@@ -1,0 +1,174 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package inspect
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/breakpoint"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// Answers contain at most so many keys or objects, groups and events. They count the others.
+const (
+	maxEntries = 500
+	maxGroups  = 200
+	maxPassed  = 30
+)
+
+func (s *server) overview(*http.Request) (*Overview, *failure) {
+	s.lags.update(s.Trace)
+	o := &Overview{
+		Version: s.Version, Instance: s.Instance, Time: time.Now(), OneIn: s.Trace.OneIn(), Breakpoints: s.Breakpoints,
+		Informers: []Informer{}, Controllers: []Controller{},
+	}
+	for _, i := range s.informers {
+		o.Informers = append(o.Informers, s.describeInformer(i))
+	}
+	for _, l := range s.loops {
+		o.Controllers = append(o.Controllers, l.describe())
+	}
+	return o, nil
+}
+
+// observedInformer is an informer with its breakpoints.
+type observedInformer struct {
+	Watched
+
+	wire  breakpoint.Wire
+	queue breakpoint.Queue
+}
+
+func (s *server) describeInformer(w *observedInformer) Informer {
+	health, stats := w.Health(), w.Stats()
+	i := Informer{
+		ID: w.Name(), Resource: w.Resource, Kind: w.Kind(), Namespace: w.Namespace, Queue: w.Queue().String(),
+		Watching: health.Watching, Synced: health.Synced, Failures: health.Failures,
+		ResourceVersion: w.LastSyncResourceVersion(), Arrived: uint64(stats.Arrived), Queued: stats.Queued, Applied: uint64(stats.Applied),
+		Objects: len(w.GetStore().ListKeys()), Lag: s.lags.get(w.Name()), Handlers: []Handler{},
+		WireHeld: w.wire.Held(), QueueHeld: w.queue.Held(),
+	}
+	if !health.Failing.IsZero() {
+		i.Failing, i.Error = &health.Failing, health.Err.Error()
+	}
+	for _, h := range stats.Handlers {
+		i.Handlers = append(i.Handlers, Handler{
+			Controller: s.loopOf(h.Handler, w.Namespace), Name: h.Handler, Pending: h.Pending, Synced: h.Synced,
+		})
+	}
+	return i
+}
+
+// loopOf returns the ID of the controller with that name that works in namespace or in all namespaces;
+// "" if there is none.
+func (s *server) loopOf(name, namespace string) string {
+	for _, l := range s.loops {
+		if l.Name == name && (l.Namespace == "" || l.Namespace == namespace) {
+			return l.id()
+		}
+	}
+	return ""
+}
+
+func (s *server) queue(r *http.Request) (*Queue, *failure) {
+	w, failed := s.informer(r)
+	if failed != nil {
+		return nil, failed
+	}
+	q := &Queue{Held: w.queue.Held(), Queued: w.Stats().Queued, Objects: []Deltas{}, Passed: []Event{}}
+	kept, at := w.queue.Kept(maxEntries), map[Object]int{}
+	for _, k := range kept {
+		object, err := meta.Accessor(k.Object)
+		if err != nil {
+			continue // The queue will refuse it.
+		}
+		name := Object{Kind: w.Kind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+		n, known := at[name]
+		if !known {
+			n = len(q.Objects)
+			at[name] = n
+			q.Objects = append(q.Objects, Deltas{Object: name})
+		}
+		delta := Delta{Verb: string(k.Verb), ResourceVersion: object.GetResourceVersion(), Since: k.Since}
+		q.Objects[n].Deltas = append(q.Objects[n].Deltas, delta)
+	}
+	if q.Held != nil {
+		q.More = max(0, q.Held.Kept-len(kept))
+	}
+	for _, e := range slices.Backward(s.Trace.Events()) {
+		if e.Source == w.Name() && e.Stage == trace.Queue && len(q.Passed) < maxPassed {
+			q.Passed = append(q.Passed, s.event(&e))
+		}
+	}
+	return q, nil
+}
+
+func (s *server) index(r *http.Request) (*Index, *failure) {
+	w, failed := s.informer(r)
+	if failed != nil {
+		return nil, failed
+	}
+	indexer, by := w.GetIndexer(), r.FormValue("by")
+	answer := &Index{Objects: len(indexer.ListKeys()), Indexers: []string{}, By: by, Groups: []Group{}}
+	for name := range indexer.GetIndexers() {
+		answer.Indexers = append(answer.Indexers, name)
+	}
+	slices.Sort(answer.Indexers)
+	switch {
+	case by == "":
+		answer.Groups = []Group{group("", w.Kind(), indexer.List())}
+		return answer, nil
+	case !slices.Contains(answer.Indexers, by):
+		return nil, notFound("there is no index %q: there are %q, and none for the key", by, answer.Indexers)
+	}
+	values := indexer.ListIndexFuncValues(by)
+	slices.Sort(values)
+	answer.More = max(0, len(values)-maxGroups)
+	for _, value := range values[:len(values)-answer.More] {
+		if objects, err := indexer.ByIndex(by, value); err == nil && len(objects) > 0 { // It may have gone since.
+			answer.Groups = append(answer.Groups, group(value, w.Kind(), objects))
+		}
+	}
+	return answer, nil
+}
+
+// group returns the names of objects of an index, in alphabetical order.
+func group(value, kind string, objects []any) Group {
+	g := Group{Value: value, Objects: []Indexed{}}
+	for _, o := range objects {
+		if object, ok := o.(metav1.Object); ok {
+			g.Objects = append(g.Objects, Indexed{
+				Object:          Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+				ResourceVersion: object.GetResourceVersion(), Created: object.GetCreationTimestamp().Time,
+			})
+		}
+	}
+	slices.SortFunc(g.Objects, func(a, b Indexed) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	g.More = max(0, len(g.Objects)-maxEntries)
+	g.Objects = g.Objects[:len(g.Objects)-g.More]
+	return g
+}
+
+func (s *server) workqueue(r *http.Request) (*Workqueue, *failure) {
+	l, failed := s.loopCalled(r.FormValue("controller"))
+	if failed != nil {
+		return nil, failed
+	}
+	return l.workqueue(), nil
+}
+
+func objectOfKey(kind string, key cache.ObjectName) Object {
+	return Object{Kind: kind, Namespace: key.Namespace, Name: key.Name}
+}

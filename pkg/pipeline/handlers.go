@@ -1,0 +1,233 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/cache/synctrack"
+	"k8s.io/klog/v2"
+)
+
+// minimumResyncPeriod is the shortest resync period of a handler.
+const minimumResyncPeriod = time.Second
+
+// AddEventHandler adds a handler with the informer's resync period and the global logger.
+func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler that gets a resync each resyncPeriod; none if that is
+// zero.
+func (i *Informer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, resyncPeriod time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions adds a handler. Before the start, the shortest resync period of all
+// handlers becomes the interval at which the informer checks whether resyncs are due. After the start,
+// that interval is the lower limit.
+func (i *Informer) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, options cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return nil, fmt.Errorf("handler %v was not added to shared informer because it %w", handler, errStopped)
+	}
+	logger, requested := klog.Background(), i.cfg.ResyncPeriod
+	if options.Logger != nil {
+		logger = *options.Logger
+	}
+	if options.ResyncPeriod != nil {
+		requested = *options.ResyncPeriod
+	}
+	if requested > 0 && requested < minimumResyncPeriod {
+		logger.Info("Raised the handler's resync period to the minimum", "resyncPeriod", requested, "minimum", minimumResyncPeriod)
+		requested = minimumResyncPeriod
+	}
+	if requested > 0 && requested < i.resyncCheckPeriod && !i.started {
+		i.resyncCheckPeriod = requested
+	}
+
+	l := newListener(handler, logger, i.nameWithHandler(handler))
+	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
+	i.handlers.join(l, i.indexer)
+	return l, nil
+}
+
+// nameWithHandler returns the name that client-go's own informer gives the HasSyncedChecker of a handler
+// in logs. Only client-go can name a handler. So a stock informer, which never runs, registers it.
+func (i *Informer) nameWithHandler(handler cache.ResourceEventHandler) string {
+	stock := cache.NewSharedInformer(nil, i.cfg.Object, 0)
+	registration, err := stock.AddEventHandler(handler)
+	if err != nil { // It fails only after a stop.
+		return i.HasSyncedChecker().Name()
+	}
+	return registration.HasSyncedChecker().Name()
+}
+
+// RemoveEventHandler removes a handler. A call of it may still be running; cache.ShutDownEventHandler
+// waits for its end. Removing a handler twice is harmless.
+func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	l, ok := handle.(*listener)
+	if !ok {
+		return fmt.Errorf("invalid key type %T", handle)
+	}
+	i.handlers.leave(l)
+	return nil
+}
+
+// resyncPeriod returns how often a handler gets resyncs, if the informer checks every check whether they
+// are due. Zero is never.
+func resyncPeriod(logger klog.Logger, requested, check time.Duration) time.Duration {
+	switch {
+	case requested == 0:
+		return 0
+	case check == 0:
+		logger.Info("Handler asks for resyncs, but the informer does none", "resyncPeriod", requested)
+		return 0
+	case requested < check:
+		logger.Info("Raised the handler's resync period to the informer's", "resyncPeriod", requested, "resyncCheckPeriod", check)
+		return check
+	}
+	return requested
+}
+
+// newListener returns a listener that delivers nothing yet. name is that of its HasSyncedChecker.
+func newListener(handler cache.ResourceEventHandler, logger klog.Logger, name string) *listener {
+	return &listener{
+		handler:   handler,
+		logger:    logger,
+		progress:  synctrack.NewSingleFileTracker(name),
+		finished:  make(chan struct{}),
+		backlog:   newBacklog(),
+		resyncing: true,
+	}
+}
+
+func (l *listener) name() string {
+	if named, ok := l.handler.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return fmt.Sprintf("%T", l.handler)
+}
+
+// HasSynced reports whether the handler has had the objects that existed when it joined; or, if it
+// joined before the informer synced, all of the first list.
+func (l *listener) HasSynced() bool { return l.progress.HasSynced() }
+
+// HasSyncedChecker returns HasSynced with a channel to wait for.
+func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
+
+// ShutdownChan returns the channel that cache.ShutDownEventHandler waits for.
+func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
+
+// join adds a listener. After the start it first gets every object of the index as an initial addition.
+func (d *dispatcher) join(l *listener, index cache.Store) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.nextResync = d.clock.Now().Add(l.resyncPeriod)
+	d.listeners = append(d.listeners, l)
+	if !d.started {
+		return
+	}
+	for _, obj := range index.List() {
+		l.add(&notification{new: obj, initial: true})
+	}
+	if d.synced {
+		// Not earlier: progress compares with the number of initial additions, which must be complete.
+		l.progress.UpstreamHasSynced()
+	}
+	d.running.Go(l.run)
+}
+
+// leave removes a listener and drops its backlog. It does nothing if d does not have it. A call of its
+// handler may still be running.
+func (d *dispatcher) leave(l *listener) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := slices.Index(d.listeners, l)
+	if at < 0 {
+		return
+	}
+	d.listeners = slices.Delete(d.listeners, at, at+1)
+	l.backlog.close()
+	if !d.started {
+		close(l.finished) // No goroutine does it.
+	}
+}
+
+// start begins delivery, with the notifications that wait already.
+func (d *dispatcher) start() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.started = true
+	for _, l := range d.listeners {
+		d.running.Go(l.run)
+	}
+}
+
+// stop ends delivery, and returns when all calls of handlers have ended. The caller makes sure that no
+// listener joins from now on.
+func (d *dispatcher) stop() {
+	d.mu.Lock()
+	for _, l := range d.listeners {
+		l.backlog.close()
+	}
+	d.listeners = nil
+	d.mu.Unlock()
+	d.running.Wait() // without the lock: a handler may call leave
+}
+
+// indexSynced records that no initial addition is still to come.
+func (d *dispatcher) indexSynced() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.synced = true
+	for _, l := range d.listeners {
+		l.progress.UpstreamHasSynced()
+	}
+}
+
+// shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It
+// reports whether there are any; then the Reflector makes the queue emit a resync. The Reflector calls
+// it every resyncCheckPeriod.
+func (d *dispatcher) shouldResync() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, due := d.clock.Now(), false
+	for _, l := range d.listeners {
+		l.resyncing = l.resyncPeriod != 0 && !now.Before(l.nextResync)
+		if l.resyncing {
+			due = true
+			l.nextResync = now.Add(l.resyncPeriod)
+		}
+	}
+	return due
+}
+
+// panicDepth returns the number of frames between its caller, a deferred function that recovers from a
+// panic, and the function that panicked: those of the Go runtime. It depends on the kind of panic.
+func panicDepth() int {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	_, more := frames.Next() // the caller
+	for depth := 0; more; depth++ {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "internal/runtime/") {
+			return depth + 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,146 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package pipeline
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// defaultBackoff has the values of client-go's own Reflector.Run. That one also uses its delays for
+// the retries of a refused WATCH inside a ListAndWatch. Outside client-go the two have separate delays.
+var defaultBackoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 38, Cap: 30 * time.Second}
+
+const backoffReset = 2 * time.Minute
+
+// newReflector returns the Reflector between the API server and the queue. It reads through i.source,
+// and writes into a reflectorStore.
+//
+// The caller holds i.mu.
+func (i *Informer) newReflector(logger klog.Logger, queue cache.ReflectorStore) *cache.Reflector {
+	store := &reflectorStore{queue: queue, arrived: &i.arrived, tracer: &i.tracer}
+	reflector := cache.NewReflectorWithOptions(i.source.observe(i.cfg.ListerWatcher), i.cfg.Object, store, cache.ReflectorOptions{
+		Logger:       &logger,
+		Name:         i.name,
+		ResyncPeriod: i.resyncCheckPeriod,
+		Backoff:      ptr.To(i.backoff()),
+		Clock:        i.clock,
+	})
+	reflector.ShouldResync = i.handlers.shouldResync
+	return reflector
+}
+
+func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, defaultBackoff) }
+
+// reflect lists and watches until ctx ends. ListAndWatch opens a WATCH that begins with all existing
+// objects. If the server does not support that, it sends a LIST, and a WATCH from its resourceVersion.
+// It passes these objects to the store with Replace, and then each event with Add, Update or Delete.
+// When a WATCH ends normally, ListAndWatch opens another one from the last resourceVersion. It returns
+// after any other error, such as an expired resourceVersion. Then reflect calls it again.
+//
+// This is Reflector.Run, written out: only client-go can give that one an error handler.
+func (i *Informer) reflect(ctx context.Context) {
+	delay := i.backoff().DelayWithReset(i.clock, backoffReset)
+	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		switch err := i.reflector.ListAndWatchWithContext(ctx); {
+		case err != nil:
+			i.source.ended(err)
+			i.watchErrorHandler(ctx, i.reflector, err)
+		case ctx.Err() == nil:
+			i.source.ended(errBroken)
+		}
+		return false, nil
+	})
+}
+
+// reflectorStore is the Reflector's store: it counts and traces each object, and puts it into the
+// queue. The Reflector calls Resync from a goroutine of its own, and the others from a second one.
+//
+// A watch event arrives at once. The objects of a LIST, or of the initial part of a WATCH, arrive
+// together, when the reflector has the last of them.
+//
+// The trace precedes the queue: the goroutine that pops the object may report the next stage at once.
+type reflectorStore struct {
+	queue   cache.ReflectorStore
+	arrived *atomic.Int64 // Informer.countApplied counts those that reach the index
+	tracer  *tracer
+}
+
+var (
+	_ cache.TransformingStore      = (*reflectorStore)(nil)
+	_ cache.ReflectorBookmarkStore = (*reflectorStore)(nil)
+)
+
+func (s *reflectorStore) Add(obj any) error {
+	s.arrive(cache.Added, obj)
+	return s.undoCount(1, s.queue.Add(obj))
+}
+
+func (s *reflectorStore) Update(obj any) error {
+	s.arrive(cache.Updated, obj)
+	return s.undoCount(1, s.queue.Update(obj))
+}
+
+func (s *reflectorStore) Delete(obj any) error {
+	s.arrive(cache.Deleted, obj)
+	return s.undoCount(1, s.queue.Delete(obj))
+}
+
+// Replace carries the objects that exist at resourceVersion. The queue, or with RealFIFO the index,
+// finds the deleted ones by comparison.
+func (s *reflectorStore) Replace(objs []any, resourceVersion string) error {
+	for _, obj := range objs {
+		s.arrive(cache.Replaced, obj)
+	}
+	return s.undoCount(len(objs), s.queue.Replace(objs, resourceVersion))
+}
+
+// Resync does not read from the API server: the queue emits again the objects of the index. Its trace
+// event names no object, because the queue selects them.
+func (s *reflectorStore) Resync() error {
+	s.tracer.resync()
+	return s.queue.Resync()
+}
+
+func (s *reflectorStore) arrive(verb cache.DeltaType, obj any) {
+	s.arrived.Add(1)
+	s.tracer.arrive(verb, obj)
+}
+
+// undoCount subtracts n objects that the queue refused: a key or a transform failed. The Reflector logs
+// the error. A DeltaFIFO that refuses one object of a Replace has queued those before it; the count is
+// then too low.
+func (s *reflectorStore) undoCount(n int, err error) error {
+	if err != nil {
+		s.arrived.Add(int64(-n))
+	}
+	return err
+}
+
+// The Reflector asks its store for these two as optional interfaces. They do nothing if the queue does
+// not have them.
+
+// Transformer lets the reflector trim the objects of a streamed initial list while it collects them.
+func (s *reflectorStore) Transformer() cache.TransformFunc {
+	if q, ok := s.queue.(cache.TransformingStore); ok {
+		return q.Transformer()
+	}
+	return nil
+}
+
+// Bookmark says that the reflector has passed on everything up to resourceVersion.
+func (s *reflectorStore) Bookmark(resourceVersion string) error {
+	if q, ok := s.queue.(cache.ReflectorBookmarkStore); ok {
+		return q.Bookmark(resourceVersion)
+	}
+	return nil
+}
