@@ -8,6 +8,7 @@ package breakpoint
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +29,8 @@ const dropDelay = time.Second
 type Wire struct {
 	latch
 
-	watch   watch.Interface // the last one; nil before the first
-	expired bool            // the next WATCH fails with 410 Gone
+	watch   *breakable // the last one; nil before the first
+	expired bool       // the next WATCH fails with 410 Gone
 }
 
 // Wrap returns a ListerWatcher that sends its requests through lw.
@@ -52,10 +53,11 @@ func (w *Wire) Wrap(lw cache.ListerWatcher) cache.ListerWatcher {
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if w.watch = opened; w.hold != nil { // since the request was sent
-				go opened.Stop()
+			w.watch = newBreakable(opened)
+			if w.hold != nil { // since the request was sent
+				w.breakOff()
 			}
-			return opened, nil
+			return w.watch, nil
 		},
 	}, lw)
 }
@@ -116,5 +118,49 @@ func (w *Wire) Expire() {
 func (w *Wire) breakOff() {
 	if w.watch != nil {
 		go w.watch.Stop()
+	}
+}
+
+// breakable is a WATCH whose events end when it is stopped, as those of a lost connection do. The WATCH of client-go may
+// deliver an Error event then ("response body closed"), and the reflector would read everything again.
+type breakable struct {
+	watch.Interface // of the API server
+
+	events chan watch.Event
+	end    chan struct{} // closed by Stop
+	once   sync.Once
+}
+
+func newBreakable(w watch.Interface) *breakable {
+	b := &breakable{Interface: w, events: make(chan watch.Event), end: make(chan struct{})}
+	go b.forward()
+	return b
+}
+
+func (b *breakable) ResultChan() <-chan watch.Event { return b.events }
+
+// Stop ends the events, and then the WATCH. The reflector stops each WATCH that has ended.
+func (b *breakable) Stop() {
+	b.once.Do(func() { close(b.end) })
+	b.Interface.Stop()
+}
+
+// forward ends when the WATCH ends or is stopped.
+func (b *breakable) forward() {
+	defer close(b.events)
+	for {
+		select {
+		case <-b.end:
+			return
+		case event, open := <-b.Interface.ResultChan():
+			if !open {
+				return
+			}
+			select {
+			case <-b.end:
+				return
+			case b.events <- event:
+			}
+		}
 	}
 }

@@ -90,7 +90,44 @@ func TestAWireRefusesAndBreaks(t *testing.T) {
 		wire.Hold()
 		wire.Release()
 		request("released", none)
+		for _, w := range opened {
+			w.Stop()
+		}
 	})
+}
+
+// body is the decoder of a WATCH: it fails once it is closed, as the body of an HTTP response does.
+type body chan struct{}
+
+func (b body) Decode() (watch.EventType, runtime.Object, error) {
+	<-b
+	return "", nil, errors.New("http2: response body closed")
+}
+
+func (b body) Close() { close(b) }
+
+type asStatus struct{}
+
+func (asStatus) AsObject(err error) runtime.Object { return &metav1.Status{Message: err.Error()} }
+
+// A WATCH of client-go that is stopped while its events are read delivers an Error event by chance: the reflector would list.
+func TestABrokenWatchEndsWithoutAnError(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			var wire Wire
+			lw := &cache.ListWatch{WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return watch.NewStreamWatcher(make(body), asStatus{}), nil
+			}}
+			w, err := cache.ToListerWatcherWithContext(wire.Wrap(lw)).WatchWithContext(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wire.Drop()
+			for event := range w.ResultChan() {
+				t.Errorf("the WATCH ended with %v", event)
+			}
+		})
+	}
 }
 
 // A WATCH that opens while the Wire is held was requested before: it ends at once.
