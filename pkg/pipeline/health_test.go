@@ -171,15 +171,15 @@ func TestSourceIsAsItsListerWatcher(t *testing.T) {
 		t.Error("events take another way than without a source")
 	}
 	var s source
-	observed := s.observe(newFakeAPI().newClient(true))
-	if _, err := observed.List(metav1.ListOptions{}); err != nil {
+	observed := cache.ToListerWatcherWithContext(s.observe(newFakeAPI().newClient(true)))
+	if _, err := observed.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	first, err := observed.Watch(metav1.ListOptions{})
+	first, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := observed.Watch(metav1.ListOptions{})
+	second, err := observed.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
