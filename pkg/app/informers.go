@@ -43,6 +43,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	ecsinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
@@ -75,13 +76,13 @@ type named struct {
 	resource string
 }
 
-func newFactories(c *clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
+func newFactories(c *clients.Clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
 	return &factories{
 		namespace: namespace,
 		queue:     queue,
-		client:    c.kube,
+		client:    c.Kube,
 		kube:      map[string]kubeinformers.SharedInformerFactory{},
-		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.glassback, 0, externalversions.WithNamespace(namespace)),
+		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.Glassback, 0, externalversions.WithNamespace(namespace)),
 		trace:     recorder,
 	}
 }

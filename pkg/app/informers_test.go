@@ -32,6 +32,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/pipeline"
@@ -144,7 +145,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			asked.Insert(strings.TrimSpace(r.URL.Path + " " + cmp.Or(q.Get("labelSelector"), q.Get("fieldSelector"))))
 			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
 		})}
-		c := &clients{kube: kubernetes.NewForConfigOrDie(config), glassback: versioned.NewForConfigOrDie(config)}
+		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
 		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, nil), newFactories(c, "", pipeline.RealFIFO, nil)
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
@@ -207,3 +208,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		}
 	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
