@@ -89,7 +89,7 @@ devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests
 
 .PHONY: ecssim
 ecssim: ## Build bin/ecssim, an ECS of Alibaba Cloud whose instances are numbers, to try ECSInstances without an account
-	@go build -o bin/ecssim ./hack/ecssim
+	@go build -o bin/ecssim ./hack/ecssim/cmd
 
 .PHONY: node
 node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing

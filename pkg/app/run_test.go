@@ -8,8 +8,12 @@ package app
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/permissions"
 )
 
 func TestRunAnswersWithoutACluster(t *testing.T) {
@@ -35,5 +39,12 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 				t.Errorf("stdout %q, want %q in it", stdout.String(), test.stdout)
 			}
 		})
+	}
+}
+
+// A controller that runs has needs that the start checks, and the other way round.
+func TestEveryControllerHasNeeds(t *testing.T) {
+	if got, want := slices.Sorted(maps.Keys(registry)), permissions.ControllerNames(); !slices.Equal(got, want) {
+		t.Errorf("the registry has %q, and package permissions %q", got, want)
 	}
 }

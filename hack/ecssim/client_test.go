@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 const timestampFormat = "2006-01-02T15:04:05Z"

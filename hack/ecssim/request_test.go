@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 func TestWhoIsLetIn(t *testing.T) {

@@ -34,8 +34,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 // command is a run of the command.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 func TestWhatIsNotMade(t *testing.T) {

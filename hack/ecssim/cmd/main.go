@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Command ecssim serves an ECS of Alibaba Cloud that is all numbers, so that the operator
-// can be tried without an account: see pkg/cloud/aliyun/ecssim for what it does. A browser
+// can be tried without an account: see hack/ecssim for what it does. A browser
 // sees its instances.
 package main
 
@@ -27,7 +27,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 // Exit codes.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 func TestPages(t *testing.T) {

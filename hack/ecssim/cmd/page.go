@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 // page shows the instances. It asks nobody for anything but itself anew.
