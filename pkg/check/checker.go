@@ -122,9 +122,9 @@ func (c *checker) runs(controller string) bool {
 // unanswered is the result of a request that has failed.
 func unanswered(err error) Result {
 	if apierrors.IsForbidden(err) {
-		return Skip("this account may not look: " + err.Error())
+		return skip("this account may not look: " + err.Error())
 	}
-	return Fail(err.Error(), "try again; else see how the API server is")
+	return fail(err.Error(), "try again; else see how the API server is")
 }
 
 // inPod says how to run a check where the operator runs.

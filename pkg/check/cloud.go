@@ -59,18 +59,18 @@ func (c *checker) cloud() (*aliyun.Cloud, error) {
 // checkOwnKey is about the operator's own credentials. It need not have any.
 func (c *checker) checkOwnKey(ctx context.Context) Result {
 	if !c.runs(ecsinstance.Name) {
-		return Skip(notRun)
+		return skip(notRun)
 	}
 	if c.deployment != nil && !c.inside {
-		return Skip("those of its Pods are not known here: " + c.inPod())
+		return skip("those of its Pods are not known here: " + c.inPod())
 	}
 	cloud, err := c.cloud()
 	if err != nil {
-		return Fail(err.Error(), "correct --ecs-endpoint, or the environment")
+		return fail(err.Error(), "correct --ecs-endpoint, or the environment")
 	}
 	account, err := cloud.Open(nil, anyRegion).Account(ctx)
 	if aliyun.ClassOf(err) == aliyun.NoCredentials {
-		return Skip("there is none, which only matters to ECSInstances without spec.credentialsSecretRef")
+		return skip("there is none, which only matters to ECSInstances without spec.credentialsSecretRef")
 	}
 	return verdictOf(account, err)
 }
@@ -78,12 +78,12 @@ func (c *checker) checkOwnKey(ctx context.Context) Result {
 // verdictOf says what came of a question to the cloud.
 func verdictOf(account string, err error) Result {
 	if err == nil {
-		return Pass("account " + account)
+		return pass("account " + account)
 	}
 	remedy := "try again; else see to DNS, proxies and firewalls on the way to the cloud"
 	switch aliyun.ClassOf(err) {
 	case aliyun.Throttled:
-		return Warn(err.Error(), "others use up the account's rate limit: see who")
+		return warn(err.Error(), "others use up the account's rate limit: see who")
 	case aliyun.NoCredentials:
 		remedy = "complete the Secret"
 	case aliyun.BadCredentials:
@@ -95,12 +95,12 @@ func verdictOf(account string, err error) Result {
 	case aliyun.Rejected:
 		remedy = "correct spec.regionID"
 	}
-	return Fail(err.Error(), remedy)
+	return fail(err.Error(), remedy)
 }
 
 func (c *checker) checkInstances(ctx context.Context) Result {
 	if !c.runs(ecsinstance.Name) {
-		return Skip(notRun)
+		return skip(notRun)
 	}
 	keys := map[cloudKey]bool{}
 	n, cut := 0, false
@@ -126,7 +126,7 @@ func (c *checker) checkInstances(ctx context.Context) Result {
 		c.keys = c.keys[:min(len(c.keys), mostKeys)]
 		found += fmt.Sprintf("; there are more, and %d are looked at", len(c.keys))
 	}
-	return Pass(found)
+	return pass(found)
 }
 
 func keyOf(ecs *ecsv1alpha1.ECSInstance) cloudKey {
@@ -153,22 +153,22 @@ func (c *checker) keyChecks() []Check {
 func (c *checker) checkKey(ctx context.Context, key cloudKey) Result {
 	cloud, err := c.cloud()
 	if err != nil {
-		return Fail(err.Error(), "correct --ecs-endpoint, or the environment")
+		return fail(err.Error(), "correct --ecs-endpoint, or the environment")
 	}
 	if key.secret == "" {
 		if c.deployment != nil && !c.inside {
-			return Skip("those of its Pods are not known here: " + c.inPod())
+			return skip("those of its Pods are not known here: " + c.inPod())
 		}
 		account, err := cloud.Open(nil, key.region).Check(ctx)
 		if aliyun.ClassOf(err) == aliyun.NoCredentials {
-			return Fail("there is none, and ECSInstances without spec.credentialsSecretRef",
+			return fail("there is none, and ECSInstances without spec.credentialsSecretRef",
 				"give the operator ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or a RAM role (RRSA), or set spec.credentialsSecretRef")
 		}
 		return verdictOf(account, err)
 	}
 	secret, err := c.clients.Kube.CoreV1().Secrets(key.namespace).Get(ctx, key.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Fail("there is no such Secret", fmt.Sprintf("create it, with %s and %s, or correct spec.credentialsSecretRef",
+		return fail("there is no such Secret", fmt.Sprintf("create it, with %s and %s, or correct spec.credentialsSecretRef",
 			ecsv1alpha1.KeyAccessKeyID, ecsv1alpha1.KeyAccessKeySecret))
 	}
 	if err != nil {

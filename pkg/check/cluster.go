@@ -48,13 +48,13 @@ func (c *checker) clusterChecks() []Check {
 func (c *checker) checkConfiguration(context.Context) Result {
 	config, err := clients.Load(c.options.Cluster, clients.PodOrKubectl, "check")
 	if err != nil {
-		return Fail(err.Error(), "name a kubeconfig that works: --kubeconfig FILE")
+		return fail(err.Error(), "name a kubeconfig that works: --kubeconfig FILE")
 	}
 	if c.clients, err = clients.New(config.Config); err != nil {
-		return Fail(err.Error(), "correct the kubeconfig")
+		return fail(err.Error(), "correct the kubeconfig")
 	}
 	c.host, c.inside = config.Host, config.InPod
-	return Pass(config.Host)
+	return pass(config.Host)
 }
 
 // get asks for a path of the API server's own.
@@ -67,15 +67,15 @@ func (c *checker) checkReachable(ctx context.Context) Result {
 	var status *apierrors.StatusError
 	switch {
 	case err == nil, apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		return Pass("")
+		return pass("")
 	case clients.IsCertificateError(err):
-		return Fail(err.Error(), certificateRemedy(err))
+		return fail(err.Error(), certificateRemedy(err))
 	case strings.Contains(err.Error(), "getting credentials"):
-		return Fail(err.Error(), "run the program that the kubeconfig names for its credentials, and see what it says")
+		return fail(err.Error(), "run the program that the kubeconfig names for its credentials, and see what it says")
 	case errors.As(err, &status):
-		return Fail("there is no API server of Kubernetes, or not a whole one: "+err.Error(), "check the address, and proxies on the way (HTTPS_PROXY, NO_PROXY)")
+		return fail("there is no API server of Kubernetes, or not a whole one: "+err.Error(), "check the address, and proxies on the way (HTTPS_PROXY, NO_PROXY)")
 	}
-	return Fail(err.Error(), "check the address, that the API server runs, and that no firewall or proxy is between")
+	return fail(err.Error(), "check the address, that the API server runs, and that no firewall or proxy is between")
 }
 
 func certificateRemedy(err error) string {
@@ -95,18 +95,18 @@ func (c *checker) checkCredentials(ctx context.Context) Result {
 	review, err := c.clients.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return Fail(c.host+" does not accept them", remedy)
+		return fail(c.host+" does not accept them", remedy)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), anonymous):
-		return Fail("there are none: the API server takes this for "+anonymous, "name a user with credentials in the kubeconfig")
+		return fail("there are none: the API server takes this for "+anonymous, "name a user with credentials in the kubeconfig")
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return Pass("it does not say whose they are")
+		return pass("it does not say whose they are")
 	case err != nil:
 		return unanswered(err)
 	}
 	if c.user = review.Status.UserInfo.Username; c.user == anonymous {
-		return Fail("there are none: the API server takes this for "+anonymous, "name a user with credentials in the kubeconfig")
+		return fail("there are none: the API server takes this for "+anonymous, "name a user with credentials in the kubeconfig")
 	}
-	return Pass(c.user)
+	return pass(c.user)
 }
 
 const anonymous = "system:anonymous"
@@ -115,9 +115,9 @@ func (c *checker) checkReady(ctx context.Context) Result {
 	body, err := c.get(ctx, "/readyz")
 	switch {
 	case apierrors.IsForbidden(err):
-		return Pass("as far as this account may ask")
+		return pass("as far as this account may ask")
 	case err == nil:
-		return Pass("")
+		return pass("")
 	}
 	var failing []string
 	for text := range strings.Lines(string(body)) {
@@ -129,7 +129,7 @@ func (c *checker) checkReady(ctx context.Context) Result {
 	if len(failing) > 0 {
 		reason = "it says that these are not well: " + strings.Join(failing, ", ")
 	}
-	return Fail(reason, "wait until it has started; else see its log: kubectl get --raw '/readyz?verbose'")
+	return fail(reason, "wait until it has started; else see its log: kubectl get --raw '/readyz?verbose'")
 }
 
 func (c *checker) checkVersion(ctx context.Context) Result {
@@ -139,7 +139,7 @@ func (c *checker) checkVersion(ctx context.Context) Result {
 	}
 	var info apiversion.Info
 	if err := json.Unmarshal(body, &info); err != nil {
-		return Fail("the answer to /version cannot be read: "+err.Error(), "see what answers at "+c.host)
+		return fail("the answer to /version cannot be read: "+err.Error(), "see what answers at "+c.host)
 	}
 	return supported(info.GitVersion)
 }
@@ -148,12 +148,12 @@ func (c *checker) checkVersion(ctx context.Context) Result {
 func supported(text string) Result {
 	is, err := utilversion.ParseGeneric(text)
 	if err != nil {
-		return Warn(fmt.Sprintf("it is %q, which is no version", text), "see that it is no older than "+oldestServer)
+		return warn(fmt.Sprintf("it is %q, which is no version", text), "see that it is no older than "+oldestServer)
 	}
 	if is.LessThan(utilversion.MustParseGeneric(oldestServer)) {
-		return Fail("it is "+text+", which does not know what the rules of the CRDs say", "upgrade the cluster")
+		return fail("it is "+text+", which does not know what the rules of the CRDs say", "upgrade the cluster")
 	}
-	return Pass(text)
+	return pass(text)
 }
 
 func (c *checker) checkClock(context.Context) Result {
@@ -163,13 +163,13 @@ func (c *checker) checkClock(context.Context) Result {
 // agree says what it means that the API server's clock is ahead of that of this machine.
 func agree(ahead time.Duration) Result {
 	if ahead == 0 {
-		return Pass("")
+		return pass("")
 	}
 	which := "ahead"
 	if ahead < 0 {
 		which = "behind"
 	}
-	return Warn(fmt.Sprintf("the API server's is %s %s: MyCronJobs would run at the wrong time", ahead.Abs().Round(time.Second), which),
+	return warn(fmt.Sprintf("the API server's is %s %s: MyCronJobs would run at the wrong time", ahead.Abs().Round(time.Second), which),
 		"set both clocks by NTP")
 }
 

@@ -122,7 +122,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	runner := Runner{Limit: o.limit, Slow: "see what keeps it, or give it longer with --timeout"}
 	if o.output == "text" {
-		runner.Observer = &Text{Out: stdout, Colour: command.Colour(stdout)}
+		runner.printer = &printer{out: stdout, colour: command.Colour(stdout)}
 	}
 	report := runner.Run(ctx, sections)
 	if o.output == "json" {

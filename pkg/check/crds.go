@@ -54,12 +54,12 @@ func (c *checker) checkCRD(ctx context.Context, want *apiextensionsv1.CustomReso
 func (c *checker) discoverCRD(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) Result {
 	err := crds.Discover(ctx, c.clients.Apiextensions, want)
 	if c.options.pre && err != nil {
-		return Pass("not there yet")
+		return pass("not there yet")
 	}
 	if err != nil {
-		return Fail("it is not there", crds.InstallHint)
+		return fail("it is not there", crds.InstallHint)
 	}
-	return Pass("served; this account may not see its revision")
+	return pass("served; this account may not see its revision")
 }
 
 // usable says whether the operator can work with a CRD of the cluster.
@@ -67,26 +67,26 @@ func usable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	rank := crds.RankOf(want, have)
 	switch rank {
 	case crds.Absent:
-		return Fail("it is not there", crds.InstallHint)
+		return fail("it is not there", crds.InstallHint)
 	case crds.Foreign:
-		return Fail("there is one that is not Glassback's: it has no annotation "+crd.AnnotationRevision,
+		return fail("there is one that is not Glassback's: it has no annotation "+crd.AnnotationRevision,
 			"see whose it is; to have Glassback take it over, "+crds.InstallHint)
 	case crds.Older:
-		return Fail(fmt.Sprintf("it is older: revision %d", crds.Revision(have)), crds.InstallHint)
+		return fail(fmt.Sprintf("it is older: revision %d", crds.Revision(have)), crds.InstallHint)
 	}
 	if reason, remedy := crds.Unusable(want, have); reason != "" {
-		return Fail(reason, remedy)
+		return fail(reason, remedy)
 	}
 	if !crds.Served(have) {
-		return Fail("the API server does not serve it yet", "try again in a moment; else see its conditions: kubectl describe crd "+want.Name)
+		return fail("the API server does not serve it yet", "try again in a moment; else see its conditions: kubectl describe crd "+want.Name)
 	}
 	if unknown := unknownVersions(want, have); len(unknown) > 0 {
-		return Warn("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
+		return warn("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
 	}
 	if rank == crds.Newer {
-		return Warn(fmt.Sprintf("it is newer: revision %d, which this operator leaves as it is", crds.Revision(have)), "upgrade the operator")
+		return warn(fmt.Sprintf("it is newer: revision %d, which this operator leaves as it is", crds.Revision(have)), "upgrade the operator")
 	}
-	return Pass("served, stored as " + strings.Join(have.Status.StoredVersions, ", "))
+	return pass("served, stored as " + strings.Join(have.Status.StoredVersions, ", "))
 }
 
 const migrationHint = "store them anew as a version that is known, then take the old one out of the CRD's status.storedVersions"
@@ -95,25 +95,25 @@ const migrationHint = "store them anew as a version that is known, then take the
 func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	rank := crds.RankOf(want, have)
 	if rank == crds.Absent {
-		return Pass("not there yet")
+		return pass("not there yet")
 	}
 	if have.DeletionTimestamp != nil {
-		return Fail("there is one that is being deleted, with all its objects", "wait until it is gone; see what finalizers its objects still have")
+		return fail("there is one that is being deleted, with all its objects", "wait until it is gone; see what finalizers its objects still have")
 	}
 	if unknown := unknownVersions(want, have); len(unknown) > 0 {
-		return Fail("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
+		return fail("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
 	}
 	switch rank {
 	case crds.Foreign:
-		return Warn("there is one that is not Glassback's, whose schema installing replaces; its objects stay",
+		return warn("there is one that is not Glassback's, whose schema installing replaces; its objects stay",
 			"see whose it is: kubectl get crd "+want.Name+" -o yaml --show-managed-fields")
 	case crds.Newer:
-		return Warn(fmt.Sprintf("there is a newer one, revision %d: --install-crds leaves it, and kubectl apply would make it older", crds.Revision(have)),
+		return warn(fmt.Sprintf("there is a newer one, revision %d: --install-crds leaves it, and kubectl apply would make it older", crds.Revision(have)),
 			"install an operator that is as new")
 	case crds.Older:
-		return Pass(fmt.Sprintf("revision %d, which installing raises", crds.Revision(have)))
+		return pass(fmt.Sprintf("revision %d, which installing raises", crds.Revision(have)))
 	default:
-		return Pass("there already")
+		return pass("there already")
 	}
 }
 
@@ -135,7 +135,7 @@ func (c *checker) tryCRD(ctx context.Context, want, have *apiextensionsv1.Custom
 	case apierrors.IsForbidden(err):
 		result.Reason += "; this account may not try to apply it"
 	case apierrors.IsInvalid(err):
-		return Fail(err.Error(), "use a newer API server, or an older operator")
+		return fail(err.Error(), "use a newer API server, or an older operator")
 	case err != nil:
 		return unanswered(err)
 	case result.State == OK:

@@ -37,23 +37,23 @@ func (c *checker) checkDeployment(ctx context.Context) Result {
 	list, err := c.clients.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
 		if line, readErr := os.ReadFile("/proc/1/cmdline"); apierrors.IsForbidden(err) && c.inside && readErr == nil && c.options.adoptNeighbour(line) {
-			return Skip("this account may not look; the operator in this container is taken for its like")
+			return skip("this account may not look; the operator in this container is taken for its like")
 		}
 		return unanswered(err)
 	}
 	if len(list.Items) == 0 && c.options.pre {
-		return Pass("")
+		return pass("")
 	}
 	if len(list.Items) == 0 {
-		return Skip("there is none: the operator runs elsewhere, in another namespace (--operator-namespace), or not at all")
+		return skip("there is none: the operator runs elsewhere, in another namespace (--operator-namespace), or not at all")
 	}
 	c.deployment = &list.Items[0]
 	c.options.adoptFrom(c.deployment)
 	if c.options.pre {
-		return Warn(fmt.Sprintf("there is one, of the image %s, which installing replaces", imageOf(c.deployment)), "if that is what is wanted, go on: it is an upgrade")
+		return warn(fmt.Sprintf("there is one, of the image %s, which installing replaces", imageOf(c.deployment)), "if that is what is wanted, go on: it is an upgrade")
 	}
 	if len(list.Items) > 1 {
-		return Fail(fmt.Sprintf("there are %d: %s and %s", len(list.Items), list.Items[0].Name, list.Items[1].Name), "delete all but one")
+		return fail(fmt.Sprintf("there are %d: %s and %s", len(list.Items), list.Items[0].Name, list.Items[1].Name), "delete all but one")
 	}
 	pods, err := c.clients.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
@@ -86,19 +86,19 @@ func health(d *appsv1.Deployment, pods []corev1.Pod) Result {
 	}
 	switch {
 	case want == 0:
-		return Fail("it is scaled to 0", fmt.Sprintf("kubectl scale -n %s deployment/%s --replicas=2", d.Namespace, d.Name))
+		return fail("it is scaled to 0", fmt.Sprintf("kubectl scale -n %s deployment/%s --replicas=2", d.Namespace, d.Name))
 	case ready == 0:
-		return Fail(state, logs)
+		return fail(state, logs)
 	case ready < want:
-		return Warn(state, logs)
+		return warn(state, logs)
 	case stuck(d) != "":
-		return Fail(fmt.Sprintf("%s, but the rollout of new ones is stuck: %s", state, cmp.Or(failure(d), trouble(pods), stuck(d))), logs)
+		return fail(fmt.Sprintf("%s, but the rollout of new ones is stuck: %s", state, cmp.Or(failure(d), trouble(pods), stuck(d))), logs)
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < want:
-		return Warn(fmt.Sprintf("it is rolling out: %d of %d replicas are new", d.Status.UpdatedReplicas, want), "wait until it has")
+		return warn(fmt.Sprintf("it is rolling out: %d of %d replicas are new", d.Status.UpdatedReplicas, want), "wait until it has")
 	case want > 1 && !electing(d):
-		return Fail(state+", and all of them work: it does not elect a leader", "give the container the argument --leader-elect")
+		return fail(state+", and all of them work: it does not elect a leader", "give the container the argument --leader-elect")
 	}
-	return Pass(fmt.Sprintf("%s, image %s", state, imageOf(d)))
+	return pass(fmt.Sprintf("%s, image %s", state, imageOf(d)))
 }
 
 // stuck says how a rollout is that does not come to its end.
@@ -213,21 +213,21 @@ func (t tenure) String() string {
 func (t tenure) occupied(electing bool) Result {
 	switch {
 	case t.held():
-		return Pass(t.String())
+		return pass(t.String())
 	case !electing && (t.none || t.holder == ""):
-		return Skip(t.String() + ", and no operator in the cluster that elects a leader")
+		return skip(t.String() + ", and no operator in the cluster that elects a leader")
 	case t.none || t.holder == "":
-		return Warn(t.String()+", though the operator elects a leader", "see in its log why no replica leads")
+		return warn(t.String()+", though the operator elects a leader", "see in its log why no replica leads")
 	case !electing:
-		return Warn("nobody leads: "+t.String(), "start an operator, or delete the Lease")
+		return warn("nobody leads: "+t.String(), "start an operator, or delete the Lease")
 	}
-	return Fail("nobody leads: "+t.String(), "see in the operator's log why no replica takes it over")
+	return fail("nobody leads: "+t.String(), "see in the operator's log why no replica takes it over")
 }
 
 // vacant says whether an operator can start without another one at work.
 func (t tenure) vacant() Result {
 	if t.held() {
-		return Warn("an operator is at work: "+t.String(), "if it is to be upgraded, go on; a second one beside it needs --leader-elect")
+		return warn("an operator is at work: "+t.String(), "if it is to be upgraded, go on; a second one beside it needs --leader-elect")
 	}
-	return Pass(t.String())
+	return pass(t.String())
 }

@@ -100,26 +100,26 @@ func (c *checker) permissionChecks() []Check {
 func (c *checker) checkAccount(ctx context.Context) Result {
 	c.account = permissions.Own(c.clients.Kube)
 	if c.options.pre {
-		return Pass("those of " + c.name() + ", who installs")
+		return pass("those of " + c.name() + ", who installs")
 	}
 	if c.deployment == nil || c.inside {
-		return Pass("those of " + c.name() + ", as whom an operator that is started here runs")
+		return pass("those of " + c.name() + ", as whom an operator that is started here runs")
 	}
 	account := types.NamespacedName{
 		Namespace: c.deployment.Namespace, Name: cmp.Or(c.deployment.Spec.Template.Spec.ServiceAccountName, "default"),
 	}
 	if c.user == permissions.ServiceAccountUser(account) {
-		return Pass(fmt.Sprintf("those of this account, ServiceAccount %s, as which the operator runs", account))
+		return pass(fmt.Sprintf("those of this account, ServiceAccount %s, as which the operator runs", account))
 	}
 	c.account = permissions.OfServiceAccount(c.clients.Kube, account)
 	_, err := c.account(ctx, &authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets"})
 	if apierrors.IsForbidden(err) {
-		return Skip(fmt.Sprintf("they are those of ServiceAccount %s, and this account may not ask for them; it may: %s", account, c.inPod()))
+		return skip(fmt.Sprintf("they are those of ServiceAccount %s, and this account may not ask for them; it may: %s", account, c.inPod()))
 	}
 	if err != nil {
 		return unanswered(err)
 	}
-	return Pass(fmt.Sprintf("those of ServiceAccount %s, as which the operator runs", account))
+	return pass(fmt.Sprintf("those of ServiceAccount %s, as which the operator runs", account))
 }
 
 func (c *checker) name() string { return cmp.Or(c.user, "this account") }
@@ -159,9 +159,9 @@ func (c *checker) accessChecks(all []permissions.Wanted) []Check {
 					return unanswered(err)
 				}
 				if len(missing) > 0 {
-					return Fail(fmt.Sprintf("not allowed to %s; needed by %s", strings.Join(missing, ","), listed(w.By)), remedy)
+					return fail(fmt.Sprintf("not allowed to %s; needed by %s", strings.Join(missing, ","), listed(w.By)), remedy)
 				}
-				return Pass("")
+				return pass("")
 			},
 		})
 	}
@@ -188,7 +188,7 @@ func (c *checker) granted() []permissions.Permission {
 func (c *checker) checkGrant(ctx context.Context) Result {
 	escalate := permissions.Permission{Group: rbacv1.GroupName, Resource: "clusterroles", Verbs: []string{"escalate"}}
 	if missing, err := c.account.Missing(ctx, metav1.NamespaceAll, escalate); err == nil && len(missing) == 0 {
-		return Pass("")
+		return pass("")
 	}
 	var lacking []string
 	for _, w := range permissions.Merge(permissions.WantedBy("", metav1.NamespaceAll, c.granted())) {
@@ -201,7 +201,7 @@ func (c *checker) checkGrant(ctx context.Context) Result {
 		}
 	}
 	if len(lacking) == 0 {
-		return Pass("")
+		return pass("")
 	}
-	return Fail("it may not itself, and so cannot grant: "+strings.Join(lacking, "; "), installerRemedy)
+	return fail("it may not itself, and so cannot grant: "+strings.Join(lacking, "; "), installerRemedy)
 }

@@ -36,7 +36,7 @@ func (c *checker) redisChecks() []Check {
 
 func (c *checker) checkRedisClusters(ctx context.Context) Result {
 	if !c.runs(rediscluster.Name) {
-		return Skip(notRun)
+		return skip(notRun)
 	}
 	n := 0
 	for _, ns := range c.options.Namespaces {
@@ -55,7 +55,7 @@ func (c *checker) checkRedisClusters(ctx context.Context) Result {
 	if len(c.redis) < n {
 		found += fmt.Sprintf(", of which %d are looked at", len(c.redis))
 	}
-	return Pass(found)
+	return pass(found)
 }
 
 // nodeChecks are one for each RedisCluster.
@@ -120,7 +120,7 @@ func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (stri
 	}
 	password := strings.TrimRight(string(data[ref.Key]), "\n")
 	if password == "" {
-		result := Fail(fmt.Sprintf("the Secret %s has no password in %s", ref.Name, ref.Key), "set it, or correct spec.authSecretRef")
+		result := fail(fmt.Sprintf("the Secret %s has no password in %s", ref.Name, ref.Key), "set it, or correct spec.authSecretRef")
 		return "", &result
 	}
 	return password, nil
@@ -137,7 +137,7 @@ type nodeAnswer struct {
 // answered so, to somebody inside of the cluster or outside.
 func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	if len(answers) == 0 {
-		return Skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))
+		return skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))
 	}
 	var silent []nodeAnswer
 	locked, unwell := 0, 0
@@ -154,17 +154,17 @@ func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	state := fmt.Sprintf("%d of %d answer", len(answers)-len(silent), pods)
 	switch {
 	case len(silent) == len(answers) && !inside:
-		return Skip("the addresses of Pods cannot be reached from here, outside of the cluster")
+		return skip("the addresses of Pods cannot be reached from here, outside of the cluster")
 	case locked > 0 && inside:
-		return Fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef")
+		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef")
 	case len(silent) == len(answers):
-		return Fail(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that its Pods run, and that no NetworkPolicy keeps the operator from them")
+		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that its Pods run, and that no NetworkPolicy keeps the operator from them")
 	case len(silent) > 0:
-		return Warn(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that Pod; the conditions of the RedisCluster say what the operator does about it")
+		return warn(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that Pod; the conditions of the RedisCluster say what the operator does about it")
 	case unwell > 0:
-		return Warn(fmt.Sprintf("%s, and %d take no requests (cluster_state)", state, unwell), "see the conditions of the RedisCluster")
+		return warn(fmt.Sprintf("%s, and %d take no requests (cluster_state)", state, unwell), "see the conditions of the RedisCluster")
 	case locked > 0:
-		return Pass(state + "; their password is not sent from outside of the cluster")
+		return pass(state + "; their password is not sent from outside of the cluster")
 	}
-	return Pass(state)
+	return pass(state)
 }

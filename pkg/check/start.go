@@ -36,15 +36,15 @@ func AtStart(c *clients.Clients, o *options.Options) []Section {
 // checkRival looks for an operator that leads, while this one works without leader election.
 func (c *checker) checkRival(ctx context.Context) Result {
 	if c.options.Lease.Elect {
-		return Pass("")
+		return pass("")
 	}
 	t, err := c.tenure(ctx)
 	if err != nil {
 		return unanswered(err)
 	}
 	if t.held() {
-		return Warn(fmt.Sprintf("the Lease %s/%s is held: %s", c.options.leaseNamespace, c.options.leaseName, t),
+		return warn(fmt.Sprintf("the Lease %s/%s is held: %s", c.options.leaseNamespace, c.options.leaseName, t),
 			"stop one of the two, or give this one --leader-elect and the same Lease")
 	}
-	return Pass("")
+	return pass("")
 }

@@ -48,7 +48,7 @@ func (c *checker) webhookChecks() []Check {
 
 func (c *checker) checkRegistered(ctx context.Context) Result {
 	if !c.options.Webhooks {
-		return Skip("--webhooks=false: there are to be none")
+		return skip("--webhooks=false: there are to be none")
 	}
 	found := map[string]*registeredWebhooks{}
 	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, webhook.ConfigurationName).String()}
@@ -64,12 +64,12 @@ func (c *checker) checkRegistered(ctx context.Context) Result {
 	}
 	switch {
 	case len(found) > 0:
-		return Pass(strings.Join(slices.Sorted(maps.Keys(found)), ", "))
+		return pass(strings.Join(slices.Sorted(maps.Keys(found)), ", "))
 	case c.deployment != nil:
-		return Warn("there is no configuration of that name: what is wrong with an object is only seen after it is stored",
+		return warn("there is no configuration of that name: what is wrong with an object is only seen after it is stored",
 			"apply artifacts/webhook, or start the operator with --webhooks=false")
 	}
-	return Skip("it knows of none: an operator outside of the cluster has them with --webhook-url")
+	return skip("it knows of none: an operator outside of the cluster has them with --webhook-url")
 }
 
 // collect adds the webhook configurations that are selected to found, by name.
@@ -166,20 +166,20 @@ func complete(r registeredWebhooks, service types.NamespacedName) Result {
 			if s != nil {
 				elsewhere = s.Namespace + "/" + s.Name
 			}
-			return Fail(fmt.Sprintf("%s calls %s, and not the Service %s", name, elsewhere, service), remedy+", or say where the operator is with --operator-namespace")
+			return fail(fmt.Sprintf("%s calls %s, and not the Service %s", name, elsewhere, service), remedy+", or say where the operator is with --operator-namespace")
 		}
 	}
 	if len(lacking) > 0 {
-		return Warn("it has not got "+strings.Join(lacking, ", "), remedy)
+		return warn("it has not got "+strings.Join(lacking, ", "), remedy)
 	}
-	return Pass(fmt.Sprintf("%d webhooks", len(names)))
+	return pass(fmt.Sprintf("%d webhooks", len(names)))
 }
 
 func (c *checker) checkEndpoints(ctx context.Context, _ registeredWebhooks) Result {
 	const remedy = "see why no replica is ready: kubectl get pods -l " + managerSelector + " -n "
 	service := c.service()
 	if _, err := c.clients.Kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return Fail(fmt.Sprintf("there is no Service %s", service), "apply artifacts/webhook")
+		return fail(fmt.Sprintf("there is no Service %s", service), "apply artifacts/webhook")
 	} else if err != nil {
 		return unanswered(err)
 	}
@@ -197,9 +197,9 @@ func (c *checker) checkEndpoints(ctx context.Context, _ registeredWebhooks) Resu
 		}
 	}
 	if ready == 0 {
-		return Fail(fmt.Sprintf("none of %d is ready: RedisClusters cannot be changed now", all), remedy+service.Namespace)
+		return fail(fmt.Sprintf("none of %d is ready: RedisClusters cannot be changed now", all), remedy+service.Namespace)
 	}
-	return Pass(fmt.Sprintf("%d ready", ready))
+	return pass(fmt.Sprintf("%d ready", ready))
 }
 
 // bundle returns the caBundle that all webhooks of a configuration have, or why there is none.
@@ -229,35 +229,35 @@ func (c *checker) checkTrust(ctx context.Context, r registeredWebhooks) Result {
 	}
 	_, authorities, why := r.bundle()
 	if why != "" {
-		return Fail(why, keeper)
+		return fail(why, keeper)
 	}
 	if r.url != nil || r.certManager {
-		return Pass(count(len(authorities), "CA"))
+		return pass(count(len(authorities), "CA"))
 	}
 	secret, err := c.clients.Kube.CoreV1().Secrets(c.options.operatorNamespace).Get(ctx, certificate.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Fail(fmt.Sprintf("there is no Secret %s, which has the CA", certificate.SecretName), keeper)
+		return fail(fmt.Sprintf("there is no Secret %s, which has the CA", certificate.SecretName), keeper)
 	}
 	if apierrors.IsForbidden(err) {
-		return Pass(count(len(authorities), "CA") + "; this account may not look into the Secret " + certificate.SecretName)
+		return pass(count(len(authorities), "CA") + "; this account may not look into the Secret " + certificate.SecretName)
 	}
 	if err != nil {
 		return unanswered(err)
 	}
 	signers, err := cert.ParseCertsPEM(secret.Data["tls.crt"])
 	if err != nil {
-		return Fail("the Secret "+certificate.SecretName+" has no CA in tls.crt", keeper)
+		return fail("the Secret "+certificate.SecretName+" has no CA in tls.crt", keeper)
 	}
 	if !slices.ContainsFunc(authorities, signers[0].Equal) {
-		return Fail("the CA in the Secret "+certificate.SecretName+" is not in it", keeper)
+		return fail("the CA in the Secret "+certificate.SecretName+" is not in it", keeper)
 	}
-	return Pass(count(len(authorities), "CA") + ", with that of the Secret " + certificate.SecretName)
+	return pass(count(len(authorities), "CA") + ", with that of the Secret " + certificate.SecretName)
 }
 
 func (c *checker) checkValidity(_ context.Context, r registeredWebhooks) Result {
 	_, authorities, why := r.bundle()
 	if why != "" {
-		return Skip(why)
+		return skip(why)
 	}
 	newest := slices.MaxFunc(authorities, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 	return validity(newest, c.clients.Time.Now())
@@ -270,13 +270,13 @@ func validity(c *x509.Certificate, now time.Time) Result {
 	left, day := c.NotAfter.Sub(now), c.NotAfter.Format(time.DateOnly)
 	switch {
 	case now.Before(c.NotBefore):
-		return Fail("it is not valid before "+c.NotBefore.Format(time.RFC3339), "set the clocks right")
+		return fail("it is not valid before "+c.NotBefore.Format(time.RFC3339), "set the clocks right")
 	case left <= 0:
-		return Fail("it has expired on "+day, remedy)
+		return fail("it has expired on "+day, remedy)
 	case left < c.NotAfter.Sub(c.NotBefore)/4:
-		return Warn(fmt.Sprintf("it expires on %s, in %s", day, roughly(left)), remedy)
+		return warn(fmt.Sprintf("it expires on %s, in %s", day, roughly(left)), remedy)
 	}
-	return Pass(fmt.Sprintf("until %s, for %s", day, roughly(left)))
+	return pass(fmt.Sprintf("until %s, for %s", day, roughly(left)))
 }
 
 // roughly is a duration as people say it.
@@ -302,7 +302,7 @@ func count(n int, what string) string {
 func (c *checker) checkServing(ctx context.Context, r registeredWebhooks) Result {
 	bundle, _, why := r.bundle()
 	if why != "" {
-		return Skip(why)
+		return skip(why)
 	}
 	service := c.service()
 	name := service.Name + "." + service.Namespace + ".svc"
@@ -317,16 +317,16 @@ func (c *checker) checkServing(ctx context.Context, r registeredWebhooks) Result
 	switch {
 	case err == nil:
 	case clients.IsCertificateError(err):
-		return Fail(address+": "+err.Error(), "see in the operator's log which certificate it serves (controller=\"certificates\")")
+		return fail(address+": "+err.Error(), "see in the operator's log which certificate it serves (controller=\"certificates\")")
 	case r.url != nil:
-		return Skip("it cannot be reached from here, which need not mean anything: " + err.Error())
+		return skip("it cannot be reached from here, which need not mean anything: " + err.Error())
 	default:
-		return Fail(err.Error(), "see that a replica is ready, and that no NetworkPolicy keeps its port 9443 from callers")
+		return fail(err.Error(), "see that a replica is ready, and that no NetworkPolicy keeps its port 9443 from callers")
 	}
 	defer conn.Close()
 	secure, ok := conn.(*tls.Conn)
 	if !ok || len(secure.ConnectionState().PeerCertificates) == 0 {
-		return Fail(address+" shows no certificate", "see what answers there")
+		return fail(address+" shows no certificate", "see what answers there")
 	}
 	return validity(secure.ConnectionState().PeerCertificates[0], c.clients.Time.Now())
 }
@@ -359,9 +359,9 @@ func (c *checker) tryDefault(ctx context.Context) Result {
 		return untried(err)
 	}
 	if size := ptr.Deref(made.Spec.Size, 0); size != atLeast {
-		return Fail(fmt.Sprintf("it was left at %d: they were not asked", size), notAsked(c.tryNamespace()))
+		return fail(fmt.Sprintf("it was left at %d: they were not asked", size), notAsked(c.tryNamespace()))
 	}
-	return Pass("")
+	return pass("")
 }
 
 func (c *checker) tryRefusal(ctx context.Context) Result {
@@ -373,9 +373,9 @@ func (c *checker) tryRefusal(ctx context.Context) Result {
 func refused(err error, namespace string) Result {
 	switch {
 	case err == nil:
-		return Fail("it would have been stored: they were not asked", notAsked(namespace))
+		return fail("it would have been stored: they were not asked", notAsked(namespace))
 	case strings.Contains(err.Error(), "validate.redisclusters."+redisv1.GroupName+`" denied the request`):
-		return Pass("")
+		return pass("")
 	}
 	return untried(err)
 }
@@ -390,15 +390,15 @@ func untried(err error) Result {
 	_, failed, calling := strings.Cut(text, "failed calling webhook ")
 	switch {
 	case calling && strings.Contains(failed, "x509"):
-		return Fail(failed, "see whether the caBundle is of the operator's CA: docs/webhooks.md")
+		return fail(failed, "see whether the caBundle is of the operator's CA: docs/webhooks.md")
 	case calling && (strings.Contains(failed, "deadline exceeded") || strings.Contains(failed, "i/o timeout") || strings.Contains(failed, "Client.Timeout")):
-		return Fail(failed, "let the API server reach port 9443 of the operator's Pods: NetworkPolicies and firewalls")
+		return fail(failed, "let the API server reach port 9443 of the operator's Pods: NetworkPolicies and firewalls")
 	case calling:
-		return Fail(failed, "see that a replica is ready; one with --webhook-url that was killed leaves its registration: docs/webhooks.md")
+		return fail(failed, "see that a replica is ready; one with --webhook-url that was killed leaves its registration: docs/webhooks.md")
 	case apierrors.IsForbidden(err) && strings.Contains(text, "cannot create resource"):
-		return Skip("this account may not create RedisClusters, not even in a dry run")
+		return skip("this account may not create RedisClusters, not even in a dry run")
 	case apierrors.IsNotFound(err):
-		return Skip("the dry run needs a namespace that is there, --namespace: " + text)
+		return skip("the dry run needs a namespace that is there, --namespace: " + text)
 	}
-	return Warn("something else has refused the dry run: "+text, "see what, and whether it should")
+	return warn("something else has refused the dry run: "+text, "see what, and whether it should")
 }
