@@ -89,9 +89,9 @@ func TestTransforms(t *testing.T) {
 		"of a child those are kept that tell what was applied":     {withOwnManagedFields, configMap(theirs, own, status, updated), configMap(own)},
 		"of a child that others made none are kept":                {withOwnManagedFields, configMap(theirs, status), configMap()},
 		"of a child that has none none are kept":                   {withOwnManagedFields, configMap(), configMap()},
-		"of a Job the template is not kept, nor the managedFields": {metadataAndStatus, job(pods, own, status), job(corev1.PodTemplateSpec{})},
-		"of a Pod what tells how it is":                            {whereabouts, pod("password", own, status), pod("")},
-		"... also if somebody else made it, without containers":    {whereabouts, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
+		"of a Job the template is not kept, nor the managedFields": {trimJob, job(pods, own, status), job(corev1.PodTemplateSpec{})},
+		"of a Pod what tells how it is":                            {trimPod, pod("password", own, status), pod("")},
+		"... also if somebody else made it, without containers":    {trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
 		"a tombstone passes, to be looked into by who handles it": {
 			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)}, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 		},
