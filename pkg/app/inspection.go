@@ -7,13 +7,12 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
@@ -24,12 +23,9 @@ import (
 // keptStages is how many stages of all objects together the trace keeps for the page.
 const keptStages = 8192
 
-// inspection returns what there is to look at, of all that runs.
-func (op *operator) inspection(ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler) (http.Handler, error) {
-	aliases, err := aliases()
-	if err != nil {
-		return nil, err
-	}
+// inspection returns the handler of the page, which shows everything that runs.
+func (op *operator) inspection(ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler) http.Handler {
+	aliases := aliases()
 	config := inspect.Config{
 		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: o.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
 	}
@@ -52,7 +48,7 @@ func (op *operator) inspection(ctx context.Context, o *options.Options, stages *
 		}
 		config.Loops = append(config.Loops, inspect.Run{Loop: op.webhooks.keeper.Loop()})
 	}
-	return inspect.New(config), nil
+	return inspect.New(config)
 }
 
 // instance tells this replica from others, for a person.
@@ -68,42 +64,34 @@ func instance() string {
 }
 
 // aliases returns what kubectl calls the kinds, beside their own names and those of the resources.
-func aliases() (map[string][]string, error) {
+func aliases() map[string][]string {
 	all := map[string][]string{
 		"Pod": {"po"}, "ConfigMap": {"cm"}, "Deployment": {"deploy"}, "Service": {"svc"}, "Ingress": {"ing"},
 		"HorizontalPodAutoscaler": {"hpa"}, "PodDisruptionBudget": {"pdb"}, "PersistentVolumeClaim": {"pvc"},
 	}
-	definitions, err := crd.All()
-	if err != nil {
-		return nil, fmt.Errorf("read the names of the kinds: %w", err)
-	}
-	for _, d := range definitions {
+	for _, d := range crds.All() {
 		all[d.Spec.Names.Kind] = append([]string{d.Spec.Names.Singular}, d.Spec.Names.ShortNames...)
 	}
-	return all, nil
+	return all
 }
 
 // serveInspection serves the page: to all on this machine, if it listens there only; else by
 // HTTPS, and its API to those who may get what is below /inspect/.
-func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) error {
+func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) {
 	if s.inspect == nil {
-		return nil
+		return
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
 	secure := !options.Loopback(o.InspectAddress)
 	if !secure {
 		guard = nil
 	}
-	handler, err := op.inspection(s.ctx, o, stages, guard) // Those who look see the end, too.
-	if err != nil {
-		return err
-	}
+	handler := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
 	if secure {
 		s.logger.Info("Serving the page", "url", "https://"+s.inspect.Addr().String()+"/inspect/")
 		s.serveSecurely(s.inspect, handler, op.webhooks, "The page is served no more")
-		return nil
+		return
 	}
 	s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
 	s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(handler)) })
-	return nil
 }

@@ -59,7 +59,7 @@ type leadership struct {
 
 // sighting is what the watch has last shown of the Lease.
 type sighting struct {
-	holder   string // empty: nobody, or there is no Lease
+	holder   string // empty if there is none, or no Lease
 	renewed  time.Time
 	duration time.Duration
 	at       time.Time // when it was seen, by this process's clock
@@ -114,7 +114,7 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 }
 
 // identity is unique to this process, or to this Pod: if the process of a leader dies, the next
-// one in the same Pod goes on as the leader at once.
+// one in the same Pod leads at once.
 func identity() (string, error) {
 	if pod, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); pod != "" && uid != "" {
 		return pod + "_" + uid, nil
@@ -257,14 +257,14 @@ func (l *leadership) patience(ctx context.Context) (context.Context, context.Can
 
 // awaitFree returns true once the Lease may be taken, and false once ctx is done.
 func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
-	told := ""
+	last := ""
 	for ctx.Err() == nil {
 		free, wait, changed := l.free()
 		if free {
 			return true
 		}
-		if holder := l.holder(); holder != told {
-			told = holder
+		if holder := l.holder(); holder != last {
+			last = holder
 			logger.Info("Standing by: another operator leads", "leader", holder)
 		}
 		timer := time.NewTimer(wait)
@@ -314,7 +314,7 @@ func (l *leadership) sees(obj any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before := l.seen; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
-		return // It was not renewed: somebody has labelled it, say.
+		return // It was not renewed, but changed in another way, such as by a label.
 	}
 	l.seen = now
 	close(l.changed)

@@ -96,9 +96,7 @@ func run(ctx context.Context, o *options.Options) error {
 	}
 	op.require(probes)
 	servers.serveMetrics(op.webhooks)
-	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
-		return err
-	}
+	servers.serveInspection(o, c.Kube, op, stages)
 	probes.say(nil)
 	return op.run(ctx)
 }
@@ -115,8 +113,7 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to; nil if nobody looks at the page, and
-// none is logged: stages report for nothing then.
+// newStages returns the recorder that every stage reports to. It returns nil if there is no page and the log has no stages.
 func newStages(logger klog.Logger, o *options.Options) (*trace.Recorder, func()) {
 	logged := logger.V(6).Enabled()
 	if o.InspectAddress == "" && !logged {

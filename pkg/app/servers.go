@@ -100,7 +100,7 @@ func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *
 	})
 }
 
-// selfSigned returns a certificate that nobody can trust, made when it is first asked for.
+// selfSigned returns a function that makes a self-signed certificate when it is first called.
 func selfSigned() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair := sync.OnceValues(func() (*tls.Certificate, error) {
 		host, err := os.Hostname()
@@ -123,7 +123,7 @@ func (s *servers) serve(listener net.Listener, handler http.Handler) {
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: webhook.MaxHeaderBytes, ErrorLog: webhook.ConnectionLog(s.logger),
 	}
-	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Who asks, asks again.
+	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Clients ask again.
 	if err := server.Serve(listener); s.ctx.Err() == nil {
 		s.logger.Error(err, "Served no more", "address", listener.Addr())
 	}

@@ -8,14 +8,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -93,13 +92,9 @@ func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, erro
 	if err := kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
 		return "", err
 	}
-	raw, err := kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	info, err := discovery.ToDiscoveryInterfaceWithContext(kube.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil {
 		return "", err
-	}
-	var info apiversion.Info
-	if err := json.Unmarshal(raw, &info); err != nil {
-		return "", fmt.Errorf("parse the answer to GET /version: %w", err)
 	}
 	return info.GitVersion, nil
 }

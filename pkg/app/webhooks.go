@@ -31,8 +31,8 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// How long the webhooks go on answering after it was said that they end. API servers take
-// a moment to notice that a configuration is gone, and nodes that a Pod is.
+// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is gone, and nodes
+// take a moment to notice that a Pod is.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second

@@ -23,10 +23,10 @@ import (
 
 // Bounds: of many objects, the first tell how it is.
 const (
-	mostKeys  = 20  // access keys with a region
-	mostRedis = 20  // RedisClusters
+	maxKeys   = 20  // access keys with a region
+	maxRedis  = 20  // RedisClusters
 	listLimit = 500 // objects that are looked at
-	mostNodes = 8   // connections at once
+	maxNodes  = 8   // connections at once
 )
 
 // notRun is why nothing is asked about what a controller works with.
@@ -39,17 +39,6 @@ const anyRegion = "cn-hangzhou"
 type cloudKey struct {
 	namespace, secret string // of the Secret; empty for the operator's own
 	region            string
-}
-
-// cloudChecks are followed by keyChecks.
-func (c *checker) cloudChecks() []Check {
-	checks := []Check{{ID: "cloud/credentials", Title: "the operator's own access key is accepted", Run: c.checkOwnKey}}
-	if !c.options.pre {
-		checks = append(checks, Check{
-			ID: "cloud/instances", Title: "which access keys ECSInstances use", Needs: []string{"crds/ecsinstances." + ecsv1alpha1.GroupName}, Run: c.checkInstances,
-		})
-	}
-	return checks
 }
 
 func (c *checker) cloud() (*aliyun.Cloud, error) {
@@ -122,8 +111,8 @@ func (c *checker) checkInstances(ctx context.Context) Result {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.secret, b.secret), strings.Compare(a.region, b.region))
 	})
 	found := fmt.Sprintf("%s, and %s, each in one region", count(n, "ECSInstance"), count(len(c.keys), "access key"))
-	if cut || len(c.keys) > mostKeys {
-		c.keys = c.keys[:min(len(c.keys), mostKeys)]
+	if cut || len(c.keys) > maxKeys {
+		c.keys = c.keys[:min(len(c.keys), maxKeys)]
 		found += fmt.Sprintf("; there are more, and %d are looked at", len(c.keys))
 	}
 	return pass(found)

@@ -8,7 +8,6 @@ package check
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
-	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 
 	"github.com/glassback/glassback/pkg/clients"
 )
@@ -133,13 +132,9 @@ func (c *checker) checkReady(ctx context.Context) Result {
 }
 
 func (c *checker) checkVersion(ctx context.Context) Result {
-	body, err := c.get(ctx, "/version")
+	info, err := discovery.ToDiscoveryInterfaceWithContext(c.clients.Kube.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil {
 		return unanswered(err)
-	}
-	var info apiversion.Info
-	if err := json.Unmarshal(body, &info); err != nil {
-		return fail("the answer to /version cannot be read: "+err.Error(), "see what answers at "+c.host)
 	}
 	return supported(info.GitVersion)
 }

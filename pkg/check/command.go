@@ -115,16 +115,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return command.Reject(stderr, err)
 	}
-	c := &checker{options: o}
-	sections, err := c.sections()
-	if err != nil {
-		return command.Fail(stderr, err)
-	}
 	runner := Runner{Limit: o.limit, Slow: "see what keeps it, or give it longer with --timeout"}
 	if o.output == "text" {
 		runner.printer = &printer{out: stdout, colour: command.Colour(stdout)}
 	}
-	report := runner.Run(ctx, sections)
+	report := runner.Run(ctx, (&checker{options: o}).sections())
 	if o.output == "json" {
 		if err := command.PrintJSON(stdout, documentOf(o, report)); err != nil {
 			return command.Fail(stderr, err)

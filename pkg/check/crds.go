@@ -20,20 +20,15 @@ import (
 )
 
 // crdChecks are about the CRDs of this binary, or with pre about whether they can be installed.
-func (c *checker) crdChecks() ([]Check, error) {
-	wanted, err := crds.All()
-	if err != nil {
-		return nil, err
-	}
-	c.definitions = wanted
+func (c *checker) crdChecks() []Check {
 	var checks []Check
-	for _, want := range wanted {
+	for _, want := range crds.All() {
 		checks = append(checks, Check{
 			ID: "crds/" + want.Name, Title: fmt.Sprintf("%s at revision %d", want.Name, crds.Revision(want)),
 			Run: func(ctx context.Context) Result { return c.checkCRD(ctx, want) },
 		})
 	}
-	return checks, nil
+	return checks
 }
 
 func (c *checker) checkCRD(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) Result {

@@ -24,14 +24,6 @@ import (
 // managerSelector selects the operator's Deployment and its Pods, however it was installed.
 const managerSelector = "app.kubernetes.io/name=glassback,app.kubernetes.io/component=manager"
 
-func (c *checker) operatorChecks() []Check {
-	title := "its Deployment in " + c.options.operatorNamespace + " is available"
-	if c.options.pre {
-		title = "no operator is in " + c.options.operatorNamespace + " yet"
-	}
-	return []Check{{ID: "operator/deployment", Title: title, Run: c.checkDeployment}}
-}
-
 func (c *checker) checkDeployment(ctx context.Context) Result {
 	namespace := c.options.operatorNamespace
 	list, err := c.clients.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
@@ -136,14 +128,6 @@ func trouble(pods []corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-func (c *checker) leaseChecks() []Check {
-	title := "one operator leads, by its Lease"
-	if c.options.pre {
-		title = "no operator leads yet, by its Lease"
-	}
-	return []Check{{ID: "lease/holder", Title: title, Run: c.checkLease}}
 }
 
 func (c *checker) checkLease(ctx context.Context) Result {

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
 )
@@ -39,7 +40,7 @@ func where(w permissions.Wanted) string {
 	return "in all namespaces"
 }
 
-// operatorWants is what the operator needs: that in the cluster, or one that this account starts.
+// operatorWants returns what the operator needs: the one in the cluster, or else one that this account starts.
 func (c *checker) operatorWants() []permissions.Wanted {
 	o := c.options
 	mode, lease := options.WebhooksOff, types.NamespacedName{}
@@ -80,7 +81,7 @@ var (
 	}
 )
 
-// installerWants is what kubectl apply needs to install the operator.
+// installerWants returns what kubectl apply needs to install the operator.
 func (c *checker) installerWants() []permissions.Wanted {
 	all := slices.Concat(
 		permissions.WantedBy("kubectl apply", metav1.NamespaceAll, installedInCluster),
@@ -91,12 +92,7 @@ func (c *checker) installerWants() []permissions.Wanted {
 	return all
 }
 
-// permissionChecks are followed by wantedChecks.
-func (c *checker) permissionChecks() []Check {
-	return []Check{{ID: "permissions/account", Title: "whose permissions count", Run: c.checkAccount}}
-}
-
-// checkAccount decides whose permissions are asked for: those of whom the operator runs as.
+// checkAccount decides whose permissions count: those of the account that the operator runs as.
 func (c *checker) checkAccount(ctx context.Context) Result {
 	c.account = permissions.Own(c.clients.Kube)
 	if c.options.pre {
@@ -173,7 +169,7 @@ const installerRemedy = "use an account that may, such as a cluster-admin"
 // granted is what the roles of artifacts/rbac grant. A test compares.
 func (c *checker) granted() []permissions.Permission {
 	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection, permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})
-	for _, definition := range c.definitions {
+	for _, definition := range crds.All() {
 		group, resource := definition.Spec.Group, definition.Spec.Names.Plural
 		all = append(all, permissions.Permission{Group: group, Resource: resource, Verbs: []string{"*"}}, permissions.Permission{Group: group, Resource: resource, Subresource: "status", Verbs: []string{"get"}})
 		if s := definition.Spec.Versions[0].Subresources; s != nil && s.Scale != nil {
@@ -183,8 +179,8 @@ func (c *checker) granted() []permissions.Permission {
 	return all
 }
 
-// checkGrant asks whether the roles of artifacts/rbac can be made: nobody can grant what they
-// have not got, unless they may escalate.
+// checkGrant asks whether this account can create the roles of artifacts/rbac: the API server lets an account grant only what it has itself,
+// unless it may escalate.
 func (c *checker) checkGrant(ctx context.Context) Result {
 	escalate := permissions.Permission{Group: rbacv1.GroupName, Resource: "clusterroles", Verbs: []string{"escalate"}}
 	if missing, err := c.account.Missing(ctx, metav1.NamespaceAll, escalate); err == nil && len(missing) == 0 {

@@ -27,13 +27,6 @@ type redisNodes struct {
 	port    int
 }
 
-// redisChecks are followed by nodeChecks.
-func (c *checker) redisChecks() []Check {
-	return []Check{{
-		ID: "redis/clusters", Title: "which RedisClusters there are", Needs: []string{"crds/redisclusters." + redisv1.GroupName}, Run: c.checkRedisClusters,
-	}}
-}
-
 func (c *checker) checkRedisClusters(ctx context.Context) Result {
 	if !c.runs(rediscluster.Name) {
 		return skip(notRun)
@@ -46,7 +39,7 @@ func (c *checker) checkRedisClusters(ctx context.Context) Result {
 		}
 		n += len(list.Items)
 		for i := range list.Items {
-			if address, err := netip.ParseAddrPort(list.Items[i].Spec.Addr); err == nil && len(c.redis) < mostRedis {
+			if address, err := netip.ParseAddrPort(list.Items[i].Spec.Addr); err == nil && len(c.redis) < maxRedis {
 				c.redis = append(c.redis, redisNodes{&list.Items[i], int(address.Port())})
 			}
 		}
@@ -88,7 +81,7 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 		}
 	}
 	var asking sync.WaitGroup
-	turns := make(chan struct{}, mostNodes)
+	turns := make(chan struct{}, maxNodes)
 	for i := range answers {
 		asking.Go(func() {
 			turns <- struct{}{}
@@ -102,8 +95,8 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 	return answered(answers, len(pods.Items), c.inside)
 }
 
-// password returns that of a RedisCluster. Outside of the cluster it is not used: the address of a
-// Pod may be that of somebody else there.
+// password returns that of a RedisCluster. Outside of the cluster it is not used: there, the address
+// of a Pod may belong to another machine.
 func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (string, *Result) {
 	ref := rdc.Spec.AuthSecretRef
 	if ref == nil || !c.inside {
@@ -133,8 +126,8 @@ type nodeAnswer struct {
 	err          error
 }
 
-// answered says what it means that the nodes of a RedisCluster with so many Pods have
-// answered so, to somebody inside of the cluster or outside.
+// answered returns the result for the answers of the nodes of a RedisCluster, which has so many Pods. inside says that this process is in the
+// cluster.
 func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	if len(answers) == 0 {
 		return skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))

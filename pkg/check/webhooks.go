@@ -41,11 +41,6 @@ type registeredWebhooks struct {
 	clients     map[string]admissionregistrationv1.WebhookClientConfig
 }
 
-// webhookChecks are followed by registeredChecks.
-func (c *checker) webhookChecks() []Check {
-	return []Check{{ID: "webhooks/registered", Title: "the API server knows of them", Run: c.checkRegistered}}
-}
-
 func (c *checker) checkRegistered(ctx context.Context) Result {
 	if !c.options.Webhooks {
 		return skip("--webhooks=false: there are to be none")
@@ -350,7 +345,7 @@ func (c *checker) try(ctx context.Context, spec redisv1.RedisClusterSpec) (*redi
 const (
 	tooSmall  = 3
 	atLeast   = 6
-	anAddress = "192.0.2.1:6379" // of nobody: RFC 5737
+	anAddress = "192.0.2.1:6379" // for documentation: RFC 5737
 )
 
 func (c *checker) tryDefault(ctx context.Context) Result {

@@ -27,7 +27,13 @@ import (
 )
 
 // All returns the CRDs of this binary. Callers do not change them.
-var All = sync.OnceValues(crd.All)
+var All = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
+	all, err := crd.All()
+	if err != nil {
+		panic(err) // They are embedded, and tests parse them.
+	}
+	return all
+})
 
 // InstallHint says how to install the CRDs.
 const InstallHint = "start once with --install-crds, or apply artifacts/crd (make install)"

@@ -30,11 +30,7 @@ const (
 // Ensure returns once the cluster has CRDs that this operator can work with. With install it applies those that are absent, foreign or older,
 // else it returns an error for them. It leaves newer ones as they are.
 func Ensure(ctx context.Context, client apiextensions.Interface, install bool) error {
-	all, err := All()
-	if err != nil {
-		return err
-	}
-	for _, want := range all {
+	for _, want := range All() {
 		have, err := Get(ctx, client, want.Name)
 		switch {
 		case apierrors.IsForbidden(err) && !install:

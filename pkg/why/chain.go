@@ -50,7 +50,7 @@ type whySync struct {
 
 	Causes     []*whyCause `json:"causes,omitempty"`
 	MoreCauses int         `json:"moreCauses,omitempty"`
-	// Above says that the causes are where this sync is told of before; Cut that they are left
+	// Above says that the answer has the causes of this sync further up; Cut that they are left
 	// out.
 	Above bool `json:"above,omitempty"`
 	Cut   bool `json:"cut,omitempty"`
@@ -72,10 +72,10 @@ type whyWrite struct {
 	ResourceVersion string         `json:"resourceVersion,omitempty"`
 }
 
-// Who has made a change.
+// What made a change.
 const (
 	bySync   = "sync"   // one of this operator
-	byOthers = "others" // nobody of this operator
+	byOthers = "others" // anything but this operator
 )
 
 // whyCause is why a sync ran.
@@ -88,7 +88,7 @@ type whyCause struct {
 	// Listed says that it came with a LIST: it was there before, or it happened unseen.
 	Listed bool `json:"listed,omitempty"`
 
-	// By says who has made the change; empty if that is not known. Did is how, if a sync did.
+	// By says what made the change; it is empty if that is not known. Did is what a sync did.
 	By  string `json:"by,omitempty"`
 	Did string `json:"did,omitempty"`
 	// Sync has made the change; or has asked to run again; or was the first of those that have
@@ -101,19 +101,19 @@ type whyCause struct {
 // The answer is bounded: how far a chain goes back, how many causes there are in all, and how many
 // objects are asked for.
 const (
-	whyDepth   = 5
-	mostCauses = 300
-	mostLives  = 100
+	whyDepth  = 5
+	maxCauses = 300
+	maxLives  = 100
 )
 
 // lives returns what is remembered of an object; nil if there is nothing.
 type lives func(inspect.Object) (*inspect.Life, error)
 
-// chains follows causes back. What it has asked for and told of, it knows.
+// chains follows causes back. It remembers the objects that it asked for, and the syncs that are in the answer.
 type chains struct {
 	lives  lives
 	asked  map[inspect.Object]*inspect.Life
-	told   map[syncID]bool
+	shown  map[syncID]bool
 	causes int
 	err    error // the first one: nothing is asked for after it
 }
@@ -123,7 +123,7 @@ type syncID struct {
 	seq    uint64
 }
 
-// answerWhy tells of the last syncs of an object, whose life is root.
+// answerWhy returns the last syncs of an object, of which root is what the operator remembers.
 func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives lives) (*whyAnswer, error) {
 	answer := &whyAnswer{
 		Schema: whySchema, Operator: overview.Instance, Time: overview.Time, Object: root.Object, Exists: root.Exists,
@@ -136,7 +136,7 @@ func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives l
 		}
 	}
 	answer.StandsBy = answer.StandsBy && len(answer.Controllers) > 0
-	c := &chains{lives: lives, asked: map[inspect.Object]*inspect.Life{root.Object: root}, told: map[syncID]bool{}}
+	c := &chains{lives: lives, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
 	syncs := syncsOf(root)
 	for _, s := range newest(syncs, last) {
 		answer.Syncs = append(answer.Syncs, c.sync(s, 0))
@@ -149,7 +149,7 @@ func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives l
 
 func newest[T any](all []T, most int) []T { return all[max(0, len(all)-most):] }
 
-// changes tells of the last changes of an object.
+// changes returns the last changes of an object.
 func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
 	var all []*inspect.Event
 	for n := range life.Events {
@@ -157,37 +157,37 @@ func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
 			all = append(all, e)
 		}
 	}
-	var told []*whyCause
+	var changes []*whyCause
 	for _, e := range newest(all, last) {
-		told = append(told, c.change(inspect.Cause{Time: e.Time, Verb: e.Verb, Object: e.Object, ResourceVersion: e.ResourceVersion}, e.Seq, 0))
+		changes = append(changes, c.change(inspect.Cause{Time: e.Time, Verb: e.Verb, Object: e.Object, ResourceVersion: e.ResourceVersion}, e.Seq, 0))
 	}
-	return told
+	return changes
 }
 
-// sync tells of a sync and, at most once, why it ran.
+// sync returns a sync with, the first time, the causes for which it ran.
 func (c *chains) sync(s *pastSync, depth int) *whySync {
-	told := s.whySync
-	id := syncID{told.Object, s.seq}
+	result := s.whySync
+	id := syncID{result.Object, s.seq}
 	switch {
-	case c.told[id]:
-		told.Above = true
+	case c.shown[id]:
+		result.Above = true
 	case depth > whyDepth:
-		told.Cut = true
+		result.Cut = true
 	default:
-		c.told[id] = true
-		told.MoreCauses = s.more
+		c.shown[id] = true
+		result.MoreCauses = s.more
 		for _, cause := range s.causes {
-			if c.causes++; c.causes > mostCauses {
-				told.MoreCauses++
+			if c.causes++; c.causes > maxCauses {
+				result.MoreCauses++
 				continue
 			}
-			told.Causes = append(told.Causes, c.cause(cause, s, depth))
+			result.Causes = append(result.Causes, c.cause(cause, s, depth))
 		}
 	}
-	return &told
+	return &result
 }
 
-// cause tells of one cause of s.
+// cause returns one cause of s.
 func (c *chains) cause(cause inspect.Cause, s *pastSync, depth int) *whyCause {
 	switch cause.Verb {
 	case trace.VerbAfter:
@@ -203,9 +203,9 @@ func (c *chains) cause(cause inspect.Cause, s *pastSync, depth int) *whyCause {
 
 // timer finds the sync that has asked for s, to run at a time. Why that ran itself does not matter.
 func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
-	told := &whyCause{Time: cause.Time, Verb: cause.Verb}
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
 	if s.Repeats > 0 { // It was one of those.
-		return told
+		return result
 	}
 	best := time.Duration(math.MaxInt64)
 	for _, before := range c.before(s) {
@@ -216,31 +216,31 @@ func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
 			best = off
 			asked := before.whySync
 			asked.Cut = true
-			told.Sync = &asked
+			result.Sync = &asked
 		}
 	}
-	return told
+	return result
 }
 
 // retry finds the syncs before s that have failed in a row, and why the first of them ran.
 func (c *chains) retry(cause inspect.Cause, s *pastSync, depth int) *whyCause {
-	told := &whyCause{Time: cause.Time, Verb: cause.Verb}
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
 	var first *pastSync
 	for _, before := range slices.Backward(c.before(s)) {
 		if before.Error == "" {
 			break
 		}
-		told.Error = cmp.Or(told.Error, before.Error)
-		told.Failures++
+		result.Error = cmp.Or(result.Error, before.Error)
+		result.Failures++
 		first = before
 		if !slices.ContainsFunc(before.causes, func(c inspect.Cause) bool { return c.Verb == trace.VerbRetry }) {
 			break
 		}
 	}
 	if first != nil {
-		told.Sync = c.sync(first, depth+1)
+		result.Sync = c.sync(first, depth+1)
 	}
-	return told
+	return result
 }
 
 // before returns the syncs of the same object by the same controller before s.
@@ -254,34 +254,34 @@ func (c *chains) before(s *pastSync) []*pastSync {
 	return all
 }
 
-// change tells of a change of an object, that was seen before the event numbered seq.
+// change returns a change of an object that was seen before the event numbered seq.
 func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	object := cause.Object
-	told := &whyCause{Time: cause.Time, Verb: cause.Verb, Object: &object, ResourceVersion: cause.ResourceVersion}
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb, Object: &object, ResourceVersion: cause.ResourceVersion}
 	life := c.life(object)
 	seen := arrival(life, cause.ResourceVersion)
 	if seen != nil {
-		told.Changes = seen.Changes
-		told.Listed = seen.Verb == "Replaced"
+		result.Changes = seen.Changes
+		result.Listed = seen.Verb == "Replaced"
 	}
-	if len(told.Changes) == 0 {
+	if len(result.Changes) == 0 {
 		for _, field := range cause.Fields {
-			told.Changes = append(told.Changes, inspect.Change{Path: field})
+			result.Changes = append(result.Changes, inspect.Change{Path: field})
 		}
 	}
-	write := writeOf(life, told, seq)
+	write := writeOf(life, result, seq)
 	if write == nil {
 		// The first thing that is remembered of the object may come after the write.
 		if seen != nil && (!life.Forgotten || life.Events[0].ResourceVersion != seen.ResourceVersion) {
-			told.By = byOthers
+			result.By = byOthers
 		}
-		return told
+		return result
 	}
-	told.By, told.Did = bySync, write.Verb
+	result.By, result.Did = bySync, write.Verb
 	if s := during(syncsOf(c.life(*write.For)), write); s != nil {
-		told.Sync = c.sync(s, depth+1)
+		result.Sync = c.sync(s, depth+1)
 	}
-	return told
+	return result
 }
 
 // life returns what is remembered of an object, which is empty if that is nothing.
@@ -290,7 +290,7 @@ func (c *chains) life(o inspect.Object) *inspect.Life {
 		return known
 	}
 	var life *inspect.Life
-	if c.err == nil && len(c.asked) < mostLives {
+	if c.err == nil && len(c.asked) < maxLives {
 		life, c.err = c.lives(o)
 	}
 	if life == nil {

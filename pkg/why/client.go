@@ -32,7 +32,7 @@ func clientAt(address string) *client {
 	return &client{base: strings.TrimSuffix(address, "/"), http: http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}}
 }
 
-// Close ends the connections that nobody uses.
+// close closes the idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
 // refusedError is an answer that is none.
@@ -47,8 +47,8 @@ func (r *refusedError) Error() string { return r.Reason }
 // answerLimit is how long an answer may take, but for that of Stream.
 const answerLimit = 15 * time.Second
 
-// mostAnswer bounds an answer. The longest one that the API gives is far shorter.
-const mostAnswer = 64 << 20
+// maxAnswer bounds an answer. The longest one that the API gives is far shorter.
+const maxAnswer = 64 << 20
 
 // Overview returns what all gears show.
 func (c *client) overview(ctx context.Context) (*inspect.Overview, error) {
@@ -81,7 +81,7 @@ func ask[T any](ctx context.Context, c *client, what string, query url.Values) (
 	}
 	defer response.Body.Close()
 	answer := new(T)
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(answer); err != nil {
 		return nil, fmt.Errorf("read its answer: %w", err)
 	}
 	return answer, nil
@@ -129,7 +129,7 @@ func refusal(response *http.Response) *refusedError {
 	return &refusedError{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, line)}
 }
 
-// listener is told what a stream brings. Neither func may be nil.
+// listener gets what a stream brings. Neither func may be nil.
 type listener struct {
 	// Overview comes first, and then twice a second.
 	Overview func(*inspect.Overview)
@@ -160,7 +160,7 @@ func (c *client) stream(ctx context.Context, o inspect.Object, listener listener
 // listen reads server-sent events, as pkg/inspect sends them: of one line each.
 func listen(body io.Reader, heard func(), listener listener) error {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, mostAnswer)
+	lines.Buffer(nil, maxAnswer)
 	event := ""
 	for lines.Scan() {
 		heard()
@@ -189,10 +189,10 @@ func listen(body io.Reader, heard func(), listener listener) error {
 }
 
 func tell[T any](data string, listener func(*T)) error {
-	told := new(T)
-	if err := json.Unmarshal([]byte(data), told); err != nil {
+	value := new(T)
+	if err := json.Unmarshal([]byte(data), value); err != nil {
 		return err
 	}
-	listener(told)
+	listener(value)
 	return nil
 }

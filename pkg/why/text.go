@@ -16,8 +16,8 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// mostShownChanges is how many fields of a change are printed; -o json has all.
-const mostShownChanges = 8
+// maxShownChanges is how many fields of a change are printed; -o json has all.
+const maxShownChanges = 8
 
 // whyText prints an answer for people: what ran, and below it, further in, why.
 type whyText struct {
@@ -140,7 +140,7 @@ func (t *whyText) nested(depth int, s *whySync) {
 	t.causes(depth, s)
 }
 
-// above says that the causes of a sync were told already.
+// above returns the note that the causes of a sync are further up.
 func above(s *whySync) string {
 	if s.Above {
 		return ", which is above"
@@ -148,7 +148,7 @@ func above(s *whySync) string {
 	return ""
 }
 
-// change prints a change, and who has made it.
+// change prints a change, and what made it.
 func (t *whyText) change(depth int, because string, c *whyCause) {
 	if c.Object == nil {
 		t.line(depth, "%s%s", because, happened(c))
@@ -163,7 +163,7 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	}
 	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, by)
 	for n, change := range c.Changes {
-		if n == mostShownChanges {
+		if n == maxShownChanges {
 			t.line(depth+1, "and %d more fields", len(c.Changes)-n)
 			break
 		}

@@ -91,11 +91,11 @@ type tracer struct {
 
 	connected bool  // an operator is there
 	ever      bool  // one was
-	oneIn     int   // as it was last told
+	oneIn     int   // of the last overview
 	broken    error // of stdout
 }
 
-// run goes on until ctx ends, also if the operator does, and another one begins.
+// run follows operators until ctx ends: when one ends, it waits for the next.
 func (t *tracer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := t.follow(ctx)
@@ -116,8 +116,7 @@ func (t *tracer) run(ctx context.Context) error {
 	return nil
 }
 
-// hopeless reports whether err stays the same: nobody reads any more, there never was an operator,
-// or it has answered.
+// hopeless reports whether a retry cannot succeed: stdout is closed, there never was an operator, or it has refused.
 func (t *tracer) hopeless(err error) bool {
 	refusal, refused := errors.AsType[*refusedError](err)
 	return t.broken != nil || !t.ever || (refused && refusal.Status < http.StatusInternalServerError)
