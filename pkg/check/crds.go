@@ -8,7 +8,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -75,7 +74,7 @@ func usable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	if !crds.Served(have) {
 		return fail("the API server does not serve it yet", "try again in a moment; else see its conditions: kubectl describe crd "+want.Name)
 	}
-	if unknown := unknownVersions(want, have); len(unknown) > 0 {
+	if unknown := crds.UnknownVersions(want, have); len(unknown) > 0 {
 		return warn("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
 	}
 	if rank == crds.Newer {
@@ -95,7 +94,7 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	if have.DeletionTimestamp != nil {
 		return fail("there is one that is being deleted, with all its objects", "wait until it is gone; see what finalizers its objects still have")
 	}
-	if unknown := unknownVersions(want, have); len(unknown) > 0 {
+	if unknown := crds.UnknownVersions(want, have); len(unknown) > 0 {
 		return fail("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
 	}
 	switch rank {
@@ -110,13 +109,6 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	default:
 		return pass("there already")
 	}
-}
-
-// unknownVersions are those in which objects may be stored, and which this binary's CRD has not got.
-func unknownVersions(want, have *apiextensionsv1.CustomResourceDefinition) []string {
-	return slices.DeleteFunc(slices.Clone(have.Status.StoredVersions), func(stored string) bool {
-		return slices.ContainsFunc(want.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored })
-	})
 }
 
 // tryCRD is installable, and what the API server says when it is asked to, in a dry run.

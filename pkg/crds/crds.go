@@ -145,3 +145,10 @@ func Served(have *apiextensionsv1.CustomResourceDefinition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
 	})
 }
+
+// UnknownVersions returns the versions in which objects may be stored, and which the CRD of this binary does not have.
+func UnknownVersions(want, have *apiextensionsv1.CustomResourceDefinition) []string {
+	return slices.DeleteFunc(slices.Clone(have.Status.StoredVersions), func(stored string) bool {
+		return slices.ContainsFunc(want.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored })
+	})
+}

@@ -90,6 +90,9 @@ func waitServed(ctx context.Context, client apiextensions.Interface, want, have 
 			return false, errors.New(reason + ": " + remedy)
 		}
 		served := Served(have)
+		if unknown := UnknownVersions(want, have); served && len(unknown) > 0 {
+			klog.FromContext(ctx).Info("Objects may still be stored in versions that this operator does not know", "crd", want.Name, "versions", unknown)
+		}
 		have = nil
 		return served, nil
 	})
