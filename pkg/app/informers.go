@@ -164,9 +164,9 @@ func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInforme
 	})
 }
 
-// builtIn watches the selected objects of a built-in resource, of which keep leaves the part that is read. It returns the factory that has
-// the informer. There is a factory for each selector: a factory has one informer for each type, and several controllers have children of a
-// type, each by a label of its own.
+// builtIn watches the selected objects of a built-in resource, of which keep leaves the part that is read. It returns the
+// factory that has the informer. There is a factory for each selector: a factory has one informer for each type, and several
+// controllers have children of a type, each by a label of its own.
 func (f *factories) builtIn(
 	object runtime.Object, resource string, s selector, keep cache.TransformFunc, client rest.Interface,
 ) kubeinformers.SharedInformerFactory {
@@ -251,8 +251,8 @@ func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
 		withoutManagedFields, client).Core().V1().PersistentVolumeClaims()
 }
 
-// watchBackoff makes a watch come back soon after the API server does. client-go's own backoff grows to half a minute, for which Jobs that are
-// due would wait.
+// watchBackoff makes a watch come back soon after the API server does. client-go's own backoff grows to half a minute, for which
+// Jobs that are due would wait.
 var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
 
 // informer makes an informer that runs for as long as the factories do.
@@ -332,8 +332,8 @@ func trimJob(obj any) (any, error) {
 	return withoutManagedFields(obj)
 }
 
-// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its node and its state. The rest of the spec
-// takes most of the memory.
+// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its node and its state. The rest
+// of the spec takes most of the memory.
 func trimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		containers := make([]corev1.Container, len(pod.Spec.Containers))

@@ -24,7 +24,9 @@ import (
 const keptStages = 8192
 
 // inspection returns the handler of the page, which shows everything that runs.
-func (op *operator) inspection(ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler) http.Handler {
+func (op *operator) inspection(
+	ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
+) http.Handler {
 	aliases := aliases()
 	config := inspect.Config{
 		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: o.InspectBreakpoints, Guard: guard, Done: ctx.Done(),

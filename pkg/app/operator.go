@@ -30,8 +30,8 @@ const drainPatience = 20 * time.Second
 //	every replica   caches, webhooks, leader election
 //	the leader      controllers
 //
-// The controllers end first: their last syncs still read the caches, and the Lease still allows their writes. Then the operator releases the
-// Lease, and another one takes over. The webhooks answer for a little longer.
+// The controllers end first: their last syncs still read the caches, and the Lease still allows their writes. Then the operator
+// releases the Lease, and another one takes over. The webhooks answer for a little longer.
 type operator struct {
 	workers    int
 	scopes     []*scope

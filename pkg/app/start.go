@@ -57,7 +57,8 @@ const (
 	serverRetry    = 500 * time.Millisecond
 )
 
-// waitForServer returns once the API server answers. It returns an error at once if waiting cannot help, and otherwise after serverPatience.
+// waitForServer returns once the API server answers. It returns an error at once if waiting cannot help, and otherwise after
+// serverPatience.
 func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) error {
 	logger := klog.FromContext(ctx)
 	var last error

@@ -31,8 +31,8 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is gone, and nodes
-// take a moment to notice that a Pod is.
+// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is
+// gone, and nodes take a moment to notice that a Pod is.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second
@@ -63,7 +63,8 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 	}
 	if w.mode == options.WebhooksOff {
 		if o.Webhooks {
-			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, by which the API server calls them")
+			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, " +
+				"by which the API server calls them")
 		}
 		return nil, nil
 	}
@@ -84,7 +85,8 @@ func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, st
 	}
 	listener, err := net.Listen("tcp", o.WebhookAddress())
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: %w", err)
+		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, "+
+			"or leave them out with --webhooks=false: %w", err)
 	}
 	w.listener = webhook.Bounded(listener, "webhooks")
 	return w, nil
@@ -120,17 +122,21 @@ func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clien
 	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 	service := types.NamespacedName{Namespace: namespace, Name: webhook.ServiceName}
 	w.informers = []*factories{own, cluster}
+	admission := c.Kube.AdmissionregistrationV1()
 	registrations := []certificate.Registration{
-		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), service),
-		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), c.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), service),
+		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), admission.MutatingWebhookConfigurations(), service),
+		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), admission.ValidatingWebhookConfigurations(), service),
 	}
 	w.unregistered = func() bool { return !slices.ContainsFunc(registrations, registers) }
 	return w.keep(certificate.Config{
 		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.Kube.CoreV1().Secrets(namespace)},
 		Shared:        true,
 		Registrations: registrations,
-		Names:         []string{webhook.ServiceName + "." + namespace + ".svc", webhook.MetricsServiceName + "." + namespace + ".svc"}, Now: c.Time.Now, Trace: stages,
-	}, map[string]cache.SharedIndexInformer{"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
+		Names:         []string{webhook.ServiceName + "." + namespace + ".svc", webhook.MetricsServiceName + "." + namespace + ".svc"},
+		Now:           c.Time.Now, Trace: stages,
+	}, map[string]cache.SharedIndexInformer{
+		"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating,
+	})
 }
 
 // registers reports whether a configuration has webhooks that this operator keeps.

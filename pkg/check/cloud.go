@@ -151,7 +151,8 @@ func (c *checker) checkKey(ctx context.Context, key cloudKey) Result {
 		account, err := cloud.Open(nil, key.region).Check(ctx)
 		if aliyun.ClassOf(err) == aliyun.NoCredentials {
 			return fail("there is none, and ECSInstances without spec.credentialsSecretRef",
-				"give the operator ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or a RAM role (RRSA), or set spec.credentialsSecretRef")
+				"give the operator ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, "+
+					"or a RAM role (RRSA), or set spec.credentialsSecretRef")
 		}
 		return verdictOf(account, err)
 	}

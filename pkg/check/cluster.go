@@ -72,7 +72,8 @@ func (c *checker) checkReachable(ctx context.Context) Result {
 	case strings.Contains(err.Error(), "getting credentials"):
 		return fail(err.Error(), "run the program that the kubeconfig names for its credentials, and see what it says")
 	case errors.As(err, &status):
-		return fail("there is no API server of Kubernetes, or not a whole one: "+err.Error(), "check the address, and proxies on the way (HTTPS_PROXY, NO_PROXY)")
+		return fail("there is no API server of Kubernetes, or not a whole one: "+err.Error(),
+			"check the address, and proxies on the way (HTTPS_PROXY, NO_PROXY)")
 	}
 	return fail(err.Error(), "check the address, that the API server runs, and that no firewall or proxy is between")
 }
@@ -91,7 +92,8 @@ func certificateRemedy(err error) string {
 
 func (c *checker) checkCredentials(ctx context.Context) Result {
 	const remedy = "renew them, or name others in the kubeconfig"
-	review, err := c.clients.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	reviews := c.clients.Kube.AuthenticationV1().SelfSubjectReviews()
+	review, err := reviews.Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return fail(c.host+" does not accept them", remedy)

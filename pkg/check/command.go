@@ -59,7 +59,8 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 	flags.StringVar(&o.Cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace that the operator works in; may be repeated (default: all)")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
-		"controllers that it runs: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
+		"controllers that it runs: * for all, NAME for that one, -NAME for not that one; there are "+
+			strings.Join(permissions.ControllerNames(), ", "))
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API (default: Alibaba Cloud's own)")
 	flags.BoolVar(&o.Webhooks, "webhooks", true, "whether it serves webhooks")

@@ -92,7 +92,8 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 		return pass("not there yet")
 	}
 	if have.DeletionTimestamp != nil {
-		return fail("there is one that is being deleted, with all its objects", "wait until it is gone; see what finalizers its objects still have")
+		return fail("there is one that is being deleted, with all its objects",
+			"wait until it is gone; see what finalizers its objects still have")
 	}
 	if unknown := crds.UnknownVersions(want, have); len(unknown) > 0 {
 		return fail("objects may still be stored as "+strings.Join(unknown, ", ")+", which this operator does not know", migrationHint)
@@ -102,7 +103,8 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 		return warn("there is one that is not Glassback's, whose schema installing replaces; its objects stay",
 			"see whose it is: kubectl get crd "+want.Name+" -o yaml --show-managed-fields")
 	case crds.Newer:
-		return warn(fmt.Sprintf("there is a newer one, revision %d: --install-crds leaves it, and kubectl apply would make it older", crds.Revision(have)),
+		return warn(fmt.Sprintf("there is a newer one, revision %d: --install-crds leaves it, "+
+			"and kubectl apply would make it older", crds.Revision(have)),
 			"install an operator that is as new")
 	case crds.Older:
 		return pass(fmt.Sprintf("revision %d, which installing raises", crds.Revision(have)))

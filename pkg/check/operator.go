@@ -28,7 +28,8 @@ func (c *checker) checkDeployment(ctx context.Context) Result {
 	namespace := c.options.operatorNamespace
 	list, err := c.clients.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
-		if line, readErr := os.ReadFile("/proc/1/cmdline"); apierrors.IsForbidden(err) && c.inside && readErr == nil && c.options.adoptNeighbour(line) {
+		line, readErr := os.ReadFile("/proc/1/cmdline")
+		if apierrors.IsForbidden(err) && c.inside && readErr == nil && c.options.adoptNeighbour(line) {
 			return skip("this account may not look; the operator in this container is taken for its like")
 		}
 		return unanswered(err)
@@ -42,7 +43,8 @@ func (c *checker) checkDeployment(ctx context.Context) Result {
 	c.deployment = &list.Items[0]
 	c.options.adoptFrom(c.deployment)
 	if c.options.pre {
-		return warn(fmt.Sprintf("there is one, of the image %s, which installing replaces", imageOf(c.deployment)), "if that is what is wanted, go on: it is an upgrade")
+		return warn(fmt.Sprintf("there is one, of the image %s, which installing replaces", imageOf(c.deployment)),
+			"if that is what is wanted, go on: it is an upgrade")
 	}
 	if len(list.Items) > 1 {
 		return fail(fmt.Sprintf("there are %d: %s and %s", len(list.Items), list.Items[0].Name, list.Items[1].Name), "delete all but one")
@@ -122,7 +124,8 @@ func trouble(pods []corev1.Pod) string {
 			}
 		}
 		for _, condition := range pods[i].Status.Conditions {
-			if condition.Status == corev1.ConditionFalse && condition.Message != "" && (condition.Type == corev1.PodScheduled || condition.Type == corev1.PodReady) {
+			if condition.Status == corev1.ConditionFalse && condition.Message != "" &&
+				(condition.Type == corev1.PodScheduled || condition.Type == corev1.PodReady) {
 				return fmt.Sprintf("%s: %s", pods[i].Name, condition.Message)
 			}
 		}

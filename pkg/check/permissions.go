@@ -18,6 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,19 +169,23 @@ const installerRemedy = "use an account that may, such as a cluster-admin"
 
 // granted is what the roles of artifacts/rbac grant. A test compares.
 func (c *checker) granted() []permissions.Permission {
-	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection, permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})
-	for _, definition := range crds.All() {
-		group, resource := definition.Spec.Group, definition.Spec.Names.Plural
-		all = append(all, permissions.Permission{Group: group, Resource: resource, Verbs: []string{"*"}}, permissions.Permission{Group: group, Resource: resource, Subresource: "status", Verbs: []string{"get"}})
-		if s := definition.Spec.Versions[0].Subresources; s != nil && s.Scale != nil {
-			all = append(all, permissions.Permission{Group: group, Resource: resource, Subresource: "scale", Verbs: []string{"get", "patch", "update"}})
+	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection,
+		permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})
+	grant := func(d *apiextensionsv1.CustomResourceDefinition, subresource string, verbs ...string) {
+		all = append(all, permissions.Permission{Group: d.Spec.Group, Resource: d.Spec.Names.Plural, Subresource: subresource, Verbs: verbs})
+	}
+	for _, d := range crds.All() {
+		grant(d, "", "*")
+		grant(d, "status", "get")
+		if s := d.Spec.Versions[0].Subresources; s != nil && s.Scale != nil {
+			grant(d, "scale", "get", "patch", "update")
 		}
 	}
 	return all
 }
 
-// checkGrant asks whether this account can create the roles of artifacts/rbac: the API server lets an account grant only what it has itself,
-// unless it may escalate.
+// checkGrant asks whether this account can create the roles of artifacts/rbac: the API server lets an account grant only what it
+// has itself, unless it may escalate.
 func (c *checker) checkGrant(ctx context.Context) Result {
 	escalate := permissions.Permission{Group: rbacv1.GroupName, Resource: "clusterroles", Verbs: []string{"escalate"}}
 	if missing, err := c.account.Missing(ctx, metav1.NamespaceAll, escalate); err == nil && len(missing) == 0 {

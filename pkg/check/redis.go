@@ -66,7 +66,8 @@ func (c *checker) nodeChecks() []Check {
 
 func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 	rdc := nodes.cluster
-	pods, err := c.clients.Kube.CoreV1().Pods(rdc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + rdc.Name})
+	ofCluster := metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + rdc.Name}
+	pods, err := c.clients.Kube.CoreV1().Pods(rdc.Namespace).List(ctx, ofCluster)
 	if err != nil {
 		return unanswered(err)
 	}
@@ -126,8 +127,8 @@ type nodeAnswer struct {
 	err          error
 }
 
-// answered returns the result for the answers of the nodes of a RedisCluster, which has so many Pods. inside says that this process is in the
-// cluster.
+// answered returns the result for the answers of the nodes of a RedisCluster, which has so many Pods. inside says that this
+// process is in the cluster.
 func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	if len(answers) == 0 {
 		return skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))
@@ -151,9 +152,11 @@ func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	case locked > 0 && inside:
 		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef")
 	case len(silent) == len(answers):
-		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that its Pods run, and that no NetworkPolicy keeps the operator from them")
+		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(),
+			"see that its Pods run, and that no NetworkPolicy keeps the operator from them")
 	case len(silent) > 0:
-		return warn(state+": "+silent[0].pod+": "+silent[0].err.Error(), "see that Pod; the conditions of the RedisCluster say what the operator does about it")
+		return warn(state+": "+silent[0].pod+": "+silent[0].err.Error(),
+			"see that Pod; the conditions of the RedisCluster say what the operator does about it")
 	case unwell > 0:
 		return warn(fmt.Sprintf("%s, and %d take no requests (cluster_state)", state, unwell), "see the conditions of the RedisCluster")
 	case locked > 0:

@@ -35,8 +35,8 @@ type Runner struct {
 	printer *printer // nil for none
 }
 
-// Run runs the checks of all sections, one after the other. It returns soon after ctx has ended. A check that does not return when its context
-// ends is left behind.
+// Run runs the checks of all sections, one after the other. It returns soon after ctx has ended. A check that does not return
+// when its context ends is left behind.
 func (r Runner) Run(ctx context.Context, sections []Section) Report {
 	if r.printer == nil {
 		r.printer = &printer{out: io.Discard}

@@ -16,11 +16,14 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// AtStart returns what an operator with the options o asks after its start. The start itself asks for the CRDs and the permissions that the
-// operator cannot work without.
+// AtStart returns what an operator with the options o asks after its start. The start itself asks for the CRDs and the
+// permissions that the operator cannot work without.
 func AtStart(c *clients.Clients, o *options.Options) []Section {
 	own := cmp.Or(command.OwnNamespace(), command.DefaultNamespace)
-	s := &checker{clients: c, account: permissions.Own(c.Kube), options: &settings{Options: *o, leaseName: command.DefaultLease, leaseNamespace: own}}
+	s := &checker{
+		clients: c, account: permissions.Own(c.Kube),
+		options: &settings{Options: *o, leaseName: command.DefaultLease, leaseNamespace: own},
+	}
 	return []Section{
 		{ID: "cluster", Title: "Cluster", Checks: []Check{
 			{ID: "cluster/version", Title: versionTitle, Run: s.checkVersion},

@@ -109,7 +109,9 @@ func (c *checker) collect(ctx context.Context, selected metav1.ListOptions, foun
 func (c *checker) registeredChecks() []Check {
 	var checks []Check
 	add := func(r registeredWebhooks, id, title string, run func(context.Context, registeredWebhooks) Result) {
-		checks = append(checks, Check{ID: "webhooks/" + r.name + "/" + id, Title: title, Run: func(ctx context.Context) Result { return run(ctx, r) }})
+		checks = append(checks, Check{
+			ID: "webhooks/" + r.name + "/" + id, Title: title, Run: func(ctx context.Context) Result { return run(ctx, r) },
+		})
 	}
 	for _, r := range c.webhooks {
 		add(r, "complete", r.name+" has all that this operator answers", func(_ context.Context, r registeredWebhooks) Result {
@@ -128,7 +130,8 @@ func (c *checker) registeredChecks() []Check {
 		needs := []string{"crds/redisclusters." + redisv1.GroupName}
 		checks = append(checks,
 			Check{ID: "webhooks/defaults", Title: "they default: a RedisCluster of size 3 gets 6, in a dry run", Needs: needs, Run: c.tryDefault},
-			Check{ID: "webhooks/refuses", Title: "they refuse: a RedisCluster without spec.addr, in a dry run", Needs: []string{"webhooks/defaults"}, Run: c.tryRefusal})
+			Check{ID: "webhooks/refuses", Title: "they refuse: a RedisCluster without spec.addr, in a dry run",
+				Needs: []string{"webhooks/defaults"}, Run: c.tryRefusal})
 	}
 	return checks
 }
@@ -161,7 +164,8 @@ func complete(r registeredWebhooks, service types.NamespacedName) Result {
 			if s != nil {
 				elsewhere = s.Namespace + "/" + s.Name
 			}
-			return fail(fmt.Sprintf("%s calls %s, and not the Service %s", name, elsewhere, service), remedy+", or say where the operator is with --operator-namespace")
+			return fail(fmt.Sprintf("%s calls %s, and not the Service %s", name, elsewhere, service),
+				remedy+", or say where the operator is with --operator-namespace")
 		}
 	}
 	if len(lacking) > 0 {
@@ -386,7 +390,8 @@ func untried(err error) Result {
 	switch {
 	case calling && strings.Contains(failed, "x509"):
 		return fail(failed, "see whether the caBundle is of the operator's CA: docs/webhooks.md")
-	case calling && (strings.Contains(failed, "deadline exceeded") || strings.Contains(failed, "i/o timeout") || strings.Contains(failed, "Client.Timeout")):
+	case calling && (strings.Contains(failed, "deadline exceeded") ||
+		strings.Contains(failed, "i/o timeout") || strings.Contains(failed, "Client.Timeout")):
 		return fail(failed, "let the API server reach port 9443 of the operator's Pods: NetworkPolicies and firewalls")
 	case calling:
 		return fail(failed, "see that a replica is ready; one with --webhook-url that was killed leaves its registration: docs/webhooks.md")

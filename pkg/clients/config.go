@@ -52,8 +52,8 @@ type Config struct {
 // ErrNoCluster is the error of Load if no flag names a cluster, and there is no other one either.
 var ErrNoCluster = errors.New("this is not a Pod, and kubectl has no cluster either")
 
-// Load returns how to reach the cluster that the flags name, or else the default one. command is "", or the name of the command that is not
-// the operator: an audit log then distinguishes them, and warnings of the API server are not shown.
+// Load returns how to reach the cluster that the flags name, or else the default one. command is "", or the name of the command
+// that is not the operator: an audit log then distinguishes them, and warnings of the API server are not shown.
 func Load(flags Flags, otherwise Default, command string) (*Config, error) {
 	config, err := load(flags, otherwise)
 	if err != nil {

@@ -47,8 +47,8 @@ func Get(ctx context.Context, client apiextensions.Interface, name string) (*api
 	return have, err
 }
 
-// Discover returns an error unless the API server serves the resource of a CRD. It is for accounts that are not allowed to get CRDs, such as
-// those of one namespace: discovery is open to all, but does not have the revision.
+// Discover returns an error unless the API server serves the resource of a CRD. It is for accounts that are not allowed to get
+// CRDs, such as those of one namespace: discovery is open to all, but does not have the revision.
 func Discover(ctx context.Context, client apiextensions.Interface, want *apiextensionsv1.CustomResourceDefinition) error {
 	groupVersion := want.Spec.Group + "/" + want.Spec.Versions[0].Name
 	list, err := discovery.ToDiscoveryInterfaceWithContext(client.Discovery()).ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
@@ -119,11 +119,12 @@ func Revision(c *apiextensionsv1.CustomResourceDefinition) int {
 	return n
 }
 
-// Unusable returns why the operator cannot work with a CRD of the rank Same or Newer, and what to do. The reason is "" if it can, or will be
-// able to as soon as the CRD is Served.
+// Unusable returns why the operator cannot work with a CRD of the rank Same or Newer, and what to do. The reason is "" if it
+// can, or will be able to as soon as the CRD is Served.
 func Unusable(want, have *apiextensionsv1.CustomResourceDefinition) (reason, remedy string) {
 	if have.DeletionTimestamp != nil {
-		return "it is being deleted, with all its objects", "wait until it is gone, see what finalizers its objects still have, then " + InstallHint
+		return "it is being deleted, with all its objects",
+			"wait until it is gone, see what finalizers its objects still have, then " + InstallHint
 	}
 	for _, c := range have.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse {

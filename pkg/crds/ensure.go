@@ -27,8 +27,8 @@ const (
 	servedRetry   = 100 * time.Millisecond
 )
 
-// Ensure returns once the cluster has CRDs that this operator can work with. With install it applies those that are absent, foreign or older,
-// else it returns an error for them. It leaves newer ones as they are.
+// Ensure returns once the cluster has CRDs that this operator can work with. With install it applies those that are absent,
+// foreign or older, else it returns an error for them. It leaves newer ones as they are.
 func Ensure(ctx context.Context, client apiextensions.Interface, install bool) error {
 	for _, want := range All() {
 		have, err := Get(ctx, client, want.Name)
@@ -74,7 +74,8 @@ func problem(want, have *apiextensionsv1.CustomResourceDefinition) string {
 	case Foreign:
 		return fmt.Sprintf("the CRD %s in the cluster is not Glassback's: it has no annotation %s", want.Name, crd.AnnotationRevision)
 	default:
-		return fmt.Sprintf("the CRD %s in the cluster is older than this operator (revision %d, needed %d)", want.Name, Revision(have), Revision(want))
+		return fmt.Sprintf("the CRD %s in the cluster is older than this operator (revision %d, needed %d)",
+			want.Name, Revision(have), Revision(want))
 	}
 }
 
@@ -91,7 +92,8 @@ func waitServed(ctx context.Context, client apiextensions.Interface, want, have 
 		}
 		served := Served(have)
 		if unknown := UnknownVersions(want, have); served && len(unknown) > 0 {
-			klog.FromContext(ctx).Info("Objects may still be stored in versions that this operator does not know", "crd", want.Name, "versions", unknown)
+			klog.FromContext(ctx).Info("Objects may still be stored in versions that this operator does not know",
+				"crd", want.Name, "versions", unknown)
 		}
 		have = nil
 		return served, nil

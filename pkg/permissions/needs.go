@@ -100,8 +100,8 @@ var (
 	optionalVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 )
 
-// What the webhooks need: Handler in the namespaces of the objects; with a CA in a Secret also CASecret in their own namespace, and Injection
-// in the cluster; with a URL also Registration in the cluster.
+// What the webhooks need: Handler in the namespaces of the objects; with a CA in a Secret also CASecret in their own namespace,
+// and Injection in the cluster; with a URL also Registration in the cluster.
 var (
 	Handler  = []Permission{{Group: redisv1.GroupName, Resource: "redisclusters", Verbs: []string{"get"}}}
 	CASecret = []Permission{
@@ -109,8 +109,14 @@ var (
 		{Resource: "secrets", Name: certificate.SecretName, Verbs: []string{"delete", "get", "list", "update", "watch"}},
 	}
 	Injection = []Permission{
-		{Group: admissionregistrationv1.GroupName, Resource: "mutatingwebhookconfigurations", Name: webhook.ConfigurationName, Verbs: injectionVerbs},
-		{Group: admissionregistrationv1.GroupName, Resource: "validatingwebhookconfigurations", Name: webhook.ConfigurationName, Verbs: injectionVerbs},
+		{
+			Group: admissionregistrationv1.GroupName, Resource: "mutatingwebhookconfigurations",
+			Name: webhook.ConfigurationName, Verbs: injectionVerbs,
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Resource: "validatingwebhookconfigurations",
+			Name: webhook.ConfigurationName, Verbs: injectionVerbs,
+		},
 	}
 	injectionVerbs = []string{"list", "patch", "watch"}
 	Registration   = []Permission{

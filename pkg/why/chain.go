@@ -159,7 +159,9 @@ func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
 	}
 	var changes []*whyCause
 	for _, e := range newest(all, last) {
-		changes = append(changes, c.change(inspect.Cause{Time: e.Time, Verb: e.Verb, Object: e.Object, ResourceVersion: e.ResourceVersion}, e.Seq, 0))
+		changes = append(changes, c.change(inspect.Cause{
+			Time: e.Time, Verb: e.Verb, Object: e.Object, ResourceVersion: e.ResourceVersion,
+		}, e.Seq, 0))
 	}
 	return changes
 }
@@ -355,7 +357,8 @@ func syncsOf(life *inspect.Life) []*pastSync {
 		switch now := running[e.Source]; {
 		case e.Stage == trace.Sync.String():
 			now = &pastSync{
-				whySync: whySync{Time: e.Time, Controller: e.Source, Object: life.Object, Running: true}, seq: e.Seq, causes: e.Causes, more: e.MoreCauses,
+				whySync: whySync{Time: e.Time, Controller: e.Source, Object: life.Object, Running: true},
+				seq:     e.Seq, causes: e.Causes, more: e.MoreCauses,
 			}
 			running[e.Source] = now
 			all = append(all, now)

@@ -57,7 +57,8 @@ func (o *target) flags(namespace string) *pflag.FlagSet {
 	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "",
 		"file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
 	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
-	flags.StringVar(&o.operatorNamespace, "operator-namespace", "", "namespace that it is installed in (default: "+command.DefaultNamespace+")")
+	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
+		"namespace that it is installed in (default: "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of its Lease")
 	flags.BoolVar(&o.sendOwnToken, "send-own-token", false,
 		"if you may not create a token of ServiceAccount glassback-inspector, send the operator's Pod the token of your kubeconfig: "+
@@ -119,12 +120,13 @@ type operator struct {
 	namespace string // of objects, if the user names none
 }
 
-// reach finds the operator: at --address; in the cluster that flags or $KUBECONFIG name; on this machine; in the cluster that kubectl has. It
-// calls tell with which one that is, unless the user named it.
+// reach finds the operator: at --address; in the cluster that flags or $KUBECONFIG name; on this machine; in the cluster that
+// kubectl has. It calls tell with which one that is, unless the user named it.
 func (o *target) reach(ctx context.Context, tell func(string)) (*operator, error) {
 	if o.address != "" {
 		return &operator{
-			client: clientAt(o.address), called: "the operator at " + o.address, remedy: "start it with --inspect-bind-address", namespace: "default",
+			client: clientAt(o.address), called: "the operator at " + o.address,
+			remedy: "start it with --inspect-bind-address", namespace: "default",
 		}, nil
 	}
 	if slices.ContainsFunc(clusterFlags, o.given) {
@@ -176,7 +178,9 @@ func (o *target) reachInCluster(ctx context.Context, tell func(string)) (*operat
 	if err != nil {
 		return nil, err
 	}
-	found := &operator{called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check", namespace: config.Namespace}
+	found := &operator{
+		called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check", namespace: config.Namespace,
+	}
 	if found.client, err = clientIn(ctx, config.Config, c.Kube, pod, o.sendOwnToken); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leas
 	if len(service.Spec.Ports) == 0 || len(service.Spec.Selector) == 0 {
 		return nil, fmt.Errorf("the Service %s has no ports, or selects no Pods: apply artifacts/default-inspect again", serviceName)
 	}
-	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
+	selected := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()}
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, selected)
 	if err != nil {
 		return nil, fmt.Errorf("list the Pods of Service %s%s: %w", serviceName, remedy(err, namespace), err)
 	}
@@ -119,11 +120,13 @@ func portOf(pod *corev1.Pod, target intstr.IntOrString) (int32, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("pod %s has no port called %q: it is not served there; apply artifacts/default-inspect again", pod.Name, target.StrVal)
+	return 0, fmt.Errorf("pod %s has no port called %q: it is not served there; apply artifacts/default-inspect again",
+		pod.Name, target.StrVal)
 }
 
-// clientIn returns a client of a replica, through the API server. It sends the Pod a token of ServiceAccount glassback-inspector. If the API
-// server does not allow the caller to create one, clientIn returns an error; with sendOwn it sends the token of config instead.
+// clientIn returns a client of a replica, through the API server. It sends the Pod a token of ServiceAccount
+// glassback-inspector. If the API server does not allow the caller to create one, clientIn returns an error; with sendOwn it
+// sends the token of config instead.
 func clientIn(ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *replica, sendOwn bool) (*client, error) {
 	token, err := tokenFor(ctx, config, kube, pod.namespace, sendOwn)
 	if err != nil {
@@ -146,7 +149,8 @@ func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 	case !apierrors.IsForbidden(err):
 		return "", fmt.Errorf("create a token for ServiceAccount %s: %w", accountName, err)
 	case !sendOwn:
-		return "", fmt.Errorf("you need the right to create serviceaccounts/token of %s%s; or send the Pod the token of your kubeconfig, with --send-own-token: %w",
+		return "", fmt.Errorf("you need the right to create serviceaccounts/token of %s%s; "+
+			"or send the Pod the token of your kubeconfig, with --send-own-token: %w",
 			accountName, remedy(err, namespace), err)
 	}
 	own, ownErr := ownToken(config)

@@ -39,7 +39,8 @@ func (t *whyText) answer(a *whyAnswer) {
 	case len(a.Syncs) > 0:
 		t.coloured(bold, 0, "%s: %s", name, counted(len(a.Syncs), "its last sync", "its last %d syncs, the newest last"))
 	case len(a.Controllers) == 0:
-		t.coloured(bold, 0, "%s is watched, and not synced: %s", name, counted(len(a.Changes), "its last change", "its last %d changes, the newest last"))
+		t.coloured(bold, 0, "%s is watched, and not synced: %s", name,
+			counted(len(a.Changes), "its last change", "its last %d changes, the newest last"))
 	case a.StandsBy:
 		t.coloured(bold, 0, "%s: nothing is synced by %s, which stands by: ask the operator that leads", name, a.Operator)
 	default:
@@ -126,7 +127,8 @@ func (t *whyText) retry(depth int, c *whyCause) {
 	if c.Failures == 1 {
 		t.line(depth, "because the sync at %s had failed%s: %s", t.time(c.Sync.Time), above(c.Sync), c.Error)
 	} else {
-		t.line(depth, "because it had failed %d times, since the sync at %s%s, the last time with: %s", c.Failures, t.time(c.Sync.Time), above(c.Sync), c.Error)
+		t.line(depth, "because it had failed %d times, since the sync at %s%s, the last time with: %s",
+			c.Failures, t.time(c.Sync.Time), above(c.Sync), c.Error)
 	}
 	t.nested(depth+1, c.Sync)
 }

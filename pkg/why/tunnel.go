@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/transport/websocket"
 )
 
-// The API server and the kubelet forward a port by a WebSocket for each connection. A message begins with the number of a channel, of which
-// there are two, and the first message in each channel holds the port. This protocol is older than the one of kubectl, which has SPDY in the
-// WebSocket, to have several connections in one. API servers serve both.
+// The API server and the kubelet forward a port by a WebSocket for each connection. A message begins with the number of a
+// channel, of which there are two, and the first message in each channel holds the port. This protocol is older than the one of
+// kubectl, which has SPDY in the WebSocket, to have several connections in one. API servers serve both.
 const (
 	channelProtocol = "v4.channel.k8s.io"
 
@@ -33,8 +33,8 @@ const (
 	portLength   = 2
 )
 
-// maxMessage is how many bytes a message holds. It fits into one frame of client-go's WebSocket: the kubelet takes the first byte of every
-// frame for the number of a channel.
+// maxMessage is how many bytes a message holds. It fits into one frame of client-go's WebSocket: the kubelet takes the first
+// byte of every frame for the number of a channel.
 const maxMessage = 32 << 10
 
 // tunnel is a connection to a port of a Pod.
@@ -45,8 +45,9 @@ type tunnel struct {
 	begun   [2]bool   // whether the port was read, by channel
 }
 
-// through returns a transport whose connections are all tunnels to one port. The URL is that of the subresource portforward, with the port.
-// The transport does not verify the certificate of the Pod: the API server, which forwards to the Pod by its name, guarantees who answers.
+// through returns a transport whose connections are all tunnels to one port. The URL is that of the subresource portforward,
+// with the port. The transport does not verify the certificate of the Pod: the API server, which forwards to the Pod by its
+// name, guarantees who answers.
 func through(config *rest.Config, forward *url.URL) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

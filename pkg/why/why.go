@@ -20,8 +20,8 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-const whyUsage = `Why asks a running operator why it has synced an object: what was the cause of each of the last syncs, who has made that change, and if
-a sync did, why that ran. Of an object that is watched and not synced, such as a Job, it says the same of the last changes.
+const whyUsage = `Why asks a running operator why it has synced an object: what was the cause of each of the last syncs, who has made that
+change, and if a sync did, why that ran. Of an object that is watched and not synced, such as a Job, it says the same of the last changes.
 
 Usage:
   glassback why KIND/NAME [-n NAMESPACE] [flags]
