@@ -9,6 +9,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,17 +36,17 @@ func checked(t *testing.T, args []string, objects ...runtime.Object) (*selfCheck
 	if err != nil {
 		t.Fatal(err)
 	}
-	kube, denied := fake.NewClientset(objects...), ""
+	kube, denied := fake.NewClientset(objects...), atomic.Value{}
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
-		review.Status.Allowed = review.Spec.ResourceAttributes.Resource != denied
+		review.Status.Allowed = review.Spec.ResourceAttributes.Resource != denied.Load()
 		return true, review, nil
 	})
 	sections := check.AtStart(&clients.Clients{Time: &clients.ServerTime{}, Kube: kube}, o)
 	for i := range sections { // The fake has no version.
 		sections[i].Checks = slices.DeleteFunc(sections[i].Checks, func(c check.Check) bool { return c.ID == "cluster/version" })
 	}
-	return &selfCheck{sections: sections}, func(resource string) { denied = resource }
+	return &selfCheck{sections: sections}, func(resource string) { denied.Store(resource) }
 }
 
 func TestTheSelfCheckOfAnOperator(t *testing.T) {
@@ -90,9 +91,9 @@ func TestTheSelfCheckOfAnOperator(t *testing.T) {
 func TestTheSelfCheckRunsUntilAllIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, deny := checked(t, []string{"--metrics-bind-address=:8443"})
-		runs := 0
+		var runs atomic.Int32
 		s.sections = append(s.sections, check.Section{Checks: []check.Check{{ID: "count", Run: func(context.Context) check.Result {
-			runs++
+			runs.Add(1)
 			return check.Result{State: check.OK}
 		}}}})
 		ctx := klog.NewContext(t.Context(), logr.Discard())
@@ -105,13 +106,13 @@ func TestTheSelfCheckRunsUntilAllIsWell(t *testing.T) {
 		}()
 		time.Sleep(2*recheckInterval + time.Second)
 		synctest.Wait()
-		if s.ready(ctx) == nil || runs != 3 {
-			t.Errorf("it is ready without a permission, or has run %d times", runs)
+		if s.ready(ctx) == nil || runs.Load() != 3 {
+			t.Errorf("it is ready without a permission, or has run %d times", runs.Load())
 		}
 		deny("")
 		<-ended
-		if err := s.ready(ctx); err != nil || runs != 4 {
-			t.Errorf("once all is well, it says %v, and has run %d times", err, runs)
+		if err := s.ready(ctx); err != nil || runs.Load() != 4 {
+			t.Errorf("once all is well, it says %v, and has run %d times", err, runs.Load())
 		}
 	})
 }
