@@ -19,7 +19,7 @@ ARG VERSION=dev
 ARG COMMIT=unknown
 ARG DATE=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    APP=github.com/glassback/glassback/pkg/app && \
+    APP=github.com/glassback/glassback/pkg/version && \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
     -ldflags "-s -w -X $APP.version=$VERSION -X $APP.commit=$COMMIT -X $APP.date=$DATE" -o /glassback .
 

@@ -18,7 +18,7 @@ GIT := GIT_OPTIONAL_LOCKS=0 TZ=UTC git
 VERSION = $(shell $(GIT) describe --tags --match 'v*' --dirty 2>/dev/null || echo dev)
 COMMIT = $(shell $(GIT) describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
 DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
-APP := github.com/glassback/glassback/pkg/app
+APP := github.com/glassback/glassback/pkg/version
 LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
 
 # What is built needs no C library, and so runs in any image. The race detector does need a C compiler: without one tests run without it, and
@@ -89,7 +89,7 @@ devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests
 
 .PHONY: ecssim
 ecssim: ## Build bin/ecssim, an ECS of Alibaba Cloud whose instances are numbers, to try ECSInstances without an account
-	@go build -o bin/ecssim ./hack/ecssim
+	@go build -o bin/ecssim ./hack/ecssim/cmd
 
 .PHONY: node
 node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing

@@ -8,11 +8,24 @@ SPDX-License-Identifier: Apache-2.0
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 
 	"github.com/glassback/glassback/pkg/app"
+	"github.com/glassback/glassback/pkg/check"
+	"github.com/glassback/glassback/pkg/why"
 )
 
+// commands are the programs of this binary beside the operator, by their names.
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"check": check.Run, "why": why.Run, "trace": why.Trace,
+}
+
 func main() {
-	os.Exit(app.Run(app.SignalContext(), os.Args[1:], os.Stdout, os.Stderr))
+	run, args := app.Run, os.Args[1:]
+	if len(args) > 0 && commands[args[0]] != nil {
+		run, args = commands[args[0]], args[1:]
+	}
+	os.Exit(run(app.SignalContext(), args, os.Stdout, os.Stderr))
 }

@@ -29,7 +29,7 @@ func TestTheWiringOfTheSixthController(t *testing.T) {
 		t.Fatal(err)
 	}
 	wired := t.TempDir()
-	for _, dir := range []string{"pkg/app", "artifacts"} {
+	for _, dir := range []string{"pkg/app", "pkg/permissions", "artifacts"} {
 		if err := os.CopyFS(filepath.Join(wired, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +46,8 @@ func TestTheWiringOfTheSixthController(t *testing.T) {
 	}
 	run(wired, "git", "apply", filepath.Join(root, "docs", "sixth", "wiring.patch"))
 	replace := map[string]string{}
-	for _, name := range []string{"controllers.go", "informers.go"} {
-		replace[filepath.Join(root, "pkg", "app", name)] = filepath.Join(wired, "pkg", "app", name)
+	for _, name := range []string{"app/controllers.go", "app/informers.go", "permissions/needs.go"} {
+		replace[filepath.Join(root, "pkg", name)] = filepath.Join(wired, "pkg", name)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err == nil {
@@ -56,10 +56,12 @@ func TestTheWiringOfTheSixthController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := filepath.Join(wired, "app.test")
-	run(root, "go", "test", "-c", "-overlay", filepath.Join(wired, "overlay.json"), "-o", tests, "./pkg/app")
-	out := run(filepath.Join(wired, "pkg", "app"), tests, "-test.run", "^(TestTheRolesGrant|TestInformersAsk)", "-test.v")
-	if passed := strings.Count("\n"+out, "\n--- PASS: "); passed != 2 {
-		t.Errorf("%d tests passed, want 2:\n%s", passed, out)
+	for _, pkg := range []string{"app", "permissions"} {
+		tests := filepath.Join(wired, pkg+".test")
+		run(root, "go", "test", "-c", "-overlay", filepath.Join(wired, "overlay.json"), "-o", tests, "./pkg/"+pkg)
+		out := run(filepath.Join(wired, "pkg", pkg), tests, "-test.run", "^(TestTheRolesGrant|TestInformersAsk|TestEveryController)", "-test.v")
+		if want := map[string]int{"app": 2, "permissions": 1}[pkg]; strings.Count("\n"+out, "\n--- PASS: ") != want {
+			t.Errorf("of pkg/%s not %d tests passed:\n%s", pkg, want, out)
+		}
 	}
 }

@@ -26,6 +26,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/options"
 )
 
 var leases = coordinationv1.Resource("leases")
@@ -203,11 +206,11 @@ func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*c
 	t.Helper()
 	c := &contender{line: &line{leaseServer: s, delay: quick}}
 	config := &rest.Config{Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
-	options := &options{lease: leaseOptions{
-		elect: true, name: "glassback", namespace: "glassback-system", duration: 15 * time.Second, deadline: 10 * time.Second, retry: 2 * time.Second,
+	o := &options.Options{Lease: options.Lease{
+		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second,
 	}}
 	var err error
-	if c.leadership, err = newLeadership(options, &clients{kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
+	if c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
@@ -338,7 +341,7 @@ func TestAnAttemptIsNotGivenUpOnceItHasSucceeded(t *testing.T) {
 // TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot: webhooks, which have more time, are
 // answered to the end.
 func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
-	lease := leaseOptions{duration: 15 * time.Second, deadline: 10 * time.Second, retry: 2 * time.Second}
+	lease := options.Lease{Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second}
 	for sentence, test := range map[string]struct {
 		renewed time.Duration // since then
 		ends    time.Duration // 0: never
@@ -362,7 +365,7 @@ func TestAfterALostLeaseTheProcessEndsOnlyIfControllersDoNot(t *testing.T) {
 				if test.ends > 0 {
 					time.AfterFunc(test.ends, end)
 				}
-				l := &leadership{leaseOptions: lease, renewed: start.Add(-test.renewed)}
+				l := &leadership{Lease: lease, renewed: start.Add(-test.renewed)}
 				l.await(leading)
 				if exited != test.exits {
 					t.Errorf("the process ends after %s, want %s", exited, test.exits)

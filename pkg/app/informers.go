@@ -35,6 +35,7 @@ import (
 	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
@@ -43,6 +44,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	ecsinformers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
@@ -55,14 +57,13 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// factories make the informers of one namespace, or of all. Each informer is
-// asked of a generated factory, so that generated informers and listers are used
-// everywhere; but what the factory is given to run is a pipeline.Informer.
+// factories make the informers of one namespace, or of all. Each informer belongs to a generated factory, so that generated informers and
+// listers are used everywhere. But the factory gets a pipeline.Informer to run.
 type factories struct {
 	namespace string
 	queue     pipeline.Queue
-	client    kubernetes.Interface
-	kube      map[string]kubeinformers.SharedInformerFactory // by what their informers select: see selecting
+	clients   *clients.Clients
+	kube      map[selector]kubeinformers.SharedInformerFactory // see builtIn
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
 	informers []named // all of them, but for those of watchSecret
@@ -75,13 +76,20 @@ type named struct {
 	resource string
 }
 
-func newFactories(c *clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
+// selector says which objects of a resource an informer watches: all, those with a label, or one.
+type selector struct{ label, field string }
+
+func onlyObject(name string) selector {
+	return selector{field: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+}
+
+func newFactories(c *clients.Clients, namespace string, queue pipeline.Queue, recorder *trace.Recorder) *factories {
 	return &factories{
 		namespace: namespace,
 		queue:     queue,
-		client:    c.kube,
-		kube:      map[string]kubeinformers.SharedInformerFactory{},
-		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.glassback, 0, externalversions.WithNamespace(namespace)),
+		clients:   c,
+		kube:      map[selector]kubeinformers.SharedInformerFactory{},
+		glassback: externalversions.NewSharedInformerFactoryWithOptions(c.Glassback, 0, externalversions.WithNamespace(namespace)),
 		trace:     recorder,
 	}
 }
@@ -112,181 +120,159 @@ func (f *factories) shutdown() {
 	f.glassback.Shutdown()
 }
 
-// own watches all objects of a resource of Glassback's.
-func (f *factories) own(object runtime.Object, group, resource string, getter func(versioned.Interface) cache.Getter) {
-	f.glassback.InformerFor(object, func(client versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return f.informer(pipeline.Config{
-			Resource:      qualified(resource, group),
-			Object:        object,
-			ListerWatcher: f.listWatch(getter(client), client, resource, everything),
-			ResyncPeriod:  resync,
-			Transform:     withoutManagedFields,
-		})
+// own watches all objects of one of Glassback's resources.
+func (f *factories) own(object runtime.Object, resource string, client rest.Interface) {
+	f.glassback.InformerFor(object, func(clientset versioned.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return f.informer(object, resource, selector{}, withoutManagedFields, client, clientset)
 	})
 }
 
 func (f *factories) apiExampleAs() groupainformers.ApiExampleAInformer {
-	f.own(&groupav1.ApiExampleA{}, groupav1.GroupName, "apiexampleas", func(c versioned.Interface) cache.Getter { return c.GroupaV1().RESTClient() })
+	f.own(&groupav1.ApiExampleA{}, "apiexampleas", f.clients.Glassback.GroupaV1().RESTClient())
 	return f.glassback.Groupa().V1().ApiExampleAs()
 }
 
 func (f *factories) applications() appinformers.ApplicationInformer {
-	f.own(&appv1.Application{}, appv1.GroupName, "applications", func(c versioned.Interface) cache.Getter { return c.AppV1().RESTClient() })
+	f.own(&appv1.Application{}, "applications", f.clients.Glassback.AppV1().RESTClient())
 	return f.glassback.App().V1().Applications()
 }
 
 func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
-	f.own(&mcjv1.MyCronJob{}, mcjv1.GroupName, "mycronjobs", func(c versioned.Interface) cache.Getter { return c.BatchV1().RESTClient() })
+	f.own(&mcjv1.MyCronJob{}, "mycronjobs", f.clients.Glassback.BatchV1().RESTClient())
 	return f.glassback.Batch().V1().MyCronJobs()
 }
 
 func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
-	f.own(&redisv1.RedisCluster{}, redisv1.GroupName, "redisclusters", func(c versioned.Interface) cache.Getter { return c.RedisV1().RESTClient() })
+	f.own(&redisv1.RedisCluster{}, "redisclusters", f.clients.Glassback.RedisV1().RESTClient())
 	return f.glassback.Redis().V1().RedisClusters()
 }
 
 func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
-	f.own(&ecsv1alpha1.ECSInstance{}, ecsv1alpha1.GroupName, "ecsinstances", func(c versioned.Interface) cache.Getter { return c.AlibabacloudV1alpha1().RESTClient() })
+	f.own(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
 	return f.glassback.Alibabacloud().V1alpha1().ECSInstances()
 }
 
-// watchSecret returns an informer for one Secret. It is no factory's: who asks for it runs it,
-// for as long as that Secret matters.
+// watchSecret returns an informer for one Secret. It belongs to no factory: the caller runs it, for as long as it needs that Secret.
 func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInformer {
-	lw := cache.NewFilteredListWatchFromClient(f.client.CoreV1().RESTClient(), "secrets", namespace, having(fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()))
+	client := f.clients.Kube.CoreV1().RESTClient()
 	return f.make(pipeline.Config{
-		Resource:      qualified("secrets", corev1.GroupName),
+		Resource:      qualified(client, "secrets"),
 		Name:          "secrets(ecsinstance)",
 		Object:        &corev1.Secret{},
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(lw, f.client),
+		ListerWatcher: listWatch(client, f.clients.Kube, "secrets", namespace, onlyObject(name)),
 		Transform:     withoutManagedFields,
 	})
 }
 
-// selecting returns the factory of the informers of built-in resources that select alike.
-// A factory has one informer for each type, whatever that selects; and several
+// builtIn watches the selected objects of a built-in resource, of which keep leaves the part that is read. It returns the
+// factory that has the informer. There is a factory for each selector: a factory has one informer for each type, and several
 // controllers have children of a type, each by a label of its own.
-func (f *factories) selecting(selector string) kubeinformers.SharedInformerFactory {
-	if f.kube[selector] == nil {
-		f.kube[selector] = kubeinformers.NewSharedInformerFactoryWithOptions(f.client, 0, kubeinformers.WithNamespace(f.namespace))
+func (f *factories) builtIn(
+	object runtime.Object, resource string, s selector, keep cache.TransformFunc, client rest.Interface,
+) kubeinformers.SharedInformerFactory {
+	if f.kube[s] == nil {
+		f.kube[s] = kubeinformers.NewSharedInformerFactoryWithOptions(f.clients.Kube, 0, kubeinformers.WithNamespace(f.namespace))
 	}
-	return f.kube[selector]
-}
-
-// children watches the objects of a built-in resource that have the label by which
-// a controller marks its children, as far as keep leaves them. It returns the factory
-// that has the informer.
-func (f *factories) children(
-	object runtime.Object, group, resource, label string, keep cache.TransformFunc, getter func(kubernetes.Interface) cache.Getter,
-) kubeinformers.SharedInformerFactory {
-	kube := f.selecting(label)
-	kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return f.informer(pipeline.Config{
-			Resource:      qualified(resource, group),
-			Object:        object,
-			Name:          whose(resource, group, label),
-			ListerWatcher: f.listWatch(getter(client), client, resource, labelled(label)),
-			ResyncPeriod:  resync,
-			Transform:     keep,
-		})
+	f.kube[s].InformerFor(object, func(clientset kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return f.informer(object, resource, s, keep, client, clientset)
 	})
-	return kube
-}
-
-// one watches a single object of a built-in resource. It returns the factory that has
-// the informer.
-func (f *factories) one(
-	object runtime.Object, group, resource, name string, getter func(kubernetes.Interface) cache.Getter,
-) kubeinformers.SharedInformerFactory {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	kube := f.selecting(selector)
-	kube.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return f.informer(pipeline.Config{
-			Resource:      qualified(resource, group),
-			Object:        object,
-			ListerWatcher: f.listWatch(getter(client), client, resource, having(selector)),
-			ResyncPeriod:  resync,
-			Transform:     withoutManagedFields,
-		})
-	})
-	return kube
+	return f.kube[s]
 }
 
 func (f *factories) secret(name string) coreinformers.SecretInformer {
-	return f.one(&corev1.Secret{}, corev1.GroupName, "secrets", name,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Secrets()
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.builtIn(&corev1.Secret{}, "secrets", onlyObject(name), withoutManagedFields, client).Core().V1().Secrets()
 }
 
 func (f *factories) lease(name string) coordinationinformers.LeaseInformer {
-	return f.one(&coordinationv1.Lease{}, coordinationv1.GroupName, "leases", name,
-		func(c kubernetes.Interface) cache.Getter { return c.CoordinationV1().RESTClient() }).Coordination().V1().Leases()
+	client := f.clients.Kube.CoordinationV1().RESTClient()
+	return f.builtIn(&coordinationv1.Lease{}, "leases", onlyObject(name), withoutManagedFields, client).Coordination().V1().Leases()
 }
 
 func (f *factories) mutatingWebhookConfiguration(name string) admissioninformers.MutatingWebhookConfigurationInformer {
-	return f.one(&admissionregistrationv1.MutatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "mutatingwebhookconfigurations", name,
-		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() }).Admissionregistration().V1().MutatingWebhookConfigurations()
+	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
+	return f.builtIn(&admissionregistrationv1.MutatingWebhookConfiguration{}, "mutatingwebhookconfigurations", onlyObject(name),
+		withoutManagedFields, client).Admissionregistration().V1().MutatingWebhookConfigurations()
 }
 
 func (f *factories) validatingWebhookConfiguration(name string) admissioninformers.ValidatingWebhookConfigurationInformer {
-	return f.one(&admissionregistrationv1.ValidatingWebhookConfiguration{}, admissionregistrationv1.GroupName, "validatingwebhookconfigurations", name,
-		func(c kubernetes.Interface) cache.Getter { return c.AdmissionregistrationV1().RESTClient() }).Admissionregistration().V1().ValidatingWebhookConfigurations()
+	client := f.clients.Kube.AdmissionregistrationV1().RESTClient()
+	return f.builtIn(&admissionregistrationv1.ValidatingWebhookConfiguration{}, "validatingwebhookconfigurations", onlyObject(name),
+		withoutManagedFields, client).Admissionregistration().V1().ValidatingWebhookConfigurations()
 }
 
 func (f *factories) jobs() batchinformers.JobInformer {
-	return f.children(&batchv1.Job{}, batchv1.GroupName, "jobs", mcjv1.LabelMyCronJob, metadataAndStatus,
-		func(c kubernetes.Interface) cache.Getter { return c.BatchV1().RESTClient() }).Batch().V1().Jobs()
+	client := f.clients.Kube.BatchV1().RESTClient()
+	return f.builtIn(&batchv1.Job{}, "jobs", selector{label: mcjv1.LabelMyCronJob}, trimJob, client).Batch().V1().Jobs()
 }
 
 func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
-	return f.children(&corev1.ConfigMap{}, corev1.GroupName, "configmaps", label, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().ConfigMaps()
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.builtIn(&corev1.ConfigMap{}, "configmaps", selector{label: label}, withOwnManagedFields, client).Core().V1().ConfigMaps()
 }
 
 func (f *factories) deployments() appsinformers.DeploymentInformer {
-	return f.children(&appsv1.Deployment{}, appsv1.GroupName, "deployments", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.AppsV1().RESTClient() }).Apps().V1().Deployments()
+	client := f.clients.Kube.AppsV1().RESTClient()
+	return f.builtIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
+		Apps().V1().Deployments()
 }
 
 func (f *factories) services(label string) coreinformers.ServiceInformer {
-	return f.children(&corev1.Service{}, corev1.GroupName, "services", label, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Services()
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.builtIn(&corev1.Service{}, "services", selector{label: label}, withOwnManagedFields, client).Core().V1().Services()
 }
 
 func (f *factories) ingresses() networkinginformers.IngressInformer {
-	return f.children(&networkingv1.Ingress{}, networkingv1.GroupName, "ingresses", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.NetworkingV1().RESTClient() }).Networking().V1().Ingresses()
+	client := f.clients.Kube.NetworkingV1().RESTClient()
+	return f.builtIn(&networkingv1.Ingress{}, "ingresses", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
+		Networking().V1().Ingresses()
 }
 
 func (f *factories) autoscalers() autoscalinginformers.HorizontalPodAutoscalerInformer {
-	return f.children(&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.GroupName, "horizontalpodautoscalers", appv1.LabelApplication, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.AutoscalingV2().RESTClient() }).Autoscaling().V2().HorizontalPodAutoscalers()
+	client := f.clients.Kube.AutoscalingV2().RESTClient()
+	return f.builtIn(&autoscalingv2.HorizontalPodAutoscaler{}, "horizontalpodautoscalers", selector{label: appv1.LabelApplication},
+		withOwnManagedFields, client).Autoscaling().V2().HorizontalPodAutoscalers()
 }
 
 func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInformer {
-	return f.children(&policyv1.PodDisruptionBudget{}, policyv1.GroupName, "poddisruptionbudgets", label, withOwnManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.PolicyV1().RESTClient() }).Policy().V1().PodDisruptionBudgets()
+	client := f.clients.Kube.PolicyV1().RESTClient()
+	return f.builtIn(&policyv1.PodDisruptionBudget{}, "poddisruptionbudgets", selector{label: label}, withOwnManagedFields, client).
+		Policy().V1().PodDisruptionBudgets()
 }
 
 func (f *factories) pods() coreinformers.PodInformer {
-	return f.children(&corev1.Pod{}, corev1.GroupName, "pods", redisv1.LabelRedisCluster, whereabouts,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().Pods()
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.builtIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()
 }
 
 func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
-	return f.children(&corev1.PersistentVolumeClaim{}, corev1.GroupName, "persistentvolumeclaims", redisv1.LabelRedisCluster, withoutManagedFields,
-		func(c kubernetes.Interface) cache.Getter { return c.CoreV1().RESTClient() }).Core().V1().PersistentVolumeClaims()
+	client := f.clients.Kube.CoreV1().RESTClient()
+	return f.builtIn(&corev1.PersistentVolumeClaim{}, "persistentvolumeclaims", selector{label: redisv1.LabelRedisCluster},
+		withoutManagedFields, client).Core().V1().PersistentVolumeClaims()
 }
 
-// watchBackoff lets a watch come back soon after the API server does: Jobs that are
-// due do not wait for the half a minute that client-go's own backoff grows to.
+// watchBackoff makes a watch come back soon after the API server does. client-go's own backoff grows to half a minute, for which
+// Jobs that are due would wait.
 var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
 
 // informer makes an informer that runs for as long as the factories do.
-func (f *factories) informer(config pipeline.Config) *pipeline.Informer {
+func (f *factories) informer(
+	object runtime.Object, resource string, s selector, keep cache.TransformFunc, client rest.Interface, clientset any,
+) *pipeline.Informer {
+	config := pipeline.Config{
+		Resource: qualified(client, resource), Object: object, Transform: keep,
+		ListerWatcher: listWatch(client, clientset, resource, f.namespace, s),
+	}
+	if shared.Has(resource) && s.label != "" {
+		config.Name = config.Resource + "(" + s.label[strings.LastIndexByte(s.label, '/')+1:] + ")" // "services(application)"
+	}
 	made := f.make(config)
 	f.informers = append(f.informers, named{made, config.Resource})
 	return made
 }
+
+// shared are the resources of which several controllers have children.
+var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
 
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	config.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -302,41 +288,20 @@ func (f *factories) make(config pipeline.Config) *pipeline.Informer {
 	return made
 }
 
-// listWatch reads a resource, as far as narrow lets it.
-func (f *factories) listWatch(getter cache.Getter, client any, resource string, narrow func(*metav1.ListOptions)) cache.ListerWatcher {
-	lw := cache.NewFilteredListWatchFromClient(getter, resource, f.namespace, narrow)
-	return cache.ToListWatcherWithWatchListSemantics(lw, client)
+// listWatch reads the selected objects of a resource.
+func listWatch(client rest.Interface, clientset any, resource, namespace string, s selector) cache.ListerWatcher {
+	lw := cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) {
+		options.LabelSelector, options.FieldSelector = s.label, s.field
+	})
+	return cache.ToListWatcherWithWatchListSemantics(lw, clientset)
 }
 
-func everything(*metav1.ListOptions) {}
-
-func labelled(selector string) func(*metav1.ListOptions) {
-	return func(options *metav1.ListOptions) { options.LabelSelector = selector }
+// qualified returns the name of a resource in traces and logs, such as "jobs.batch".
+func qualified(client rest.Interface, resource string) string {
+	return schema.GroupResource{Group: client.APIVersion().Group, Resource: resource}.String()
 }
 
-func having(selector string) func(*metav1.ListOptions) {
-	return func(options *metav1.ListOptions) { options.FieldSelector = selector }
-}
-
-// shared are the resources that children of several controllers are of.
-var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
-
-// whose is how traces call the informer of a controller's children: "services(application)", where
-// others have some too.
-func whose(resource, group, label string) string {
-	if name := qualified(resource, group); shared.Has(resource) {
-		return name + "(" + label[strings.LastIndexByte(label, '/')+1:] + ")"
-	}
-	return qualified(resource, group)
-}
-
-// qualified is how traces and logs call a resource: "jobs.batch".
-func qualified(resource, group string) string {
-	return schema.GroupResource{Group: group, Resource: resource}.String()
-}
-
-// withoutManagedFields drops what takes most of the room in an object, and is of
-// use only for children that are applied.
+// withoutManagedFields drops the managedFields, which take most of the memory of an object. Only applied children need them.
 func withoutManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
@@ -344,8 +309,7 @@ func withoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// withOwnManagedFields keeps, of the managedFields, those that tell which fields
-// this operator has applied: package child reads them.
+// withOwnManagedFields keeps the managedFields of this operator, which say what it has applied: package child reads them.
 func withOwnManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		// A new list: deleting in place would keep the others in memory.
@@ -360,18 +324,17 @@ func withOwnManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// metadataAndStatus keeps of a Job what its controller reads.
-func metadataAndStatus(obj any) (any, error) {
+// trimJob keeps what the controller of MyCronJobs reads of a Job.
+func trimJob(obj any) (any, error) {
 	if job, ok := obj.(*batchv1.Job); ok {
 		job.Spec.Template = corev1.PodTemplateSpec{}
 	}
 	return withoutManagedFields(obj)
 }
 
-// whereabouts keeps of a Pod what the controller of RedisClusters reads: whose it is, of
-// which revision, where it runs, and how it is. What it is made of takes most of the
-// room.
-func whereabouts(obj any) (any, error) {
+// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its node and its state. The rest
+// of the spec takes most of the memory.
+func trimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		containers := make([]corev1.Container, len(pod.Spec.Containers))
 		for i, c := range pod.Spec.Containers {

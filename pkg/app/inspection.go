@@ -7,31 +7,29 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/glassback/glassback/artifacts/crd"
+	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
+	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/trace"
+	"github.com/glassback/glassback/pkg/version"
 )
 
 // keptStages is how many stages of all objects together the trace keeps for the page.
 const keptStages = 8192
 
-// inspection returns what there is to look at, of all that runs.
-func (l *life) inspection(ctx context.Context, o *options, stages *trace.Recorder, guard func(http.Handler) http.Handler) (http.Handler, error) {
-	aliases, err := aliases()
-	if err != nil {
-		return nil, err
-	}
+// inspection returns the handler of the page, which shows everything that runs.
+func (op *operator) inspection(
+	ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
+) (http.Handler, error) {
+	aliases := aliases()
 	config := inspect.Config{
-		Version: version, Instance: instance(), Trace: stages, Breakpoints: o.inspectBreakpoints, Guard: guard, Done: ctx.Done(),
+		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: o.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
 	}
 	watch := func(f *factories) {
 		for _, i := range f.informers {
@@ -40,17 +38,17 @@ func (l *life) inspection(ctx context.Context, o *options, stages *trace.Recorde
 			})
 		}
 	}
-	for _, t := range l.namespaces {
-		watch(t.informers)
-		for _, c := range t.controllers {
-			config.Loops = append(config.Loops, inspect.Run{Loop: c.Loop(), Namespace: t.informers.namespace})
+	for _, s := range op.scopes {
+		watch(s.informers)
+		for _, c := range s.controllers {
+			config.Loops = append(config.Loops, inspect.Run{Loop: c.Loop(), Namespace: s.informers.namespace})
 		}
 	}
-	if l.webhooks != nil && l.webhooks.keeper != nil {
-		for _, f := range l.webhooks.informers {
+	if op.webhooks != nil && op.webhooks.keeper != nil {
+		for _, f := range op.webhooks.informers {
 			watch(f)
 		}
-		config.Loops = append(config.Loops, inspect.Run{Loop: l.webhooks.keeper.Loop()})
+		config.Loops = append(config.Loops, inspect.Run{Loop: op.webhooks.keeper.Loop()})
 	}
 	return inspect.New(config)
 }
@@ -68,52 +66,38 @@ func instance() string {
 }
 
 // aliases returns what kubectl calls the kinds, beside their own names and those of the resources.
-func aliases() (map[string][]string, error) {
+func aliases() map[string][]string {
 	all := map[string][]string{
 		"Pod": {"po"}, "ConfigMap": {"cm"}, "Deployment": {"deploy"}, "Service": {"svc"}, "Ingress": {"ing"},
 		"HorizontalPodAutoscaler": {"hpa"}, "PodDisruptionBudget": {"pdb"}, "PersistentVolumeClaim": {"pvc"},
 	}
-	definitions, err := crd.All()
-	if err != nil {
-		return nil, fmt.Errorf("read the names of the kinds: %w", err)
-	}
-	for _, d := range definitions {
+	for _, d := range crds.All() {
 		all[d.Spec.Names.Kind] = append([]string{d.Spec.Names.Singular}, d.Spec.Names.ShortNames...)
 	}
-	return all, nil
+	return all
 }
 
 // serveInspection serves the page: to all on this machine, if it listens there only; else by
 // HTTPS, and its API to those who may get what is below /inspect/.
-func (s *servers) serveInspection(o *options, kube kubernetes.Interface, l *life, stages *trace.Recorder) error {
+func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) error {
 	if s.inspect == nil {
 		return nil
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
-	secure := !loopback(o.inspectAddress)
+	secure := !options.Loopback(o.InspectAddress)
 	if !secure {
 		guard = nil
 	}
-	handler, err := l.inspection(s.ctx, o, stages, guard) // Those who look see the end, too.
+	handler, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
 	if err != nil {
 		return err
 	}
 	if secure {
 		s.logger.Info("Serving the page", "url", "https://"+s.inspect.Addr().String()+"/inspect/")
-		s.serveSecurely(s.inspect, handler, l.webhooks, "The page is served no more")
+		s.serveSecurely(s.inspect, handler, op.webhooks, "The page is served no more")
 		return nil
 	}
 	s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
 	s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(handler)) })
 	return nil
-}
-
-// loopback reports whether nobody but this machine reaches an address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

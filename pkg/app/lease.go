@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
@@ -27,17 +26,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
-)
 
-// leaseOptions are what the command line says of the Lease.
-type leaseOptions struct {
-	elect     bool
-	name      string
-	namespace string // empty for that of the Pod
-	duration  time.Duration
-	deadline  time.Duration // to renew it
-	retry     time.Duration
-}
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/options"
+)
 
 // leadership is the right to run controllers, which one of several operators has at a time:
 // the one that holds a Lease. client-go's elector acquires and renews it. What is added is
@@ -49,7 +42,7 @@ type leaseOptions struct {
 // may lead from the answer to its last request. The API server may have stored the Lease long
 // before, and other operators count from then. So this counts from before the request.
 type leadership struct {
-	leaseOptions
+	options.Lease
 
 	lock    resourcelock.Interface
 	client  coordinationclient.LeaseInterface
@@ -66,7 +59,7 @@ type leadership struct {
 
 // sighting is what the watch has last shown of the Lease.
 type sighting struct {
-	holder   string // empty: nobody, or there is no Lease
+	holder   string // empty if there is none, or no Lease
 	renewed  time.Time
 	duration time.Duration
 	at       time.Time // when it was seen, by this process's clock
@@ -75,11 +68,11 @@ type sighting struct {
 var errLeaseLost = errors.New("lost the Lease: it could not be renewed in time, and another operator may lead now")
 
 // newLeadership returns nil if there is none to be elected.
-func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*leadership, error) {
-	if !o.lease.elect {
+func newLeadership(o *options.Options, c *clients.Clients, recorder record.EventRecorder) (*leadership, error) {
+	if !o.Lease.Elect {
 		return nil, nil
 	}
-	namespace := cmp.Or(o.lease.namespace, ownNamespace())
+	namespace := cmp.Or(o.Lease.Namespace, command.OwnNamespace())
 	if namespace == "" {
 		return nil, errors.New("--leader-elect outside of a Pod needs --leader-elect-resource-namespace: the namespace of the Lease")
 	}
@@ -88,20 +81,20 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 		return nil, err
 	}
 	l := &leadership{
-		leaseOptions: o.lease, client: c.kube.CoordinationV1().Leases(namespace),
+		Lease: o.Lease, client: c.Kube.CoordinationV1().Leases(namespace),
 		leads: make(chan struct{}), changed: make(chan struct{}),
 	}
 	l.lock = &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: o.lease.name},
-		Client:     c.kube.CoordinationV1(),
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: o.Lease.Name},
+		Client:     c.Kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: recorder},
 	}
 	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name:          o.lease.name,
+		Name:          o.Lease.Name,
 		Lock:          patientLock{l.lock, l},
-		LeaseDuration: o.lease.duration,
-		RenewDeadline: o.lease.deadline,
-		RetryPeriod:   o.lease.retry,
+		LeaseDuration: o.Lease.Duration,
+		RenewDeadline: o.Lease.Deadline,
+		RetryPeriod:   o.Lease.Retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: l.started,
 			OnStoppedLeading: func() {}, // run sees it
@@ -110,8 +103,8 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader election: %w", err)
 	}
-	l.watch = newFactories(c, namespace, o.queue, nil)
-	informer := l.watch.lease(o.lease.name).Informer()
+	l.watch = newFactories(c, namespace, o.Queue, nil)
+	informer := l.watch.lease(o.Lease.Name).Informer()
 	// A Lease that is deleted is not free: its leader makes it again, as long as there is one.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.sees(obj) },
@@ -121,7 +114,7 @@ func newLeadership(o *options, c *clients, recorder record.EventRecorder) (*lead
 }
 
 // identity is unique to this process, or to this Pod: if the process of a leader dies, the next
-// one in the same Pod goes on as the leader at once.
+// one in the same Pod leads at once.
 func identity() (string, error) {
 	if pod, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); pod != "" && uid != "" {
 		return pod + "_" + uid, nil
@@ -177,7 +170,7 @@ func (l *leadership) renew(record *resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = record.RenewTime.Time // of the time before the request, and of this process's clock
-	l.expiry.Reset(time.Until(l.renewed) + l.deadline + l.retry)
+	l.expiry.Reset(time.Until(l.renewed) + l.Deadline + l.Retry)
 }
 
 // left returns how long a leader that has lost its Lease may take to end: less than margin, if it
@@ -185,7 +178,7 @@ func (l *leadership) renew(record *resourcelock.LeaderElectionRecord) {
 func (l *leadership) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return min(l.margin(), time.Until(l.renewed)+l.duration)
+	return min(l.Margin(), time.Until(l.renewed)+l.Duration)
 }
 
 // await returns when leading ends, as it does once the controllers have. If they take longer
@@ -195,7 +188,7 @@ func (l *leadership) await(leading context.Context) {
 	case <-leading.Done():
 	case <-time.After(l.left()):
 		klog.FromContext(leading).Error(errLeaseLost, "Controllers still run, and another operator may lead now: the process ends")
-		klog.FlushAndExit(flushPatience, exitFailed)
+		klog.FlushAndExit(flushPatience, command.Failed)
 	}
 }
 
@@ -253,25 +246,25 @@ func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 func (l *leadership) lost(ctx context.Context) bool {
 	ctx, cancel := l.patience(ctx)
 	defer cancel()
-	lease, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	lease, err := l.client.Get(ctx, l.Name, metav1.GetOptions{})
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != l.lock.Identity()
 }
 
 // patience bounds one request: one that hangs leaves time for another one.
 func (l *leadership) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, max(time.Second, l.deadline/2))
+	return context.WithTimeout(ctx, max(time.Second, l.Deadline/2))
 }
 
 // awaitFree returns true once the Lease may be taken, and false once ctx is done.
 func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
-	told := ""
+	last := ""
 	for ctx.Err() == nil {
 		free, wait, changed := l.free()
 		if free {
 			return true
 		}
-		if holder := l.holder(); holder != told {
-			told = holder
+		if holder := l.holder(); holder != last {
+			last = holder
 			logger.Info("Standing by: another operator leads", "leader", holder)
 		}
 		timer := time.NewTimer(wait)
@@ -316,12 +309,12 @@ func (l *leadership) sees(obj any) {
 		duration: time.Duration(record.LeaseDurationSeconds) * time.Second, at: time.Now(),
 	}
 	if now.duration <= 0 {
-		now.duration = l.duration
+		now.duration = l.Duration
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before := l.seen; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
-		return // It was not renewed: somebody has labelled it, say.
+		return // It was not renewed, but changed in another way, such as by a label.
 	}
 	l.seen = now
 	close(l.changed)
@@ -367,28 +360,3 @@ const (
 func (l *leadership) check(context.Context) error { return l.elector.Check(leaseTolerance) }
 
 const leaseTolerance = 20 * time.Second
-
-// margin is how much earlier a leader that cannot renew its Lease ends than another one follows.
-func (l leaseOptions) margin() time.Duration { return l.duration - l.deadline - l.retry }
-
-// checkLease returns an error that says what to do if this account may not use the Lease.
-func checkLease(ctx context.Context, kube kubernetes.Interface, o *options) error {
-	if !o.lease.elect {
-		return nil
-	}
-	namespace := cmp.Or(o.lease.namespace, ownNamespace())
-	err := checkPermissionsIn(ctx, kube, namespace, leaseNeeds(o.lease.name), "in namespace "+namespace+": apply artifacts/rbac")
-	if err != nil {
-		return fmt.Errorf("for --leader-elect %w", err)
-	}
-	return nil
-}
-
-// leaseNeeds are what leader election needs to be allowed in the namespace of its Lease.
-func leaseNeeds(name string) []permission {
-	return []permission{
-		{group: coordinationv1.GroupName, resource: "leases", verbs: []string{"create"}},
-		{group: coordinationv1.GroupName, resource: "leases", name: name, verbs: []string{"get", "list", "update", "watch"}},
-		{resource: "events", verbs: []string{"create", "patch"}},
-	}
-}

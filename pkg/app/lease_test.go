@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/options"
 )
 
 const ownIdentity, otherIdentity = "own", "other"
@@ -57,7 +59,7 @@ func TestALeaseIsTakenOver(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &leadership{leaseOptions: leaseOptions{duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
+				l := &leadership{Lease: options.Lease{Duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
 				if test.seen != nil {
 					l.sees(test.seen)
 				}
@@ -94,7 +96,7 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renewed := time.Now()
 		lock := &stored{record: resourcelock.LeaderElectionRecord{HolderIdentity: otherIdentity, RenewTime: metav1.NewTime(renewed)}}
-		l := &leadership{leaseOptions: leaseOptions{deadline: 10 * time.Second}, lock: lock, changed: make(chan struct{})}
+		l := &leadership{Lease: options.Lease{Deadline: 10 * time.Second}, lock: lock, changed: make(chan struct{})}
 		holder := func() string {
 			record, _, err := patientLock{lock, l}.Get(t.Context())
 			if err != nil {
@@ -124,7 +126,7 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 
 func TestStandingByEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &leadership{leaseOptions: leaseOptions{duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
+		l := &leadership{Lease: options.Lease{Duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
 		l.sees(leaseOf(otherIdentity, time.Now()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -10,32 +10,33 @@ import (
 
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/options"
 )
 
-// maxVerbosity is the highest verbosity that takes effect. From 8 on client-go logs the bodies of requests and
-// responses (logBody in its rest/request.go): the data of Secrets, and the tokens in TokenReviews and TokenRequests.
-//
-// The limit is on the configuration of the log, and not on a client, a transport or a context. A rest.Request logs
-// bodies itself: no transport sees those records. It takes the logger of the context that its caller passes, and a
-// caller may forget to limit that one. But every logger of the process derives from the one that setUpLogging
-// configures, and asks it for the verbosity. So the limit also holds for clients and calls that are yet to be
-// written. The linter keeps code from making a logger, or from changing the verbosity, in another way (.golangci.yml,
-// forbidigo); TestNoClientLogsABody shows it for every client, and fails if client-go logs bodies below 8.
-const maxVerbosity = 7
-
 // setUpLogging configures the log of the process. No part of the process logs before it, and it is called once.
+//
+// It limits the verbosity to options.MaxVerbosity. From 8 on client-go logs the bodies of requests and responses (logBody in its
+// rest/request.go): the data of Secrets, and the tokens in TokenReviews and TokenRequests.
+//
+// The limit is on the configuration of the log, and not on a client, a transport or a context. A rest.Request logs bodies
+// itself: no transport sees those records. It takes the logger of the context that its caller passes, and a caller may forget to
+// limit that one. But every logger of the process derives from the one that setUpLogging configures, and asks it for the
+// verbosity. So the limit also holds for clients and calls that are yet to be written. The linter keeps code from making a
+// logger, or from changing the verbosity, in another way (.golangci.yml, forbidigo); TestNoClientLogsABody shows it for every
+// client, and fails if client-go logs bodies below 8.
 func setUpLogging(ctx context.Context, config *logsapi.LoggingConfiguration) error {
-	limited := config.Verbosity > maxVerbosity
-	config.Verbosity = min(config.Verbosity, maxVerbosity)
+	limited := config.Verbosity > options.MaxVerbosity
+	config.Verbosity = min(config.Verbosity, options.MaxVerbosity)
 	for i := range config.VModule {
-		limited = limited || config.VModule[i].Verbosity > maxVerbosity
-		config.VModule[i].Verbosity = min(config.VModule[i].Verbosity, maxVerbosity)
+		limited = limited || config.VModule[i].Verbosity > options.MaxVerbosity
+		config.VModule[i].Verbosity = min(config.VModule[i].Verbosity, options.MaxVerbosity)
 	}
 	if err := logsapi.ValidateAndApply(config, nil); err != nil {
 		return err
 	}
 	if limited {
-		klog.FromContext(ctx).Info("The verbosity is limited, since client-go logs the data of Secrets above it", "limit", maxVerbosity)
+		klog.FromContext(ctx).Info("The verbosity is limited, since client-go logs the data of Secrets above it", "limit", options.MaxVerbosity)
 	}
 	return nil
 }

@@ -33,8 +33,11 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/pipeline"
+	"github.com/glassback/glassback/pkg/why"
 )
 
 // bodies are what requests and responses of this test hold.
@@ -101,11 +104,11 @@ func TestTheClientsThatLog(t *testing.T) {
 	if !is {
 		t.Skip("other tests run it")
 	}
-	o, err := parseOptions(strings.Fields(args), io.Discard)
+	o, err := options.Parse(strings.Fields(args), io.Discard)
 	if err == nil && os.Getenv(unlimited) != "" {
-		err = logsapi.ValidateAndApply(o.logging, nil)
+		err = logsapi.ValidateAndApply(o.Logging, nil)
 	} else if err == nil {
-		err = setUpLogging(t.Context(), o.logging)
+		err = setUpLogging(t.Context(), o.Logging)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -113,29 +116,29 @@ func TestTheClientsThatLog(t *testing.T) {
 	defer klog.Flush()
 	server := httptest.NewServer(http.HandlerFunc(answerWithBodies))
 	defer server.CloseClientConnections()
-	o.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	o.Cluster.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],
 		"clusters":[{"name":"a","cluster":{"server":"` + server.URL + `"}}],"users":[{"name":"a","user":{}}]}`
-	if err := os.WriteFile(o.kubeconfig, []byte(kubeconfig), 0o600); err != nil {
+	if err := os.WriteFile(o.Cluster.Kubeconfig, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := restConfig(o)
+	config, err := clients.Load(o.Cluster, clients.Pod, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.BearerToken = bodies["the operator's own token"] // Of a kubeconfig, it is sent by HTTPS alone.
-	c, err := newClients(config)
+	c, err := clients.New(config.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	useClients(t, c)
 	watchSecrets(t, c)
-	Run(t.Context(), []string{"why", "mcj/sample", "--kubeconfig", o.kubeconfig}, io.Discard, io.Discard) // check has newClients, too.
+	why.Run(t.Context(), []string{"mcj/sample", "--kubeconfig", o.Cluster.Kubeconfig}, io.Discard, io.Discard)
 }
 
 // useClients reads and writes a Secret with each of the clients, and has a token reviewed.
-func useClients(t *testing.T, c *clients) {
-	secrets := c.kube.CoreV1().Secrets("here")
+func useClients(t *testing.T, c *clients.Clients) {
+	secrets := c.Kube.CoreV1().Secrets("here")
 	sent := map[string][]byte{"tls.key": []byte(bodies["data that the operator has sent"])}
 	secret, err := secrets.Get(t.Context(), "redis", metav1.GetOptions{})
 	_, err1 := secrets.List(t.Context(), metav1.ListOptions{})
@@ -143,7 +146,7 @@ func useClients(t *testing.T, c *clients) {
 	_, err3 := secrets.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: sent}, metav1.UpdateOptions{})
 	_, err4 := secrets.Apply(t.Context(), applycorev1.Secret("ca", "here").WithData(sent), metav1.ApplyOptions{FieldManager: "test"})
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: bodies["a token that was shown"]}}
-	_, err5 := c.kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	_, err5 := c.Kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
 	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil || string(secret.Data["password"]) != bodies["data of a Secret"] {
 		t.Fatalf("%v, error %v", secret.Data, err)
 	}
@@ -152,8 +155,8 @@ func useClients(t *testing.T, c *clients) {
 		t.Fatal(err)
 	}
 	for name, client := range map[string]rest.Interface{
-		"built-in": c.kube.CoreV1().RESTClient(), "discovery": c.kube.Discovery().RESTClient(),
-		"definitions": c.apiextensions.ApiextensionsV1().RESTClient(), "own": c.glassback.BatchV1().RESTClient(),
+		"built-in": c.Kube.CoreV1().RESTClient(), "discovery": c.Kube.Discovery().RESTClient(),
+		"definitions": c.Apiextensions.ApiextensionsV1().RESTClient(), "own": c.Glassback.BatchV1().RESTClient(),
 	} {
 		const path = "/api/v1/namespaces/here/secrets/redis"
 		_, err1 := client.Get().AbsPath(path).Do(t.Context()).Raw()
@@ -165,7 +168,7 @@ func useClients(t *testing.T, c *clients) {
 }
 
 // watchSecrets fills the cache of a Secret, by a LIST since the server does not stream lists.
-func watchSecrets(t *testing.T, c *clients) {
+func watchSecrets(t *testing.T, c *clients.Clients) {
 	informer := newFactories(c, "here", pipeline.DeltaFIFO, nil).watchSecret("here", "redis")
 	done := make(chan struct{})
 	go func() {
@@ -237,24 +240,4 @@ func answerWithBodies(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(object)
-}
-
-func TestCredentialsInTheURLOfTheServerAreHidden(t *testing.T) {
-	for name, test := range map[string]struct{ config, want rest.Config }{
-		"none":                {rest.Config{Host: "https://api:6443/a"}, rest.Config{Host: "https://api:6443/a"}},
-		"an address alone":    {rest.Config{Host: "api:6443"}, rest.Config{Host: "api:6443"}},
-		"a user":              {rest.Config{Host: "https://me@api:6443"}, rest.Config{Host: "https://api:6443", Username: "me"}},
-		"a password":          {rest.Config{Host: "https://me:a%20b@api:6443/a"}, rest.Config{Host: "https://api:6443/a", Username: "me", Password: "a b"}},
-		"beside a token":      {rest.Config{Host: "https://me:b@api", BearerToken: "c"}, rest.Config{Host: "https://api", BearerToken: "c"}},
-		"beside a token file": {rest.Config{Host: "https://me:b@api", BearerTokenFile: "c"}, rest.Config{Host: "https://api", BearerTokenFile: "c"}},
-		"beside another user": {rest.Config{Host: "https://me:b@api", Username: "d", Password: "e"}, rest.Config{Host: "https://api", Username: "d", Password: "e"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := test.config
-			prepare(&got, "test")
-			if got.Host != test.want.Host || got.Username != test.want.Username || got.Password != test.want.Password || got.BearerToken != test.want.BearerToken {
-				t.Errorf("%q as %q with %q, want %q as %q with %q", got.Host, got.Username, got.Password, test.want.Host, test.want.Username, test.want.Password)
-			}
-		})
-	}
 }

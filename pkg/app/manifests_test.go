@@ -17,6 +17,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/glassback/glassback/pkg/options"
 )
 
 // manager returns the Deployment that is shipped, and its only container.
@@ -32,15 +35,15 @@ func manager(t *testing.T) (*appsv1.Deployment, *corev1.Container) {
 
 func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 	_, container := manager(t)
-	o, err := parseOptions(container.Args, io.Discard)
+	o, err := options.Parse(container.Args, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !o.lease.elect || !o.webhooks || !o.metricsSecure {
+	if !o.Lease.Elect || !o.Webhooks || !o.MetricsSecure {
 		t.Error("two replicas that nobody chooses from, no webhooks, or metrics for everybody")
 	}
 	for name, address := range map[string]string{
-		"webhook": net.JoinHostPort("", strconv.Itoa(o.webhookPort)), "metrics": o.metricsAddress, "probes": o.probeAddress,
+		"webhook": net.JoinHostPort("", strconv.Itoa(o.WebhookPort)), "metrics": o.MetricsAddress, "probes": o.ProbeAddress,
 	} {
 		found := false
 		for _, port := range container.Ports {
@@ -98,5 +101,16 @@ func TestTheDockerfileStampsTheVersion(t *testing.T) {
 				t.Errorf("the Makefile has no %q", want)
 			}
 		}
+	}
+}
+
+func readManifest(t *testing.T, name string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "artifacts", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("parse %s: %v", name, err)
 	}
 }

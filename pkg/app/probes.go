@@ -19,8 +19,7 @@ import (
 	"time"
 )
 
-// probePatience is how long one check of a probe may take. The kubelet waits for a second,
-// unless told otherwise.
+// probePatience is how long one check of a probe may take. The kubelet waits for a second by default.
 const probePatience = 900 * time.Millisecond
 
 // condition is one thing that a probe asks for.

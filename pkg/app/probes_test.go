@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/webhook"
 )
 
@@ -68,11 +70,11 @@ func TestAPortThatIsTakenIsRefused(t *testing.T) {
 	}
 	defer taken.Close()
 	address := taken.Addr().String()
-	for flag, o := range map[string]*options{
-		"--health-probe-bind-address": {probeAddress: address},
-		"--metrics-bind-address":      {metricsAddress: address},
+	for flag, o := range map[string]*options.Options{
+		"--health-probe-bind-address": {ProbeAddress: address},
+		"--metrics-bind-address":      {MetricsAddress: address},
 	} {
-		s, err := newServers(t.Context(), o, &clients{}, newProbes())
+		s, err := newServers(t.Context(), o, &clients.Clients{}, newProbes())
 		if err == nil {
 			s.stop()
 		}

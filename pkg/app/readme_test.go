@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/pkg/command"
 )
 
 // TestTheReadmeShowsTheFlagsAsTheyAre compares the text below "Flags:" of
 // glassback --help with README.md.
 func TestTheReadmeShowsTheFlagsAsTheyAre(t *testing.T) {
 	var out, errors bytes.Buffer
-	if code := Run(t.Context(), []string{"--help"}, &out, &errors); code != exitOK || errors.Len() > 0 {
+	if code := Run(t.Context(), []string{"--help"}, &out, &errors); code != command.OK || errors.Len() > 0 {
 		t.Fatalf("glassback --help: exit code %d, %s", code, errors.String())
 	}
 	_, flags, found := strings.Cut(out.String(), "Flags:\n")

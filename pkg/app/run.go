@@ -12,10 +12,8 @@ import (
 	"io"
 	"math"
 	"runtime/debug"
-	"strings"
 	"sync"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -24,58 +22,34 @@ import (
 	"k8s.io/component-base/logs"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/metrics"
+	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/trace"
+	"github.com/glassback/glassback/pkg/version"
 )
 
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1 // it could not start
-	exitUsage  = 2 // the command line is wrong
-)
-
-// commands are what else there is than the operator, by their names.
-var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"check": runCheck, "why": runWhy, "trace": runTrace,
-}
-
-// Run runs the operator until ctx ends, and returns the process's exit code. A
-// refusal is one line on stderr.
+// Run runs the operator until ctx ends, and returns the process's exit code. A refusal is one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		if command := commands[args[0]]; command != nil {
-			return command(ctx, args[1:], stdout, stderr)
-		}
+	o, err := options.Parse(args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
 	}
-	o, err := parseOptions(args, stdout)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		return exitOK
-	case err != nil:
-		refuse(stderr, err)
-		return exitUsage
-	case o.version:
-		fmt.Fprintln(stdout, versionLine())
-		return exitOK
+	if o.Version {
+		fmt.Fprintln(stdout, version.Line())
+		return command.OK
 	}
-	if err := setUpLogging(ctx, o.logging); err != nil {
-		refuse(stderr, err)
-		return exitUsage
+	if err := setUpLogging(ctx, o.Logging); err != nil {
+		return command.Reject(stderr, err)
 	}
 	defer logs.FlushLogs()
 	if err := run(ctx, o); err != nil && ctx.Err() == nil {
 		logs.FlushLogs()
-		refuse(stderr, err)
-		return exitFailed
+		return command.Fail(stderr, err)
 	}
-	return exitOK
-}
-
-// refuse prints err in one line.
-func refuse(stderr io.Writer, err error) {
-	fmt.Fprintln(stderr, "glassback:", strings.Join(strings.Fields(err.Error()), " "))
+	return command.OK
 }
 
 // reserveMemory keeps an eighth of GOMEMLIMIT, which is the container's limit, for what Go does
@@ -86,16 +60,16 @@ var reserveMemory = sync.OnceFunc(func() {
 	}
 })
 
-func run(ctx context.Context, o *options) error {
+func run(ctx context.Context, o *options.Options) error {
 	logger := klog.FromContext(ctx)
-	logger.Info("Starting", "version", version, "commit", commit, "controllers", o.controllers)
+	logger.Info("Starting", "version", version.Version(), "commit", version.Commit(), "controllers", o.Controllers)
 	reserveMemory()
-	metrics.Register(version, commit)
-	config, err := restConfig(o)
+	metrics.Register(version.Version(), version.Commit())
+	config, err := clients.Load(o.Cluster, clients.Pod, "")
 	if err != nil {
 		return err
 	}
-	c, err := newClients(config)
+	c, err := clients.New(config.Config)
 	if err != nil {
 		return err
 	}
@@ -105,12 +79,8 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer servers.stop()
-	probes.say(errors.New("waiting for the API server"))
-	if err := waitForServer(ctx, c.kube, config.Host); err != nil {
-		return err
-	}
-	probes.say(errors.New("checking CRDs and permissions"))
-	if err := checkStart(ctx, o, c); err != nil {
+	selfCheck, err := start(ctx, o, c, config.Host, probes)
+	if err != nil {
 		return err
 	}
 	recorder, stopEvents, err := newEventRecorder(c)
@@ -120,56 +90,35 @@ func run(ctx context.Context, o *options) error {
 	defer stopEvents()
 	stages, stopStages := newStages(logger, o)
 	defer stopStages()
-	l, err := newLife(ctx, o, c, recorder, stages)
+	op, err := newOperator(ctx, o, c, selfCheck, recorder, stages)
 	if err != nil {
 		return err
 	}
-	l.require(probes)
-	servers.serveMetrics(l.webhooks)
-	if err := servers.serveInspection(o, c.kube, l, stages); err != nil {
+	op.require(probes)
+	servers.serveMetrics(op.webhooks)
+	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
 		return err
 	}
 	probes.say(nil)
-	return l.live(ctx)
-}
-
-// checkStart makes sure that the cluster has what the operator needs, and lets it.
-func checkStart(ctx context.Context, o *options, c *clients) error {
-	if err := ensureCRDs(ctx, c.apiextensions, o.installCRDs); err != nil {
-		return err
-	}
-	if err := checkPermissions(ctx, c.kube, o.namespaces, needs(o.controllers)); err != nil {
-		return err
-	}
-	return checkLease(ctx, c.kube, o)
-}
-
-// needs returns what the named controllers need to be allowed, and all of them.
-func needs(controllers []string) []permission {
-	needed := []permission{{group: "", resource: "events", verbs: []string{"create", "patch"}}}
-	for _, name := range controllers {
-		needed = append(needed, registry[name].needs...)
-	}
-	return needed
+	return op.run(ctx)
 }
 
 // newEventRecorder returns a recorder whose events the API server gets, in the
 // background.
-func newEventRecorder(c *clients) (record.EventRecorder, func(), error) {
+func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), glassbackscheme.AddToScheme(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("set up the scheme of events: %w", err)
 	}
 	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kube.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.Kube.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to; nil if nobody looks at the page, and
-// none is logged: stages report for nothing then.
-func newStages(logger klog.Logger, o *options) (*trace.Recorder, func()) {
+// newStages returns the recorder that every stage reports to. It returns nil if there is no page and the log has no stages.
+func newStages(logger klog.Logger, o *options.Options) (*trace.Recorder, func()) {
 	logged := logger.V(6).Enabled()
-	if o.inspectAddress == "" && !logged {
+	if o.InspectAddress == "" && !logged {
 		return nil, func() {}
 	}
 	stages := trace.NewRecorder(keptStages)

@@ -19,7 +19,9 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
+	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/metrics"
+	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/webhook"
 )
 
@@ -36,16 +38,16 @@ type servers struct {
 }
 
 // newServers listens, and serves the probes.
-func newServers(ctx context.Context, o *options, c *clients, p *probes) (*servers, error) {
-	s := &servers{secure: o.metricsSecure, handler: metrics.Handler(), logger: klog.FromContext(ctx)}
+func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes) (*servers, error) {
+	s := &servers{secure: o.MetricsSecure, handler: metrics.Handler(), logger: klog.FromContext(ctx)}
 	if s.secure {
-		s.handler = metrics.Protect(s.handler, c.kube)
+		s.handler = metrics.Protect(s.handler, c.Kube)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var err1, err2, err3 error
-	s.probes, err1 = listen("probes", "health-probe-bind-address", o.probeAddress)
-	s.metrics, err2 = listen("metrics", "metrics-bind-address", o.metricsAddress)
-	s.inspect, err3 = listen("inspect", "inspect-bind-address", o.inspectAddress)
+	s.probes, err1 = listen("probes", "health-probe-bind-address", o.ProbeAddress)
+	s.metrics, err2 = listen("metrics", "metrics-bind-address", o.MetricsAddress)
+	s.inspect, err3 = listen("inspect", "inspect-bind-address", o.InspectAddress)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		s.stop()
 		return nil, err
@@ -98,7 +100,7 @@ func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *
 	})
 }
 
-// selfSigned returns a certificate that nobody can trust, made when it is first asked for.
+// selfSigned returns a function that makes a self-signed certificate when it is first called.
 func selfSigned() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair := sync.OnceValues(func() (*tls.Certificate, error) {
 		host, err := os.Hostname()
@@ -121,7 +123,7 @@ func (s *servers) serve(listener net.Listener, handler http.Handler) {
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: webhook.MaxHeaderBytes, ErrorLog: webhook.ConnectionLog(s.logger),
 	}
-	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Who asks, asks again.
+	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Clients ask again.
 	if err := server.Serve(listener); s.ctx.Err() == nil {
 		s.logger.Error(err, "Served no more", "address", listener.Addr())
 	}

@@ -12,10 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -25,34 +22,17 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/permissions"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// webhookMode is where the certificate of the webhooks comes from, and who registers
-// them with the API server.
-type webhookMode string
-
-const (
-	webhooksOff         webhookMode = "off"
-	webhooksFromFiles   webhookMode = "files"   // of --webhook-cert-path; registered by manifest
-	webhooksFromService webhookMode = "service" // CA in a Secret; registered by manifest, with a caBundle that is kept
-	webhooksFromURL     webhookMode = "url"     // CA in memory; registered by this process
-)
-
-// The Services of artifacts/webhook and artifacts/manager.
-const (
-	serviceName        = "glassback-webhook"
-	metricsServiceName = "glassback-metrics"
-)
-
-// namespaceFile says which namespace a Pod is in.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-// How long the webhooks go on answering after it was said that they end. API servers take
-// a moment to notice that a configuration is gone, and nodes that a Pod is.
+// How long the webhooks answer after the operator began to stop. API servers take a moment to notice that a configuration is
+// gone, and nodes take a moment to notice that a Pod is.
 const (
 	lingerOutside   = time.Second
 	lingerInCluster = 5 * time.Second
@@ -63,7 +43,7 @@ const removePatience = 5 * time.Second
 
 // webhooks answer the API server's admission requests.
 type webhooks struct {
-	mode        webhookMode
+	mode        options.WebhookMode
 	listener    net.Listener
 	handler     *webhook.Handler
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -75,78 +55,47 @@ type webhooks struct {
 	unregistered func() bool                 // whether others should have, and have not; nil if they need not
 }
 
-// webhookMode returns which of the modes the options ask for.
-func (o *options) webhookMode() webhookMode {
-	switch {
-	case !o.webhooks:
-		return webhooksOff
-	case o.webhookURL != "":
-		return webhooksFromURL
-	case o.webhookCertPath != "", exists(filepath.Join(defaultCertPath, certificate.CertFile)):
-		return webhooksFromFiles
-	case o.inCluster():
-		return webhooksFromService
-	default:
-		return webhooksOff // Nobody could call them.
-	}
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
-}
-
 // newWebhooks sets up the webhooks, and listens. It returns nil if there are to be none.
-func newWebhooks(ctx context.Context, o *options, c *clients, stages *trace.Recorder) (*webhooks, error) {
-	w := &webhooks{mode: o.webhookMode(), handler: webhook.NewHandler(c.glassback), linger: lingerOutside}
-	if o.inCluster() {
+func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
+	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
+	if o.InCluster() {
 		w.linger = lingerInCluster
 	}
-	if w.mode == webhooksOff {
-		if o.webhooks {
-			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, by which the API server calls them")
+	if w.mode == options.WebhooksOff {
+		if o.Webhooks {
+			klog.FromContext(ctx).Info("No webhooks: outside of a cluster they need --webhook-url https://HOST:PORT, " +
+				"by which the API server calls them")
 		}
 		return nil, nil
 	}
-	err := checkPermissions(ctx, c.kube, o.namespaces, handlerNeeds)
+	err := permissions.Require(ctx, c.Kube, o.Namespaces, permissions.Handler)
 	if err != nil {
 		return nil, fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
 	switch w.mode {
-	case webhooksFromFiles:
+	case options.WebhooksFromFiles:
 		err = w.fromFiles(o)
-	case webhooksFromService:
+	case options.WebhooksFromService:
 		err = w.fromService(ctx, o, c, stages)
-	case webhooksFromURL:
+	case options.WebhooksFromURL:
 		err = w.fromURL(ctx, o, c, stages)
 	}
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", o.webhookAddress())
+	listener, err := net.Listen("tcp", o.WebhookAddress())
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: %w", err)
+		return nil, fmt.Errorf("cannot serve the webhooks, choose another port with --webhook-port, "+
+			"or leave them out with --webhooks=false: %w", err)
 	}
 	w.listener = webhook.Bounded(listener, "webhooks")
 	return w, nil
 }
 
-// webhookAddress is where the webhooks listen: for a URL of this machine alone, on this
-// machine alone.
-func (o *options) webhookAddress() string {
-	host := ""
-	if u, err := url.Parse(o.webhookURL); err == nil {
-		if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip.IsLoopback() {
-			host = u.Hostname()
-		}
-	}
-	return net.JoinHostPort(host, strconv.Itoa(o.webhookPort))
-}
-
-func (w *webhooks) fromFiles(o *options) error {
-	dir := o.webhookCertPath
+func (w *webhooks) fromFiles(o *options.Options) error {
+	dir := o.WebhookCertPath
 	if dir == "" {
-		dir = defaultCertPath
+		dir = options.DefaultCertPath
 	}
 	files, err := certificate.OpenFiles(dir)
 	if err != nil {
@@ -156,34 +105,38 @@ func (w *webhooks) fromFiles(o *options) error {
 	return nil
 }
 
-func (w *webhooks) fromService(ctx context.Context, o *options, c *clients, stages *trace.Recorder) error {
-	namespace := ownNamespace()
+func (w *webhooks) fromService(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
+	namespace := command.OwnNamespace()
 	if namespace == "" {
-		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", namespaceFile)
+		return fmt.Errorf("it is not known which namespace this Pod is in: there is no %s", command.NamespaceFile)
 	}
 	if err := errors.Join(
-		checkPermissionsIn(ctx, c.kube, namespace, secretNeeds, "in namespace "+namespace+": apply artifacts/rbac"),
-		checkPermissionsIn(ctx, c.kube, metav1.NamespaceAll, injectionNeeds, "in the cluster: apply artifacts/rbac"),
+		permissions.RequireIn(ctx, c.Kube, namespace, permissions.CASecret, "in namespace "+namespace+": apply artifacts/rbac"),
+		permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Injection, "in the cluster: apply artifacts/rbac"),
 	); err != nil {
 		return fmt.Errorf("for its webhooks (--webhooks=false leaves them out) %w", err)
 	}
-	own, cluster := newFactories(c, namespace, o.queue, stages), newFactories(c, metav1.NamespaceAll, o.queue, stages)
+	own, cluster := newFactories(c, namespace, o.Queue, stages), newFactories(c, metav1.NamespaceAll, o.Queue, stages)
 	secrets := own.secret(certificate.SecretName)
 	mutating := cluster.mutatingWebhookConfiguration(webhook.ConfigurationName).Informer()
 	validating := cluster.validatingWebhookConfiguration(webhook.ConfigurationName).Informer()
-	service := types.NamespacedName{Namespace: namespace, Name: serviceName}
+	service := types.NamespacedName{Namespace: namespace, Name: webhook.ServiceName}
 	w.informers = []*factories{own, cluster}
+	admission := c.Kube.AdmissionregistrationV1()
 	registrations := []certificate.Registration{
-		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), service),
-		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), service),
+		webhook.Inject(webhook.ConfigurationName, mutating.GetStore(), admission.MutatingWebhookConfigurations(), service),
+		webhook.Inject(webhook.ConfigurationName, validating.GetStore(), admission.ValidatingWebhookConfigurations(), service),
 	}
 	w.unregistered = func() bool { return !slices.ContainsFunc(registrations, registers) }
 	return w.keep(certificate.Config{
-		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.kube.CoreV1().Secrets(namespace)},
+		Store:         certificate.SecretStore{Secrets: secrets.Lister().Secrets(namespace), Client: c.Kube.CoreV1().Secrets(namespace)},
 		Shared:        true,
 		Registrations: registrations,
-		Names:         []string{serviceName + "." + namespace + ".svc", metricsServiceName + "." + namespace + ".svc"}, Now: c.time.Now, Trace: stages,
-	}, map[string]cache.SharedIndexInformer{"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
+		Names:         []string{webhook.ServiceName + "." + namespace + ".svc", webhook.MetricsServiceName + "." + namespace + ".svc"},
+		Now:           c.Time.Now, Trace: stages,
+	}, map[string]cache.SharedIndexInformer{
+		"Secret": secrets.Informer(), "MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating,
+	})
 }
 
 // registers reports whether a configuration has webhooks that this operator keeps.
@@ -192,28 +145,28 @@ func registers(r certificate.Registration) bool {
 	return err != nil || len(bundles) > 0
 }
 
-func (w *webhooks) fromURL(ctx context.Context, o *options, c *clients, stages *trace.Recorder) error {
-	if err := checkPermissionsIn(ctx, c.kube, metav1.NamespaceAll, registrationNeeds,
+func (w *webhooks) fromURL(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) error {
+	if err := permissions.RequireIn(ctx, c.Kube, metav1.NamespaceAll, permissions.Registration,
 		"in the cluster: apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may"); err != nil {
 		return fmt.Errorf("for --webhook-url %w", err)
 	}
-	u, err := url.Parse(o.webhookURL)
+	u, err := url.Parse(o.WebhookURL)
 	if err != nil {
 		return err // The options have been validated.
 	}
 	var namespaces []string
-	if o.namespaces[0] != metav1.NamespaceAll {
-		namespaces = o.namespaces
+	if o.Namespaces[0] != metav1.NamespaceAll {
+		namespaces = o.Namespaces
 	}
-	cluster := newFactories(c, metav1.NamespaceAll, o.queue, stages)
+	cluster := newFactories(c, metav1.NamespaceAll, o.Queue, stages)
 	name := webhook.NameByURL(u)
 	mutating := cluster.mutatingWebhookConfiguration(name).Informer()
 	validating := cluster.validatingWebhookConfiguration(name).Informer()
-	ownMutating := webhook.Own(mutating.GetStore(), c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations(),
+	ownMutating := webhook.Own(mutating.GetStore(), c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(),
 		func(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 			return webhook.ByURL(u, namespaces, caBundle).MutatingConfiguration(name)
 		})
-	ownValidating := webhook.Own(validating.GetStore(), c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(),
+	ownValidating := webhook.Own(validating.GetStore(), c.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(),
 		func(caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 			return webhook.ByURL(u, namespaces, caBundle).ValidatingConfiguration(name)
 		})
@@ -224,7 +177,7 @@ func (w *webhooks) fromURL(ctx context.Context, o *options, c *clients, stages *
 	return w.keep(certificate.Config{
 		Store:         &certificate.MemoryStore{},
 		Registrations: []certificate.Registration{ownMutating, ownValidating},
-		Names:         []string{u.Hostname()}, Now: c.time.Now, Trace: stages,
+		Names:         []string{u.Hostname()}, Now: c.Time.Now, Trace: stages,
 	}, map[string]cache.SharedIndexInformer{"MutatingWebhookConfiguration": mutating, "ValidatingWebhookConfiguration": validating})
 }
 
@@ -291,28 +244,7 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 	}
 	if w.unregistered != nil && w.unregistered() {
 		klog.FromContext(ctx).Info("No webhook configuration calls this operator's Service, or cert-manager keeps it: apply artifacts/webhook",
-			"name", webhook.ConfigurationName, "service", serviceName)
+			"name", webhook.ConfigurationName, "service", webhook.ServiceName)
 	}
 	w.keeper.Run(ctx, drain)
 }
-
-// What the webhooks need to be allowed: all of them in the namespaces of the objects; those
-// with a CA in a Secret in their own namespace and in the cluster; those with a URL in the
-// cluster.
-var (
-	handlerNeeds = []permission{{group: redisv1.GroupName, resource: "redisclusters", verbs: []string{"get"}}}
-	secretNeeds  = []permission{
-		{resource: "secrets", verbs: []string{"create"}},
-		{resource: "secrets", name: certificate.SecretName, verbs: []string{"delete", "get", "list", "update", "watch"}},
-	}
-	injectionNeeds = []permission{
-		{group: admissionregistrationv1.GroupName, resource: "mutatingwebhookconfigurations", name: webhook.ConfigurationName, verbs: injectionVerbs},
-		{group: admissionregistrationv1.GroupName, resource: "validatingwebhookconfigurations", name: webhook.ConfigurationName, verbs: injectionVerbs},
-	}
-	injectionVerbs    = []string{"list", "patch", "watch"}
-	registrationNeeds = []permission{
-		{group: admissionregistrationv1.GroupName, resource: "mutatingwebhookconfigurations", verbs: registrationVerbs},
-		{group: admissionregistrationv1.GroupName, resource: "validatingwebhookconfigurations", verbs: registrationVerbs},
-	}
-	registrationVerbs = []string{"create", "delete", "get", "list", "update", "watch"}
-)

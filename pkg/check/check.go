@@ -3,14 +3,13 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package check asks one thing after the other about an installation, and says of each how it
-// is, why, and what to do about it. It knows nothing of what is asked.
+// Package check is glassback check: it asks one thing after the other about an installation, and says of each whether it is
+// well, why, and what to do about it.
 //
-//	Section ─▶ Check ─▶ Result ─▶ Outcome ─▶ Text, as it comes
+//	Section ─▶ Check ─▶ Result ─▶ Outcome ─▶ printer, at once
 //	                                  └────▶ Report, at the end
 //
-// A check is only asked if all that it needs has passed, for no longer than it may take, and
-// not any more once the context has ended.
+// A check runs only if all checks that it needs have passed, for a limited time, and not after the context has ended.
 package check
 
 import (
@@ -18,85 +17,75 @@ import (
 	"slices"
 )
 
-// State is how it is with what a check is about.
+// State is the state of what a check asks about.
 type State string
 
 // The states.
 const (
 	OK      State = "ok"
-	Warning State = "warning" // It works, and somebody should look at it.
+	Warning State = "warning" // it works, and a person should look at it
 	Failed  State = "failed"
-	Skipped State = "skipped" // It does not apply, or cannot be told.
+	Skipped State = "skipped" // it does not apply, or cannot be found out
 )
 
-// Result is what a check says. Reason and Remedy are one line each.
+// Result is what a check found. Reason and Remedy are one line each.
 type Result struct {
 	State State `json:"state"`
-	// Reason is why the state is so. For OK it is what was found, and may be left out.
+	// Reason explains the state. For OK it is what was found, and may be empty.
 	Reason string `json:"reason,omitempty"`
 	// Remedy is what to do about a Warning or a failure.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Pass returns the result of what is as it should be.
-func Pass(reason string) Result { return Result{State: OK, Reason: reason} }
+func pass(reason string) Result         { return Result{State: OK, Reason: reason} }
+func warn(reason, remedy string) Result { return Result{Warning, reason, remedy} }
+func fail(reason, remedy string) Result { return Result{Failed, reason, remedy} }
+func skip(reason string) Result         { return Result{State: Skipped, Reason: reason} }
 
-// Warn returns the result of what works, and should be looked at.
-func Warn(reason, remedy string) Result { return Result{Warning, reason, remedy} }
-
-// Fail returns the result of what is not as it has to be.
-func Fail(reason, remedy string) Result { return Result{Failed, reason, remedy} }
-
-// Skip returns the result of what does not apply or cannot be told.
-func Skip(reason string) Result { return Result{State: Skipped, Reason: reason} }
-
-// Check is one thing to ask.
+// Check asks one thing.
 type Check struct {
-	// ID names the check for programs. It is the same in every run, and no other one's.
+	// ID names the check for programs. It is the same in every run, and no two checks share it.
 	ID string
-	// Title says in a few words how it should be.
+	// Title says in a few words what is expected.
 	Title string
-	// Needs are IDs of earlier checks. If one of them has failed or was skipped, this one is
-	// skipped.
+	// Needs are IDs of earlier checks. If one of them has failed or was skipped, this check is skipped.
 	Needs []string
 	// Run asks, and returns soon after its context has ended.
 	Run func(context.Context) Result
 }
 
-// Section is what is asked about one thing.
+// Section is a group of checks.
 type Section struct {
 	ID    string
 	Title string
-	// Needs are what every check of it needs besides its own.
+	// Needs are added to the needs of each check in it.
 	Needs []string
-	// Checks are asked in this order.
+	// Checks run in this order.
 	Checks []Check
-	// More returns checks that depend on what Checks have found: they come after them. It may
-	// be nil.
+	// More returns checks that depend on what Checks found: they run after them. It may be nil.
 	More func() []Check
 }
 
-// Outcome is a check that was run, or skipped.
+// Outcome is a check that ran, or was skipped.
 type Outcome struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Result
-	// Because is the ID of the check that has not passed, and that this one needs: so it was
-	// skipped.
+	// Because is the ID of the check which this one needs, and for which it was skipped.
 	Because string `json:"because,omitempty"`
 }
 
-// SectionReport is what came of a section.
+// SectionReport has the outcomes of a section.
 type SectionReport struct {
 	ID     string    `json:"id"`
 	Title  string    `json:"title"`
 	Checks []Outcome `json:"checks"`
 }
 
-// Report is what came of all.
+// Report has all outcomes.
 type Report struct {
 	Sections []SectionReport `json:"sections"`
-	// Interrupted says that not all could be asked.
+	// Interrupted says that the context ended before the last check.
 	Interrupted bool `json:"interrupted"`
 }
 
@@ -113,7 +102,7 @@ func (r Report) Outcomes(states ...State) []Outcome {
 	return all
 }
 
-// State returns the worst of all: Failed, Warning or OK.
+// State returns the worst state: Failed, Warning or OK.
 func (r Report) State() State {
 	switch {
 	case r.Interrupted || len(r.Outcomes(Failed)) > 0:

@@ -35,38 +35,38 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 		state    State
 	}{
 		"all is well": {
-			[]Section{{Checks: []Check{{ID: "a", Run: says(Pass(""))}, {ID: "b", Needs: []string{"a"}, Run: says(Pass("x"))}}}},
+			[]Section{{Checks: []Check{{ID: "a", Run: says(pass(""))}, {ID: "b", Needs: []string{"a"}, Run: says(pass("x"))}}}},
 			"a ok, b ok", "x", "", OK,
 		},
 		"a warning keeps nobody from being asked": {
-			[]Section{{Checks: []Check{{ID: "a", Run: says(Warn("w", "r"))}, {ID: "b", Needs: []string{"a"}, Run: says(Pass(""))}}}},
+			[]Section{{Checks: []Check{{ID: "a", Run: says(warn("w", "r"))}, {ID: "b", Needs: []string{"a"}, Run: says(pass(""))}}}},
 			"a warning, b ok", "", "", Warning,
 		},
 		"a failure keeps those who need it": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(Fail("f", "r"))}, {ID: "b", Run: says(Pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never}}}},
+			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never}}}},
 			"a failed, b ok, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"and those who need these, for the same reason": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(Fail("f", "r"))}, {ID: "b", Needs: []string{"a"}, Run: never}, {ID: "c", Needs: []string{"b"}, Run: never}}}},
+			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Needs: []string{"a"}, Run: never}, {ID: "c", Needs: []string{"b"}, Run: never}}}},
 			"a failed, b skipped, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"what does not apply does not to those who need it": {
-			[]Section{{Checks: []Check{{ID: "a", Run: says(Skip("there is none"))}, {ID: "b", Needs: []string{"a"}, Run: never}}}},
+			[]Section{{Checks: []Check{{ID: "a", Run: says(skip("there is none"))}, {ID: "b", Needs: []string{"a"}, Run: never}}}},
 			"a skipped, b skipped", "there is none", "a", OK,
 		},
 		"a section may need something as a whole, with what comes later": {
 			[]Section{
-				{Checks: []Check{{ID: "a", Title: "A", Run: says(Fail("f", ""))}}},
+				{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", ""))}}},
 				{Needs: []string{"a"}, Checks: []Check{{ID: "b", Run: never}}, More: func() []Check { return []Check{{ID: "c", Run: never}} }},
 			},
 			"a failed, b skipped, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"a check that panics has failed, and the next one is asked": {
-			[]Section{{Checks: []Check{{ID: "a", Run: func(context.Context) Result { panic("oh") }}, {ID: "b", Run: says(Pass(""))}}}},
+			[]Section{{Checks: []Check{{ID: "a", Run: func(context.Context) Result { panic("oh") }}, {ID: "b", Run: says(pass(""))}}}},
 			"a failed, b ok", "", "", Failed,
 		},
 		"a reason is one line that no terminal obeys": {
-			[]Section{{Checks: []Check{{ID: "a", Run: says(Warn("one\n\ttwo \x1b[31mred\u202e", ""))}}}},
+			[]Section{{Checks: []Check{{ID: "a", Run: says(warn("one\n\ttwo \x1b[31mred\u202e", ""))}}}},
 			"a warning", "one two [31mred", "", Warning,
 		},
 	} {
@@ -89,9 +89,9 @@ func TestNoCheckHangs(t *testing.T) {
 		defer close(stuck) // A check that is left behind ends with its test.
 		start := time.Now()
 		report := Runner{Limit: 3 * time.Second, Slow: "look"}.Run(t.Context(), []Section{{Checks: []Check{
-			{ID: "deaf", Run: func(context.Context) Result { <-stuck; return Pass("") }},
-			{ID: "patient", Run: func(ctx context.Context) Result { <-ctx.Done(); return Fail("it waited for x", "r") }},
-			{ID: "quick", Run: says(Pass(""))},
+			{ID: "deaf", Run: func(context.Context) Result { <-stuck; return pass("") }},
+			{ID: "patient", Run: func(ctx context.Context) Result { <-ctx.Done(); return fail("it waited for x", "r") }},
+			{ID: "quick", Run: says(pass(""))},
 		}}})
 		all := report.Outcomes()
 		if got := states(report); got != "deaf failed, patient failed, quick ok" {
@@ -113,10 +113,10 @@ func TestTheEndOfTheContextEndsTheRun(t *testing.T) {
 		start := time.Now()
 		report := Runner{Limit: time.Hour}.Run(ctx, []Section{
 			{Checks: []Check{
-				{ID: "a", Run: says(Pass(""))},
-				{ID: "b", Run: func(ctx context.Context) Result { <-ctx.Done(); return Fail(ctx.Err().Error(), "") }},
+				{ID: "a", Run: says(pass(""))},
+				{ID: "b", Run: func(ctx context.Context) Result { <-ctx.Done(); return fail(ctx.Err().Error(), "") }},
 			}},
-			{Checks: []Check{{ID: "c", Run: says(Pass(""))}}},
+			{Checks: []Check{{ID: "c", Run: says(pass(""))}}},
 		})
 		if got := states(report); got != "a ok, b skipped, c skipped" || !report.Interrupted || report.State() != Failed {
 			t.Errorf("got %s, %+v", got, report)
@@ -130,16 +130,16 @@ func TestTheEndOfTheContextEndsTheRun(t *testing.T) {
 func TestTextIsForPeople(t *testing.T) {
 	sections := []Section{
 		{ID: "one", Title: "One", Checks: []Check{
-			{ID: "a", Title: "it answers", Run: says(Pass("v1"))},
-			{ID: "b", Title: "it is well", Run: says(Pass(""))},
-			{ID: "c", Title: "it is young", Run: says(Warn("it is old", "renew it"))},
-			{ID: "d", Title: "it is there", Run: says(Fail("it is not", "make it"))},
+			{ID: "a", Title: "it answers", Run: says(pass("v1"))},
+			{ID: "b", Title: "it is well", Run: says(pass(""))},
+			{ID: "c", Title: "it is young", Run: says(warn("it is old", "renew it"))},
+			{ID: "d", Title: "it is there", Run: says(fail("it is not", "make it"))},
 			{ID: "e", Title: "it is red", Needs: []string{"d"}},
 			{ID: "f", Title: "it is round", Needs: []string{"d"}},
-			{ID: "g", Title: "it has a name", Run: says(Skip("it needs none"))},
+			{ID: "g", Title: "it has a name", Run: says(skip("it needs none"))},
 		}},
 		{ID: "two", Title: "Two", Needs: []string{"d"}, Checks: []Check{{ID: "h"}, {ID: "i"}}},
-		{ID: "three", Title: "Three", Checks: []Check{{ID: "j", Title: "it is last", Run: says(Skip("it is not"))}}},
+		{ID: "three", Title: "Three", Checks: []Check{{ID: "j", Title: "it is last", Run: says(skip("it is not"))}}},
 		{ID: "four", Title: "Four", Needs: []string{"d"}, Checks: []Check{{ID: "k"}}},
 		{ID: "five", Title: "Five"},
 	}
@@ -168,12 +168,12 @@ Three
 All in all × 1 failed, 1 warning, 2 ok, 7 skipped
 `
 	var out bytes.Buffer
-	Runner{Limit: time.Second, Observer: &Text{Out: &out}}.Run(t.Context(), sections)
+	Runner{Limit: time.Second, printer: &printer{out: &out}}.Run(t.Context(), sections)
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
 	}
 	out.Reset()
-	Runner{Limit: time.Second, Observer: &Text{Out: &out, Colour: true}}.Run(t.Context(), sections)
+	Runner{Limit: time.Second, printer: &printer{out: &out, colour: true}}.Run(t.Context(), sections)
 	plain := out.String()
 	for _, colour := range colours {
 		plain = strings.ReplaceAll(plain, colour, "")
@@ -185,7 +185,7 @@ All in all × 1 failed, 1 warning, 2 ok, 7 skipped
 
 func TestAReportIsJSON(t *testing.T) {
 	report := Runner{Limit: time.Second}.Run(t.Context(), []Section{{ID: "one", Title: "One", Checks: []Check{
-		{ID: "a", Title: "A", Run: says(Fail("f", "r"))}, {ID: "b", Title: "B", Needs: []string{"a"}},
+		{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Title: "B", Needs: []string{"a"}},
 	}}, {ID: "two", Title: "Two"}})
 	got, err := json.Marshal(report)
 	want := `{"sections":[{"id":"one","title":"One","checks":[{"id":"a","title":"A","state":"failed","reason":"f","remedy":"r"},` +

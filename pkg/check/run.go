@@ -9,58 +9,49 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 )
 
-// grace is how long a check whose time is over may take to say what it was waiting for.
+// grace is how long a check whose time is over may take to return its reason.
 const grace = 250 * time.Millisecond
 
-// longest is how many characters a reason or a remedy has at most: servers can say much.
-const longest = 600
+// maxText is how many characters a reason or a remedy has at most: they may hold the answer of a server.
+const maxText = 600
 
-// interrupted is the reason of what was not asked any more.
+// interrupted is the reason of a check that did not run, because the context had ended.
 const interrupted = "interrupted"
-
-// Observer is told of a run while it goes on.
-type Observer interface {
-	// Begin is called before the checks of a section.
-	Begin(Section)
-	// Done is called after each check.
-	Done(Outcome)
-	// End is called at the end of a run.
-	End(Report)
-}
 
 // Runner runs checks.
 type Runner struct {
 	// Limit is how long each check may take.
 	Limit time.Duration
-	// Slow is the remedy for one that has taken longer.
+	// Slow is the remedy for a check that takes longer.
 	Slow string
-	// Observer may be nil.
-	Observer Observer
+
+	printer *printer // nil for none
 }
 
-// Run runs the checks of all sections, one after the other. It returns soon after ctx has
-// ended. A check that does not return when its context ends is left behind.
+// Run runs the checks of all sections, one after the other. It returns soon after ctx has ended. A check that does not return
+// when its context ends is left behind.
 func (r Runner) Run(ctx context.Context, sections []Section) Report {
+	if r.printer == nil {
+		r.printer = &printer{out: io.Discard}
+	}
 	var report Report
 	lacking := map[string]Outcome{} // what did not pass, by ID
 	for _, s := range sections {
-		if r.Observer != nil {
-			r.Observer.Begin(s)
-		}
+		r.printer.begin(s)
 		done := SectionReport{ID: s.ID, Title: s.Title, Checks: []Outcome{}}
 		run := func(checks []Check) {
 			for _, c := range checks {
 				c.Needs = slices.Concat(s.Needs, c.Needs)
 				o := r.run(ctx, c, lacking)
-				if done.Checks = append(done.Checks, o); r.Observer != nil {
-					r.Observer.Done(o)
-				}
+				done.Checks = append(done.Checks, o)
+				r.printer.done(o)
 			}
 		}
 		run(s.Checks)
@@ -70,9 +61,7 @@ func (r Runner) Run(ctx context.Context, sections []Section) Report {
 		report.Sections = append(report.Sections, done)
 	}
 	report.Interrupted = ctx.Err() != nil
-	if r.Observer != nil {
-		r.Observer.End(report)
-	}
+	r.printer.end(report)
 	return report
 }
 
@@ -81,13 +70,13 @@ func (r Runner) run(ctx context.Context, c Check, lacking map[string]Outcome) Ou
 	o := Outcome{ID: c.ID, Title: line(c.Title)}
 	for _, id := range c.Needs {
 		if why, ok := lacking[id]; ok {
-			o.Result, o.Because = Skip(because(why)), cmp.Or(why.Because, why.ID)
+			o.Result, o.Because = skip(because(why)), cmp.Or(why.Because, why.ID)
 			lacking[c.ID] = o
 			return o
 		}
 	}
 	if ctx.Err() != nil {
-		o.Result = Skip(interrupted)
+		o.Result = skip(interrupted)
 		return o
 	}
 	o.Result = r.ask(ctx, c)
@@ -98,8 +87,7 @@ func (r Runner) run(ctx context.Context, c Check, lacking map[string]Outcome) Ou
 	return o
 }
 
-// because is the reason of a check that needs one that has not passed. What that one was
-// skipped for is the reason of all behind it.
+// because is the reason of a check that needs o, which has not passed. If o was skipped itself, both have the same reason.
 func because(o Outcome) string {
 	if o.State == Skipped {
 		return o.Reason
@@ -119,31 +107,31 @@ func (r Runner) ask(ctx context.Context, c Check) Result {
 		select {
 		case result = <-answer:
 		case <-time.After(grace):
-			result = Fail(fmt.Sprintf("there was no answer within %s", r.Limit), r.Slow)
+			result = fail(fmt.Sprintf("there was no answer within %s", r.Limit), r.Slow)
 		}
 	}
 	if ctx.Err() != nil {
-		return Skip(interrupted)
+		return skip(interrupted)
 	}
 	return result
 }
 
-// guarded makes a failure of a panic: the checks after it are still asked.
+// guarded turns a panic into a failure: the checks after it still run.
 func guarded(ctx context.Context, run func(context.Context) Result) (result Result) {
 	defer func() {
 		if r := recover(); r != nil {
-			result = Fail(fmt.Sprintf("the check itself is broken: %v", r), "please report it")
+			result = fail(fmt.Sprintf("the check itself is broken: %v", r), "please report it")
 		}
 	}()
 	return run(ctx)
 }
 
-// line makes one line of a text, with nothing in it that a terminal would obey.
+// line returns text in one line, without characters that change a terminal.
 func line(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if runes := []rune(text); len(runes) > longest {
-		text = string(runes[:longest-1]) + "…"
+	if runes := []rune(text); len(runes) > maxText {
+		text = string(runes[:maxText-1]) + "…"
 	}
 	return text
 }

@@ -20,50 +20,49 @@ var colours = map[State]string{OK: "\x1b[32m", Warning: "\x1b[33m", Failed: "\x1
 
 const colourEnd = "\x1b[0m"
 
-// Text prints a run for people to read, as it goes on.
-type Text struct {
-	Out io.Writer
-	// Colour is for terminals.
-	Colour bool
+// printer prints a run for people to read, line by line.
+type printer struct {
+	out    io.Writer
+	colour bool // for terminals
 
-	title   string    // of the section, if it is not printed yet
-	printed bool      // whether anything is
-	skipped []Outcome // for the same reason, one after the other, and not printed yet
-	unasked []string  // titles of sections of which nothing was asked
+	title   string    // of the section, until it is printed
+	printed bool      // whether anything was printed
+	skipped []Outcome // consecutive ones with the same reason, until they are printed
+	unasked []string  // titles of sections in which no check ran
 }
 
-// Begin begins a section. Its title is printed with the first check that was asked.
-func (t *Text) Begin(s Section) {
-	t.leave()
-	t.title = s.Title
+// begin begins a section. Its title is printed with the first check that ran.
+func (p *printer) begin(s Section) {
+	p.leave()
+	p.title = s.Title
 }
 
 // leave ends a section.
-func (t *Text) leave() {
-	if t.title != "" && len(t.skipped) > 0 && t.skipped[0].Because != "" {
-		t.unasked, t.skipped = append(t.unasked, t.title), nil
+func (p *printer) leave() {
+	if p.title != "" && len(p.skipped) > 0 && p.skipped[0].Because != "" {
+		p.unasked, p.skipped = append(p.unasked, p.title), nil
 		return
 	}
-	t.flush()
+	p.flush()
 }
 
-// Done prints the lines of a check. Of many that are skipped for one reason, it makes one.
-func (t *Text) Done(o Outcome) {
-	if len(t.skipped) > 0 && (o.State != Skipped || o.Reason != t.skipped[0].Reason) {
-		t.flush()
+// done prints the lines of a check. Checks that are skipped for the same reason share one line.
+func (p *printer) done(o Outcome) {
+	if len(p.skipped) > 0 && (o.State != Skipped || o.Reason != p.skipped[0].Reason) {
+		p.flush()
 	}
 	if o.State == Skipped {
-		t.skipped = append(t.skipped, o)
+		p.skipped = append(p.skipped, o)
 		return
 	}
-	t.print(o)
+	p.print(o)
 }
 
-// End prints what came of all.
-func (t *Text) End(r Report) {
-	t.leave()
-	if len(t.unasked) > 0 {
-		fmt.Fprintf(t.Out, "\n%s not asked: %s\n", t.mark(Skipped), strings.Join(t.unasked, ", "))
+// end prints the summary.
+func (p *printer) end(r Report) {
+	p.leave()
+	if len(p.unasked) > 0 {
+		fmt.Fprintf(p.out, "\n%s not asked: %s\n", p.mark(Skipped), strings.Join(p.unasked, ", "))
 	}
 	summary := fmt.Sprintf("%d ok", len(r.Outcomes(OK)))
 	if n := len(r.Outcomes(Skipped)); n > 0 {
@@ -82,45 +81,45 @@ func (t *Text) End(r Report) {
 	if r.Interrupted {
 		summary = "interrupted: " + summary
 	}
-	fmt.Fprintf(t.Out, "\nAll in all %s %s\n", t.mark(r.State()), summary)
+	fmt.Fprintf(p.out, "\nAll in all %s %s\n", p.mark(r.State()), summary)
 }
 
 // flush prints what is skipped.
-func (t *Text) flush() {
-	if len(t.skipped) > 0 {
-		o := t.skipped[0]
-		if more := len(t.skipped) - 1; more > 0 {
+func (p *printer) flush() {
+	if len(p.skipped) > 0 {
+		o := p.skipped[0]
+		if more := len(p.skipped) - 1; more > 0 {
 			o.Title += fmt.Sprintf(", and %d more", more)
 		}
-		t.print(o)
+		p.print(o)
 	}
-	t.skipped = nil
+	p.skipped = nil
 }
 
-func (t *Text) print(o Outcome) {
-	if t.title != "" {
-		if t.printed {
-			fmt.Fprintln(t.Out)
+func (p *printer) print(o Outcome) {
+	if p.title != "" {
+		if p.printed {
+			fmt.Fprintln(p.out)
 		}
-		fmt.Fprintf(t.Out, "%s\n%s\n", t.title, strings.Repeat("-", utf8.RuneCountInString(t.title)))
-		t.title = ""
+		fmt.Fprintf(p.out, "%s\n%s\n", p.title, strings.Repeat("-", utf8.RuneCountInString(p.title)))
+		p.title = ""
 	}
-	t.printed = true
+	p.printed = true
 	title := o.Title
 	if o.State == OK && o.Reason != "" {
 		title += ": " + o.Reason
 	}
-	fmt.Fprintf(t.Out, "%s %s\n", t.mark(o.State), title)
+	fmt.Fprintf(p.out, "%s %s\n", p.mark(o.State), title)
 	if o.State != OK && o.Reason != "" {
-		fmt.Fprintf(t.Out, "    %s\n", o.Reason)
+		fmt.Fprintf(p.out, "    %s\n", o.Reason)
 	}
 	if o.Remedy != "" {
-		fmt.Fprintf(t.Out, "    → %s\n", o.Remedy)
+		fmt.Fprintf(p.out, "    → %s\n", o.Remedy)
 	}
 }
 
-func (t *Text) mark(state State) string {
-	if t.Colour {
+func (p *printer) mark(state State) string {
+	if p.colour {
 		return colours[state] + marks[state] + colourEnd
 	}
 	return marks[state]

@@ -27,6 +27,12 @@ import (
 // ConfigurationName is the name of both webhook configurations of artifacts/webhook.
 const ConfigurationName = "glassback"
 
+// The Services of artifacts/webhook and artifacts/manager.
+const (
+	ServiceName        = "glassback-webhook"
+	MetricsServiceName = "glassback-metrics"
+)
+
 // LabelOwned is on every webhook configuration that an operator out of a cluster has made,
 // and "true".
 const LabelOwned = "glassback.dev/registered-by-url"

@@ -20,7 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 // createOf is a whole request.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 func containsAll(text string, parts ...string) bool {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
+	"github.com/glassback/glassback/hack/ecssim"
 )
 
 // inAccount has every create in an account go wrong in one way.

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 // inWorld runs a test in a world, in which an operator lives.

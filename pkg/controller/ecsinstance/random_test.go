@@ -17,8 +17,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 var (

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 )
 
 // faults gives the calls of an action these faults, one after the other, and none after that.

@@ -31,10 +31,10 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/pipeline"
 )

@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/glassback/glassback/hack/ecssim"
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
-	"github.com/glassback/glassback/pkg/cloud/aliyun/ecssim"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
 )
 

@@ -1,0 +1,196 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/glassback/glassback/hack/ecssim"
+)
+
+const timestampFormat = "2006-01-02T15:04:05Z"
+
+// nonces makes each call's nonce one of its own.
+var nonces atomic.Int64
+
+// cloud is a server whose clock stands still until it is moved, and a client of it.
+type cloud struct {
+	*ecssim.Server
+
+	tb     testing.TB
+	now    time.Time
+	client client
+}
+
+func newCloud(tb testing.TB, config ecssim.Config) *cloud {
+	c := &cloud{tb: tb, now: time.Date(2026, 3, 1, 12, 30, 45, 0, time.UTC)}
+	config.Now = func() time.Time { return c.now }
+	c.Server = ecssim.New(config)
+	c.client = client{id: "test", secret: "test"}
+	if len(config.Accounts) > 0 {
+		c.client = clientOf(config.Accounts[0])
+	}
+	return c
+}
+
+func (c *cloud) pass(d time.Duration) { c.now = c.now.Add(d) }
+
+// client signs as the documentation of ECS says, in code that is not the server's.
+type client struct{ id, secret, token string }
+
+func clientOf(a ecssim.Account) client {
+	return client{id: a.AccessKeyID, secret: a.AccessKeySecret, token: a.SecurityToken}
+}
+
+// result is what a call came to.
+type result struct {
+	status int
+	code   string
+	body   map[string]any
+	raw    string
+	header http.Header
+	length int64
+	err    error
+}
+
+// sign returns the parameters of a call, signed. A parameter that is "-" is left out.
+func (c client) sign(now time.Time, action string, pairs ...string) url.Values {
+	values := url.Values{
+		"Action": {action}, "Version": {"2014-05-26"}, "Format": {"JSON"}, "RegionId": {"cn-hangzhou"}, "AccessKeyId": {c.id},
+		"SignatureMethod": {"HMAC-SHA1"}, "SignatureVersion": {"1.0"}, "SignatureType": {""},
+		"SignatureNonce": {"nonce-" + strconv.FormatInt(nonces.Add(1), 10)}, "Timestamp": {now.UTC().Format(timestampFormat)},
+	}
+	if action == "GetCallerIdentity" {
+		values.Set("Version", "2015-04-01")
+	}
+	if c.token != "" {
+		values.Set("SecurityToken", c.token)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		values.Set(pairs[i], pairs[i+1])
+	}
+	maps.DeleteFunc(values, func(_ string, v []string) bool { return v[0] == "-" })
+	if values.Has("Signature") {
+		return values
+	}
+	plain := strings.NewReplacer("+", "%20", "*", "%2A", "%7E", "~").Replace(values.Encode())
+	mac := hmac.New(sha1.New, []byte(c.secret+"&"))
+	io.WriteString(mac, "POST&%2F&"+url.QueryEscape(plain))
+	values.Set("Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return values
+}
+
+// call makes a call in process.
+func (c *cloud) call(action string, pairs ...string) result {
+	return c.as(c.client, action, pairs...)
+}
+
+func (c *cloud) as(who client, action string, pairs ...string) result {
+	return c.send(who.sign(c.now, action, pairs...))
+}
+
+func (c *cloud) send(values url.Values) result {
+	request, err := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	return trip(c.Transport(), request)
+}
+
+func trip(transport http.RoundTripper, request *http.Request) result {
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return result{err: err}
+	}
+	defer response.Body.Close()
+	return read(response)
+}
+
+func read(response *http.Response) result {
+	raw, err := io.ReadAll(response.Body)
+	r := result{status: response.StatusCode, raw: string(raw), header: response.Header, length: response.ContentLength, err: err}
+	json.Unmarshal(raw, &r.body)
+	r.code, _ = r.body["Code"].(string)
+	return r
+}
+
+// create makes an instance with what is needed, and the pairs.
+func (c *cloud) create(pairs ...string) string {
+	c.tb.Helper()
+	r := c.call("CreateInstance", append([]string{"InstanceType", "ecs.g6.large", "ImageId", "ubuntu"}, pairs...)...)
+	id, _ := r.body["InstanceId"].(string)
+	if id == "" {
+		c.tb.Fatalf("create: %+v", r)
+	}
+	return id
+}
+
+// inState makes an instance and has somebody put it in a state.
+func (c *cloud) inState(state string, change func(*ecssim.Instance)) string {
+	c.tb.Helper()
+	id := c.create()
+	c.Update(id, func(i *ecssim.Instance) {
+		i.State = state
+		if change != nil {
+			change(i)
+		}
+	})
+	return id
+}
+
+func (c *cloud) instance(id string) ecssim.Instance {
+	c.tb.Helper()
+	for _, i := range c.Instances() {
+		if i.ID == id {
+			return i
+		}
+	}
+	c.tb.Fatalf("there never was an instance %s", id)
+	return ecssim.Instance{}
+}
+
+// described returns the instances in an answer of DescribeInstances.
+func (r result) described() []map[string]any {
+	list, _ := r.body["Instances"].(map[string]any)["Instance"].([]any)
+	var instances []map[string]any
+	for _, i := range list {
+		instances = append(instances, i.(map[string]any))
+	}
+	return instances
+}
+
+// state returns the state that a describe shows, "" for none.
+func (c *cloud) state(id string) string {
+	c.tb.Helper()
+	r := c.call("DescribeInstances", "InstanceIds", `["`+id+`"]`)
+	if r.body["RequestId"] == "" || r.status != http.StatusOK {
+		c.tb.Fatalf("describe: %+v", r)
+	}
+	for _, i := range r.described() {
+		return i["Status"].(string)
+	}
+	return ""
+}
+
+// want fails unless a call ended so: with this status and code.
+func want(tb testing.TB, r result, status int, code string) {
+	tb.Helper()
+	if r.err != nil || r.status != status || r.code != code {
+		tb.Fatalf("got %d %q %v %s, want %d %q", r.status, r.code, r.err, r.raw, status, code)
+	}
+}

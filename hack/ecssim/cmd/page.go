@@ -1,0 +1,97 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"slices"
+
+	"github.com/glassback/glassback/hack/ecssim"
+	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+)
+
+// page shows the instances. It asks nobody for anything but itself anew.
+var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="3">
+<title>ECS</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }
+table { border-collapse: collapse }
+th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid #8884 }
+.gone { opacity: .5 }
+</style>
+</head>
+<body>
+<h1>ECS</h1>
+{{- if .Instances}}
+<table>
+<tr><th>Instance</th><th>Name</th><th>Region</th><th>State</th><th>Type</th><th>Owner</th></tr>
+{{- range .Instances}}
+<tr{{if .Gone}} class="gone"{{end}}><td>{{.ID}}</td><td>{{.Name}}</td><td>{{.RegionID}}</td><td>{{.State}}</td><td>{{.Type}}</td><td>{{.Owner}}</td></tr>
+{{- end}}
+</table>
+{{- else}}
+<p>There is no instance yet.</p>
+{{- end}}
+{{- if .More}}
+<p>And {{.More}} that were released before.</p>
+{{- end}}
+</body>
+</html>
+`))
+
+// row is an instance on the page.
+type row struct {
+	ecssim.Instance
+
+	State string
+	Owner string
+	Gone  bool
+}
+
+// maxGone is how many of the instances that were released are shown.
+const maxGone = 20
+
+// rows returns the instances that are there, the newest first, then those that are not.
+func rows(instances []ecssim.Instance) (shown []row, more int) {
+	var gone []row
+	for _, i := range slices.Backward(instances) {
+		r := row{Instance: i, State: i.State, Owner: i.Tags[v1alpha1.TagObject]}
+		if i.Released.IsZero() {
+			shown = append(shown, r)
+			continue
+		}
+		r.Gone, r.State = true, "Released"
+		if len(gone) == maxGone {
+			more++
+			continue
+		}
+		gone = append(gone, r)
+	}
+	return append(shown, gone...), more
+}
+
+func servePage(w http.ResponseWriter, r *http.Request, instances []ecssim.Instance) {
+	if r.URL.Path != "/" {
+		http.NotFound(w, r)
+		return
+	}
+	shown, more := rows(instances)
+	var body bytes.Buffer
+	if err := page.Execute(&body, map[string]any{"Instances": shown, "More": more}); err != nil {
+		http.Error(w, "The page cannot be made.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	_, _ = w.Write(body.Bytes()) // The browser that is gone needs no page.
+}

@@ -1,0 +1,265 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecssim_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
+
+	"github.com/glassback/glassback/hack/ecssim"
+)
+
+// sdkClient calls with the SDK of Alibaba Cloud.
+type sdkClient struct {
+	tb     testing.TB
+	client *sdk.Client
+	domain string
+}
+
+func newSDK(tb testing.TB, account ecssim.Account, transport http.RoundTripper, domain string) sdkClient {
+	tb.Helper()
+	config := sdk.NewConfig().WithScheme("HTTP")
+	config.Transport = transport
+	var provider auth.Credential = credentials.NewAccessKeyCredential(account.AccessKeyID, account.AccessKeySecret)
+	if account.SecurityToken != "" {
+		provider = credentials.NewStsTokenCredential(account.AccessKeyID, account.AccessKeySecret, account.SecurityToken)
+	}
+	c, err := sdk.NewClientWithOptions("cn-hangzhou", config, provider)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sdkClient{tb: tb, client: c, domain: domain}
+}
+
+func (c sdkClient) do(request requests.AcsRequest, response responses.AcsResponse) error {
+	request.SetDomain(c.domain)
+	return c.client.DoAction(request, response)
+}
+
+func (c sdkClient) must(request requests.AcsRequest, response responses.AcsResponse) {
+	c.tb.Helper()
+	if err := c.do(request, response); err != nil {
+		c.tb.Fatalf("%s: %v", request.GetActionName(), err)
+	}
+}
+
+func (c sdkClient) describe(id string) []ecs.Instance {
+	c.tb.Helper()
+	request, response := ecs.CreateDescribeInstancesRequest(), ecs.CreateDescribeInstancesResponse()
+	request.InstanceIds = `["` + id + `"]`
+	c.must(request, response)
+	if response.RequestId == "" {
+		c.tb.Fatal("an answer without the ID of the request")
+	}
+	return response.Instances.Instance
+}
+
+var (
+	permanent = ecssim.Account{ID: "1", AccessKeyID: "LTAI", AccessKeySecret: "secret/+=~*"}
+	temporary = ecssim.Account{ID: "1", AccessKeyID: "STS.x", AccessKeySecret: "secret", SecurityToken: "to ken/+=~*&%"}
+)
+
+func TestTheSDKSignsAsTheServerDoes(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent, temporary}})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	transports := map[string]sdkClient{}
+	for kind, account := range map[string]ecssim.Account{"permanent": permanent, "temporary": temporary} {
+		transports["in process, "+kind] = newSDK(t, account, s.Transport(), "ecs.test")
+		transports["over the network, "+kind] = newSDK(t, account, http.DefaultTransport.(*http.Transport).Clone(), strings.TrimPrefix(server.URL, "http://"))
+	}
+	for name, c := range transports {
+		for _, text := range []string{"plain", "a b", "a+b", "a*b", "a~b", "a%2Fb", "ä€😀", "a=b&c=d", `"<>'`, "\t\n"} {
+			t.Run(name+" "+text, func(t *testing.T) {
+				request, response := ecs.CreateCreateInstanceRequest(), ecs.CreateCreateInstanceResponse()
+				request.InstanceType, request.ImageId, request.InstanceName = "ecs.g6.large", "ubuntu", "x"+text
+				request.Tag = &[]ecs.CreateInstanceTag{{Key: "k" + text, Value: text}}
+				c.must(request, response)
+				for _, i := range s.Instances() {
+					if i.ID == response.InstanceId && (i.Name != "x"+text || i.Tags["k"+text] != text) {
+						t.Errorf("made %+v", i)
+					}
+				}
+			})
+		}
+		t.Run(name+", who it is", func(t *testing.T) {
+			request, response := sts.CreateGetCallerIdentityRequest(), sts.CreateGetCallerIdentityResponse()
+			c.must(request, response)
+			if response.AccountId != "1" || response.Arn == "" || response.IdentityType == "" || response.UserId == "" || response.PrincipalId == "" || response.RequestId == "" {
+				t.Errorf("it is %+v", response)
+			}
+		})
+	}
+}
+
+func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+	wrong := permanent
+	wrong.AccessKeySecret = "wrong"
+	err := newSDK(t, wrong, s.Transport(), "ecs.test").do(ecs.CreateDescribeRegionsRequest(), ecs.CreateDescribeRegionsResponse())
+	var failed *sdkerrors.ServerError
+	if !errors.As(err, &failed) || failed.ErrorCode() != "SignatureDoesNotMatch" || failed.HttpStatus() != 400 || failed.RequestId() == "" ||
+		!strings.HasPrefix(failed.Recommend(), "InvalidAccessKeySecret") { // It says so if both have signed the same.
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestALifeInABubble has every action that there is called by the SDK, in the time of a
+// bubble.
+func TestALifeInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+		c := newSDK(t, permanent, s.Transport(), "ecs.test")
+		create, created := ecs.CreateRunInstancesRequest(), ecs.CreateRunInstancesResponse()
+		create.InstanceType, create.ImageId, create.ClientToken = "ecs.g6.large", "ubuntu", "token"
+		create.SecurityGroupIds = &[]string{"sg-1", "sg-2"}
+		create.InternetMaxBandwidthOut, create.UserData = requests.NewInteger(5), "aGk="
+		create.DataDisk = &[]ecs.RunInstancesDataDisk{{Size: "20", Category: "cloud_essd", DeleteWithInstance: "true"}}
+		c.must(create, created)
+		id := created.InstanceIdSets.InstanceIdSet[0]
+		state := func(want string) {
+			t.Helper()
+			status, answer := ecs.CreateDescribeInstanceStatusRequest(), ecs.CreateDescribeInstanceStatusResponse()
+			status.InstanceId = &[]string{id}
+			c.must(status, answer)
+			if found := c.describe(id); len(found) != 1 || found[0].Status != want || answer.InstanceStatuses.InstanceStatus[0].Status != want {
+				t.Fatalf("it is %+v, want %s", found, want)
+			}
+		}
+		state(pending)
+		time.Sleep(10 * time.Second)
+		state(starting)
+		time.Sleep(10 * time.Second)
+		state(running)
+
+		tag := ecs.CreateTagResourcesRequest()
+		tag.ResourceType, tag.ResourceId, tag.Tag = "instance", &[]string{id}, &[]ecs.TagResourcesTag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}
+		c.must(tag, ecs.CreateTagResourcesResponse())
+		untag := ecs.CreateUntagResourcesRequest()
+		untag.ResourceType, untag.ResourceId, untag.TagKey = "instance", &[]string{id}, &[]string{"c"}
+		c.must(untag, ecs.CreateUntagResourcesResponse())
+		list, listed := ecs.CreateListTagResourcesRequest(), ecs.CreateListTagResourcesResponse()
+		list.ResourceType, list.ResourceId = "instance", &[]string{id}
+		c.must(list, listed)
+		if got := listed.TagResources.TagResource; len(got) != 1 || got[0] != (ecs.TagResource{ResourceId: id, ResourceType: "instance", TagKey: "a", TagValue: "b"}) {
+			t.Errorf("listed %+v", got)
+		}
+		join, leave := ecs.CreateJoinSecurityGroupRequest(), ecs.CreateLeaveSecurityGroupRequest()
+		join.InstanceId, join.SecurityGroupId, leave.InstanceId, leave.SecurityGroupId = id, "sg-3", id, "sg-1"
+		c.must(join, ecs.CreateJoinSecurityGroupResponse())
+		c.must(leave, ecs.CreateLeaveSecurityGroupResponse())
+
+		stop := ecs.CreateStopInstanceRequest()
+		stop.InstanceId, stop.ForceStop, stop.StoppedMode = id, requests.NewBoolean(true), "KeepCharging"
+		c.must(stop, ecs.CreateStopInstanceResponse())
+		state(stopping)
+		time.Sleep(8 * time.Second)
+		modify := ecs.CreateModifyInstanceAttributeRequest()
+		modify.InstanceId, modify.InstanceName, modify.SecurityGroupIds = id, "renamed", &[]string{"sg-9"}
+		c.must(modify, ecs.CreateModifyInstanceAttributeResponse())
+		spec := ecs.CreateModifyInstanceSpecRequest()
+		spec.InstanceId, spec.InstanceType = id, "ecs.g7.large"
+		c.must(spec, ecs.CreateModifyInstanceSpecResponse())
+		i := c.describe(id)[0]
+		if i.InstanceName != "renamed" || i.InstanceType != "ecs.g7.large" || i.SecurityGroupIds.SecurityGroupId[0] != "sg-9" || i.StoppedMode != "KeepCharging" ||
+			i.Tags.Tag[0].TagKey != "a" || i.VpcAttributes.PrivateIpAddress.IpAddress[0] == "" || i.PublicIpAddress.IpAddress[0] == "" ||
+			i.VpcAttributes.VSwitchId == "" || i.InstanceChargeType != "PostPaid" || i.CreationTime != "2000-01-01T00:00Z" || len(i.OperationLocks.LockReason) != 0 {
+			t.Errorf("it is %+v", i)
+		}
+
+		start := ecs.CreateStartInstanceRequest()
+		start.InstanceId = id
+		c.must(start, ecs.CreateStartInstanceResponse())
+		time.Sleep(10 * time.Second)
+		remove := ecs.CreateDeleteInstanceRequest()
+		remove.InstanceId, remove.Force = id, requests.NewBoolean(true)
+		c.must(remove, ecs.CreateDeleteInstanceResponse())
+		state(stopping)
+		time.Sleep(3 * time.Second)
+		if found := c.describe(id); len(found) != 0 {
+			t.Errorf("it is still %+v", found)
+		}
+		regions := ecs.CreateDescribeRegionsResponse()
+		c.must(ecs.CreateDescribeRegionsRequest(), regions)
+		if len(regions.Regions.Region) == 0 {
+			t.Error("there are no regions")
+		}
+		for _, call := range s.Calls() {
+			if call.Violation != "" {
+				t.Error(call.Violation)
+			}
+		}
+	})
+}
+
+func TestManyAtATime(t *testing.T) {
+	s := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{permanent}})
+	s.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{} })
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			who := clientOf(permanent)
+			for range 20 {
+				values := who.sign(time.Now(), "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", "the same")
+				request, _ := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+				if r := trip(s.Transport(), request); r.status != http.StatusOK {
+					t.Errorf("%+v", r)
+				}
+				for _, i := range s.Instances() {
+					s.Update(i.ID, func(i *ecssim.Instance) { i.Tags["k"] = "v" })
+				}
+				s.Calls()
+				s.Count("CreateInstance")
+			}
+		})
+	}
+	group.Wait()
+	if n := len(s.Instances()); n != 1 || s.Count("CreateInstance") != 160 {
+		t.Errorf("%d instances of %d calls", n, s.Count("CreateInstance"))
+	}
+}
+
+func BenchmarkCreateInstance(b *testing.B) {
+	c := newCloud(b, ecssim.Config{})
+	for b.Loop() {
+		token := strconv.FormatInt(nonces.Load(), 10)
+		want(b, c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "ClientToken", token), 200, "")
+	}
+}
+
+func BenchmarkDescribe100Instances(b *testing.B) {
+	c := newCloud(b, ecssim.Config{})
+	for range 100 {
+		c.create("Tag.1.Key", "owner", "Tag.1.Value", "me")
+	}
+	request := func() *http.Request {
+		values := c.client.sign(c.now, "DescribeInstances", "MaxResults", "100")
+		request, _ := http.NewRequest(http.MethodPost, "http://ecs.test/?"+values.Encode(), nil)
+		return request
+	}
+	for b.Loop() {
+		response, err := c.Transport().RoundTrip(request())
+		if err != nil || response.StatusCode != http.StatusOK || response.Body.Close() != nil {
+			b.Fatal(response, err)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/trace"
+	"github.com/glassback/glassback/pkg/version"
+)
+
+// drainPatience is how long running syncs may take when the operator stops.
+const drainPatience = 20 * time.Second
+
+// operator is everything that runs at the same time after the start:
+//
+//	every replica   caches, webhooks, leader election
+//	the leader      controllers
+//
+// The controllers end first: their last syncs still read the caches, and the Lease still allows their writes. Then the operator
+// releases the Lease, and another one takes over. The webhooks answer for a little longer.
+type operator struct {
+	workers    int
+	scopes     []*scope
+	webhooks   *webhooks   // nil for none
+	leadership *leadership // nil without leader election
+	selfCheck  *selfCheck
+	probes     *probes
+}
+
+// scope is what runs for one namespace, or for all of them.
+type scope struct {
+	informers   *factories
+	controllers []controller
+	synced      chan struct{} // closed once its caches are synced
+}
+
+func newOperator(
+	ctx context.Context, o *options.Options, c *clients.Clients, selfCheck *selfCheck, recorder record.EventRecorder, stages *trace.Recorder,
+) (*operator, error) {
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.ECSEndpoint, UserAgent: "glassback/" + version.Version()})
+	if err != nil {
+		return nil, err
+	}
+	op := &operator{workers: o.Workers, selfCheck: selfCheck}
+	for _, ns := range o.Namespaces {
+		s := &scope{informers: newFactories(c, ns, o.Queue, stages), synced: make(chan struct{})}
+		e := environment{clients: c, informers: s.informers, cloud: cloud, recorder: recorder, trace: stages}
+		if s.controllers, err = newControllers(e, o.Controllers); err != nil {
+			return nil, err
+		}
+		op.scopes = append(op.scopes, s)
+	}
+	if op.leadership, err = newLeadership(o, c, recorder); err != nil {
+		return nil, err
+	}
+	op.webhooks, err = newWebhooks(ctx, o, c, stages)
+	return op, err
+}
+
+func newControllers(e environment, names []string) ([]controller, error) {
+	var made []controller
+	for _, name := range names {
+		c, err := registry[name](e)
+		if err != nil {
+			return nil, fmt.Errorf("set up controller %s: %w", name, err)
+		}
+		made = append(made, c)
+	}
+	return made, nil
+}
+
+// require adds the conditions of this operator to the probes.
+func (o *operator) require(p *probes) {
+	o.probes = p
+	for _, s := range o.scopes {
+		suffix := ""
+		if s.informers.namespace != "" {
+			suffix = "/" + s.informers.namespace
+		}
+		p.requireCaches(suffix, s.informers)
+	}
+	p.ready.require("checks", o.selfCheck.ready)
+	if o.leadership != nil {
+		p.live.require("leader-election", o.leadership.check)
+		p.requireCaches("-lease", o.leadership.watch)
+	}
+	if o.webhooks != nil {
+		p.requireWebhooks(o.webhooks)
+	}
+}
+
+// run runs all parts until ctx ends, or until one of them fails. It returns the error of that part.
+func (o *operator) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	drain, cutShort := drainContext(ctx)
+	defer cutShort()
+	leading, abdicate := context.WithCancel(context.WithoutCancel(ctx))
+	defer abdicate()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+
+	var controllers, others sync.WaitGroup
+	for _, s := range o.scopes {
+		controllers.Go(func() { s.run(ctx, drain, o.workers, o.leads()) })
+	}
+	others.Go(func() { o.selfCheck.run(ctx) })
+	if o.leadership != nil {
+		others.Go(func() {
+			o.compete(ctx, leading, func() {
+				stop(errLeaseLost)
+				cutShort() // Another operator may lead soon.
+				o.leadership.await(leading)
+			})
+		})
+	}
+	if o.webhooks != nil {
+		others.Go(func() {
+			switch err := o.webhooks.run(serving, drain); {
+			case err != nil && ctx.Err() != nil:
+				logger.Error(err, "Could not stop cleanly")
+			case err != nil:
+				stop(err)
+			}
+		})
+	}
+	<-ctx.Done()
+	logger.Info("Stopping", "drainPatience", drainPatience)
+	o.probes.say(errors.New("stopping"))
+	controllers.Wait()
+	abdicate()
+	stopServing()
+	others.Wait()
+	return context.Cause(ctx)
+}
+
+// compete competes for the Lease as soon as the caches are synced, and this operator could lead: see leadership.run.
+func (o *operator) compete(ctx, leading context.Context, lost func()) {
+	for _, s := range o.scopes {
+		select {
+		case <-s.synced:
+		case <-ctx.Done():
+			return
+		}
+	}
+	o.leadership.run(leading, lost)
+}
+
+// leads returns a channel that is closed once this operator leads.
+func (o *operator) leads() <-chan struct{} {
+	if o.leadership != nil {
+		return o.leadership.leads
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
+
+// run runs the informers until ctx ends, and the controllers as soon as the caches are synced and leads is closed. It returns when all of
+// them have ended: the controllers first, since their last syncs still read the caches.
+func (s *scope) run(ctx, drain context.Context, workers int, leads <-chan struct{}) {
+	logger := klog.FromContext(ctx)
+	if s.informers.namespace != "" {
+		logger = logger.WithValues("namespace", s.informers.namespace)
+		ctx = klog.NewContext(ctx, logger)
+	}
+	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
+	s.informers.start(caches)
+	defer func() {
+		stopCaches()
+		s.informers.shutdown()
+	}()
+	start := time.Now()
+	if !s.informers.synced(ctx) {
+		return // ctx has ended
+	}
+	logger.Info("Caches are synced", "duration", time.Since(start))
+	close(s.synced)
+	select {
+	case <-leads:
+	case <-ctx.Done():
+		return
+	}
+	var running sync.WaitGroup
+	for _, c := range s.controllers {
+		running.Go(func() { c.Run(ctx, drain, workers) })
+	}
+	running.Wait()
+}
+
+// drainContext returns a context that lasts drainPatience longer than ctx.
+func drainContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(drainPatience, cancel)
+		context.AfterFunc(drain, func() { timer.Stop() })
+	})
+	return drain, func() { stop(); cancel() }
+}

@@ -1,0 +1,172 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/controller/ecsinstance"
+	"github.com/glassback/glassback/pkg/version"
+)
+
+// Bounds: of many objects, the first tell how it is.
+const (
+	maxKeys   = 20  // access keys with a region
+	maxRedis  = 20  // RedisClusters
+	listLimit = 500 // objects that are looked at
+	maxNodes  = 8   // connections at once
+)
+
+// notRun is why nothing is asked about what a controller works with.
+const notRun = "the operator does not run this controller"
+
+// anyRegion is where an account is asked for: each region knows it.
+const anyRegion = "cn-hangzhou"
+
+// cloudKey is an access key that ECSInstances use in a region.
+type cloudKey struct {
+	namespace, secret string // of the Secret; empty for the operator's own
+	region            string
+}
+
+func (c *checker) cloud() (*aliyun.Cloud, error) {
+	return aliyun.New(aliyun.Config{Endpoint: c.options.ECSEndpoint, UserAgent: "glassback/" + version.Version()})
+}
+
+// checkOwnKey is about the operator's own credentials. It need not have any.
+func (c *checker) checkOwnKey(ctx context.Context) Result {
+	if !c.runs(ecsinstance.Name) {
+		return skip(notRun)
+	}
+	if c.deployment != nil && !c.inside {
+		return skip("those of its Pods are not known here: " + c.inPod())
+	}
+	cloud, err := c.cloud()
+	if err != nil {
+		return fail(err.Error(), "correct --ecs-endpoint, or the environment")
+	}
+	account, err := cloud.Open(nil, anyRegion).Account(ctx)
+	if aliyun.ClassOf(err) == aliyun.NoCredentials {
+		return skip("there is none, which only matters to ECSInstances without spec.credentialsSecretRef")
+	}
+	return verdictOf(account, err)
+}
+
+// verdictOf says what came of a question to the cloud.
+func verdictOf(account string, err error) Result {
+	if err == nil {
+		return pass("account " + account)
+	}
+	remedy := "try again; else see to DNS, proxies and firewalls on the way to the cloud"
+	switch aliyun.ClassOf(err) {
+	case aliyun.Throttled:
+		return warn(err.Error(), "others use up the account's rate limit: see who")
+	case aliyun.NoCredentials:
+		remedy = "complete the Secret"
+	case aliyun.BadCredentials:
+		remedy = "renew the access key"
+	case aliyun.Unauthorized:
+		remedy = "grant it what docs/ecsinstance.md names, ecs:DescribeInstances first"
+	case aliyun.Clock:
+		remedy = "set the clock of this machine right"
+	case aliyun.Rejected:
+		remedy = "correct spec.regionID"
+	}
+	return fail(err.Error(), remedy)
+}
+
+func (c *checker) checkInstances(ctx context.Context) Result {
+	if !c.runs(ecsinstance.Name) {
+		return skip(notRun)
+	}
+	keys := map[cloudKey]bool{}
+	n, cut := 0, false
+	for _, ns := range c.options.Namespaces {
+		list, err := c.clients.Glassback.AlibabacloudV1alpha1().ECSInstances(ns).List(ctx, metav1.ListOptions{Limit: listLimit})
+		if err != nil {
+			return unanswered(err)
+		}
+		for i := range list.Items {
+			keys[keyOf(&list.Items[i])] = true
+		}
+		n += len(list.Items)
+		cut = cut || list.Continue != ""
+	}
+	for key := range keys {
+		c.keys = append(c.keys, key)
+	}
+	slices.SortFunc(c.keys, func(a, b cloudKey) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.secret, b.secret), strings.Compare(a.region, b.region))
+	})
+	found := fmt.Sprintf("%s, and %s, each in one region", count(n, "ECSInstance"), count(len(c.keys), "access key"))
+	if cut || len(c.keys) > maxKeys {
+		c.keys = c.keys[:min(len(c.keys), maxKeys)]
+		found += fmt.Sprintf("; there are more, and %d are looked at", len(c.keys))
+	}
+	return pass(found)
+}
+
+func keyOf(ecs *ecsv1alpha1.ECSInstance) cloudKey {
+	if ref := ecs.Spec.CredentialsSecretRef; ref != nil {
+		return cloudKey{ecs.Namespace, ref.Name, ecs.Spec.RegionID}
+	}
+	return cloudKey{region: ecs.Spec.RegionID}
+}
+
+// keyChecks are one for each access key and region.
+func (c *checker) keyChecks() []Check {
+	var checks []Check
+	for _, key := range c.keys {
+		id, title := "cloud/own/"+key.region, "the operator's own access key may ask for instances in "+key.region
+		if key.secret != "" {
+			id = fmt.Sprintf("cloud/%s/%s/%s", key.namespace, key.secret, key.region)
+			title = fmt.Sprintf("the access key of Secret %s/%s may ask for instances in %s", key.namespace, key.secret, key.region)
+		}
+		checks = append(checks, Check{ID: id, Title: title, Run: func(ctx context.Context) Result { return c.checkKey(ctx, key) }})
+	}
+	return checks
+}
+
+func (c *checker) checkKey(ctx context.Context, key cloudKey) Result {
+	cloud, err := c.cloud()
+	if err != nil {
+		return fail(err.Error(), "correct --ecs-endpoint, or the environment")
+	}
+	if key.secret == "" {
+		if c.deployment != nil && !c.inside {
+			return skip("those of its Pods are not known here: " + c.inPod())
+		}
+		account, err := cloud.Open(nil, key.region).Check(ctx)
+		if aliyun.ClassOf(err) == aliyun.NoCredentials {
+			return fail("there is none, and ECSInstances without spec.credentialsSecretRef",
+				"give the operator ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, "+
+					"or a RAM role (RRSA), or set spec.credentialsSecretRef")
+		}
+		return verdictOf(account, err)
+	}
+	secret, err := c.clients.Kube.CoreV1().Secrets(key.namespace).Get(ctx, key.secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fail("there is no such Secret", fmt.Sprintf("create it, with %s and %s, or correct spec.credentialsSecretRef",
+			ecsv1alpha1.KeyAccessKeyID, ecsv1alpha1.KeyAccessKeySecret))
+	}
+	if err != nil {
+		return unanswered(err)
+	}
+	return verdictOf(cloud.Open(&aliyun.AccessKey{
+		ID:            string(secret.Data[ecsv1alpha1.KeyAccessKeyID]),
+		Secret:        string(secret.Data[ecsv1alpha1.KeyAccessKeySecret]),
+		SecurityToken: string(secret.Data[ecsv1alpha1.KeySecurityToken]),
+	}, key.region).Check(ctx))
+}

@@ -1,0 +1,166 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// redisNodes are the Pods of a RedisCluster.
+type redisNodes struct {
+	cluster *redisv1.RedisCluster
+	port    int
+}
+
+func (c *checker) checkRedisClusters(ctx context.Context) Result {
+	if !c.runs(rediscluster.Name) {
+		return skip(notRun)
+	}
+	n := 0
+	for _, ns := range c.options.Namespaces {
+		list, err := c.clients.Glassback.RedisV1().RedisClusters(ns).List(ctx, metav1.ListOptions{Limit: listLimit})
+		if err != nil {
+			return unanswered(err)
+		}
+		n += len(list.Items)
+		for i := range list.Items {
+			if address, err := netip.ParseAddrPort(list.Items[i].Spec.Addr); err == nil && len(c.redis) < maxRedis {
+				c.redis = append(c.redis, redisNodes{&list.Items[i], int(address.Port())})
+			}
+		}
+	}
+	found := count(n, "RedisCluster")
+	if len(c.redis) < n {
+		found += fmt.Sprintf(", of which %d are looked at", len(c.redis))
+	}
+	return pass(found)
+}
+
+// nodeChecks are one for each RedisCluster.
+func (c *checker) nodeChecks() []Check {
+	var checks []Check
+	for _, nodes := range c.redis {
+		name := nodes.cluster.Namespace + "/" + nodes.cluster.Name
+		checks = append(checks, Check{
+			ID: "redis/" + name, Title: "the nodes of RedisCluster " + name + " answer",
+			Run: func(ctx context.Context) Result { return c.checkNodes(ctx, nodes) },
+		})
+	}
+	return checks
+}
+
+func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
+	rdc := nodes.cluster
+	ofCluster := metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + rdc.Name}
+	pods, err := c.clients.Kube.CoreV1().Pods(rdc.Namespace).List(ctx, ofCluster)
+	if err != nil {
+		return unanswered(err)
+	}
+	password, result := c.password(ctx, rdc)
+	if result != nil {
+		return *result
+	}
+	var answers []nodeAnswer
+	for i := range pods.Items {
+		if pods.Items[i].Status.PodIP != "" && pods.Items[i].DeletionTimestamp == nil {
+			answers = append(answers, nodeAnswer{pod: pods.Items[i].Name, address: pods.Items[i].Status.PodIP})
+		}
+	}
+	var asking sync.WaitGroup
+	turns := make(chan struct{}, maxNodes)
+	for i := range answers {
+		asking.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			node := redisnode.Dial(answers[i].address, nodes.port, password)
+			defer node.Close()
+			answers[i].view, answers[i].err = node.View(ctx)
+		})
+	}
+	asking.Wait()
+	return answered(answers, len(pods.Items), c.inside)
+}
+
+// password returns that of a RedisCluster. Outside of the cluster it is not used: there, the address
+// of a Pod may belong to another machine.
+func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (string, *Result) {
+	ref := rdc.Spec.AuthSecretRef
+	if ref == nil || !c.inside {
+		return "", nil
+	}
+	secret, err := c.clients.Kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		result := unanswered(err)
+		return "", &result
+	}
+	var data map[string][]byte
+	if secret != nil {
+		data = secret.Data
+	}
+	password := strings.TrimRight(string(data[ref.Key]), "\n")
+	if password == "" {
+		result := fail(fmt.Sprintf("the Secret %s has no password in %s", ref.Name, ref.Key), "set it, or correct spec.authSecretRef")
+		return "", &result
+	}
+	return password, nil
+}
+
+// nodeAnswer is what a node has said.
+type nodeAnswer struct {
+	pod, address string
+	view         *redisnode.View
+	err          error
+}
+
+// answered returns the result for the answers of the nodes of a RedisCluster, which has so many Pods. inside says that this
+// process is in the cluster.
+func answered(answers []nodeAnswer, pods int, inside bool) Result {
+	if len(answers) == 0 {
+		return skip(fmt.Sprintf("none of its %s has an address", count(pods, "Pod")))
+	}
+	var silent []nodeAnswer
+	locked, unwell := 0, 0
+	for _, a := range answers {
+		switch {
+		case errors.Is(a.err, redisnode.ErrPassword):
+			locked++
+		case a.err != nil:
+			silent = append(silent, a)
+		case !a.view.StateOK:
+			unwell++
+		}
+	}
+	state := fmt.Sprintf("%d of %d answer", len(answers)-len(silent), pods)
+	switch {
+	case len(silent) == len(answers) && !inside:
+		return skip("the addresses of Pods cannot be reached from here, outside of the cluster")
+	case locked > 0 && inside:
+		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef")
+	case len(silent) == len(answers):
+		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(),
+			"see that its Pods run, and that no NetworkPolicy keeps the operator from them")
+	case len(silent) > 0:
+		return warn(state+": "+silent[0].pod+": "+silent[0].err.Error(),
+			"see that Pod; the conditions of the RedisCluster say what the operator does about it")
+	case unwell > 0:
+		return warn(fmt.Sprintf("%s, and %d take no requests (cluster_state)", state, unwell), "see the conditions of the RedisCluster")
+	case locked > 0:
+		return pass(state + "; their password is not sent from outside of the cluster")
+	}
+	return pass(state)
+}

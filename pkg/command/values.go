@@ -1,0 +1,71 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+)
+
+// Where the operator is installed by artifacts and the chart, unless their user says otherwise.
+const (
+	DefaultNamespace = "glassback-system"
+	DefaultLease     = "glassback"
+)
+
+// NamespaceFile holds the namespace of a Pod.
+const NamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// OwnNamespace returns the namespace of the Pod that this process runs in, or "" outside of a Pod.
+func OwnNamespace() string {
+	if namespace := os.Getenv("POD_NAMESPACE"); namespace != "" {
+		return namespace
+	}
+	text, err := os.ReadFile(NamespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// CheckNamespace returns an error unless the value of a flag is the name of a namespace.
+func CheckNamespace(flag, value string) error {
+	if problems := content.IsDNS1123Label(value); len(problems) > 0 {
+		return fmt.Errorf("--%s %q is not the name of a namespace: %s", flag, value, problems[0])
+	}
+	return nil
+}
+
+// CheckLease returns an error unless the value of --leader-elect-resource-name is the name of a Lease.
+func CheckLease(value string) error {
+	if problems := content.IsDNS1123Subdomain(value); len(problems) > 0 {
+		return fmt.Errorf("--leader-elect-resource-name %q is not the name of a Lease: %s", value, problems[0])
+	}
+	return nil
+}
+
+// CheckNoArgs returns an error if the command line has an argument that is no flag.
+func CheckNoArgs(flags *pflag.FlagSet) error {
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: there are only flags, see --help", flags.Arg(0))
+	}
+	return nil
+}
+
+// Origin parses SCHEME://HOST:PORT. It returns nil if value has another scheme than schemes, no host, or more than that.
+func Origin(value string, schemes ...string) *url.URL {
+	u, err := url.Parse(value)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return nil
+	}
+	return u
+}

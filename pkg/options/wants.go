@@ -1,0 +1,52 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/glassback/glassback/pkg/permissions"
+)
+
+// Wants returns the permissions that an operator with these options needs. Its webhooks are of a mode, and it is installed in a
+// namespace. lease is the Lease by which it elects a leader; it has no name if there is none.
+func (o *Options) Wants(mode WebhookMode, namespace string, lease types.NamespacedName) []permissions.Wanted {
+	var all []permissions.Wanted
+	for _, ns := range o.Namespaces {
+		for _, name := range o.Controllers {
+			all = append(all, permissions.WantedBy(name, ns, permissions.OfController(name))...)
+		}
+		all = append(all, permissions.WantedBy("all controllers", ns, permissions.Events)...)
+		if mode != WebhooksOff {
+			all = append(all, permissions.WantedBy("the webhooks", ns, permissions.Handler)...)
+		}
+	}
+	switch mode {
+	case WebhooksFromService:
+		all = append(all, permissions.WantedBy("the webhooks", namespace, permissions.CASecret)...)
+		all = append(all, permissions.WantedBy("the webhooks", metav1.NamespaceAll, permissions.Injection)...)
+	case WebhooksFromURL:
+		all = append(all, permissions.WantedBy("--webhook-url", metav1.NamespaceAll, permissions.Registration)...)
+	}
+	all = append(all, o.MetricsWants()...)
+	if lease.Name != "" {
+		all = append(all, permissions.WantedBy("leader election", lease.Namespace, permissions.Lease(lease.Name))...)
+	}
+	return permissions.Merge(all)
+}
+
+// MetricsWants returns the permissions that an operator with these options needs to answer the callers of its metrics and its page.
+func (o *Options) MetricsWants() []permissions.Wanted {
+	var all []permissions.Wanted
+	if o.MetricsAddress != "" && o.MetricsSecure {
+		all = append(all, permissions.WantedBy("/metrics", metav1.NamespaceAll, permissions.Metrics)...)
+	}
+	if o.InspectAddress != "" && !Loopback(o.InspectAddress) {
+		all = append(all, permissions.WantedBy("/inspect", metav1.NamespaceAll, permissions.Metrics)...)
+	}
+	return permissions.Merge(all)
+}

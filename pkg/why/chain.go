@@ -1,0 +1,395 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package why
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// whySchema names what -o json prints. What it means does not change under this name: fields are
+// only ever added.
+const whySchema = "glassback.dev/why/v1"
+
+// whyAnswer is what why prints.
+type whyAnswer struct {
+	Schema   string    `json:"schema"`
+	Operator string    `json:"operator"` // which replica
+	Time     time.Time `json:"time"`     // by its clock
+
+	inspect.Object
+	Exists bool `json:"exists"`
+	// Controllers are those that sync the kind; StandsBy says that this replica leads none of
+	// them.
+	Controllers []string `json:"controllers"`
+	StandsBy    bool     `json:"standsBy,omitempty"`
+
+	// Syncs are the last ones, oldest first; Changes those of an object that was not synced.
+	Syncs   []*whySync  `json:"syncs"`
+	Changes []*whyCause `json:"changes,omitempty"`
+
+	// Forgotten and Gaps are those of inspect.Life.
+	Forgotten bool `json:"forgotten,omitempty"`
+	Gaps      bool `json:"gaps,omitempty"`
+}
+
+// whySync is one sync.
+type whySync struct {
+	Time       time.Time      `json:"time"`
+	Controller string         `json:"controller"`
+	Object     inspect.Object `json:"object"`
+
+	Causes     []*whyCause `json:"causes,omitempty"`
+	MoreCauses int         `json:"moreCauses,omitempty"`
+	// Above says that the answer has the causes of this sync further up; Cut that they are left
+	// out.
+	Above bool `json:"above,omitempty"`
+	Cut   bool `json:"cut,omitempty"`
+
+	Running  bool       `json:"running,omitempty"`
+	Duration float64    `json:"duration,omitempty"` // seconds
+	Writes   []whyWrite `json:"writes,omitempty"`
+	Error    string     `json:"error,omitempty"`
+	Again    *time.Time `json:"again,omitempty"` // when it asked to run again
+	// Repeats is how many syncs before this one were like it, and are not remembered: nothing had
+	// happened, and they did nothing.
+	Repeats int `json:"repeats,omitempty"`
+}
+
+// whyWrite is one object that a sync has written.
+type whyWrite struct {
+	Did             string         `json:"did"` // such as "create jobs.batch"
+	Object          inspect.Object `json:"object"`
+	ResourceVersion string         `json:"resourceVersion,omitempty"`
+}
+
+// What made a change.
+const (
+	bySync   = "sync"   // one of this operator
+	byOthers = "others" // anything but this operator
+)
+
+// whyCause is why a sync ran.
+type whyCause struct {
+	Time            time.Time        `json:"time"`
+	Verb            string           `json:"verb"` // as in trace.Cause
+	Object          *inspect.Object  `json:"object,omitempty"`
+	ResourceVersion string           `json:"resourceVersion,omitempty"`
+	Changes         []inspect.Change `json:"changes,omitempty"`
+	// Listed says that it came with a LIST: it was there before, or it happened unseen.
+	Listed bool `json:"listed,omitempty"`
+
+	// By says what made the change; it is empty if that is not known. Did is what a sync did.
+	By  string `json:"by,omitempty"`
+	Did string `json:"did,omitempty"`
+	// Sync has made the change; or has asked to run again; or was the first of those that have
+	// failed in a row, which are Failures. Error is that of the last.
+	Sync     *whySync `json:"sync,omitempty"`
+	Failures int      `json:"failures,omitempty"`
+	Error    string   `json:"error,omitempty"`
+}
+
+// The answer is bounded: how far a chain goes back, how many causes there are in all, and how many
+// objects are asked for.
+const (
+	whyDepth  = 5
+	maxCauses = 300
+	maxLives  = 100
+)
+
+// lives returns what is remembered of an object; nil if there is nothing.
+type lives func(inspect.Object) (*inspect.Life, error)
+
+// chains follows causes back. It remembers the objects that it asked for, and the syncs that are in the answer.
+type chains struct {
+	lives  lives
+	asked  map[inspect.Object]*inspect.Life
+	shown  map[syncID]bool
+	causes int
+	err    error // the first one: nothing is asked for after it
+}
+
+type syncID struct {
+	object inspect.Object
+	seq    uint64
+}
+
+// answerWhy returns the last syncs of an object, of which root is what the operator remembers.
+func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives lives) (*whyAnswer, error) {
+	answer := &whyAnswer{
+		Schema: whySchema, Operator: overview.Instance, Time: overview.Time, Object: root.Object, Exists: root.Exists,
+		Controllers: []string{}, StandsBy: true, Syncs: []*whySync{}, Forgotten: root.Forgotten, Gaps: root.Gaps,
+	}
+	for _, controller := range overview.Controllers {
+		if controller.Kind == root.Kind {
+			answer.Controllers = append(answer.Controllers, controller.ID)
+			answer.StandsBy = answer.StandsBy && controller.Workers == 0
+		}
+	}
+	answer.StandsBy = answer.StandsBy && len(answer.Controllers) > 0
+	c := &chains{lives: lives, asked: map[inspect.Object]*inspect.Life{root.Object: root}, shown: map[syncID]bool{}}
+	syncs := syncsOf(root)
+	for _, s := range newest(syncs, last) {
+		answer.Syncs = append(answer.Syncs, c.sync(s, 0))
+	}
+	if len(syncs) == 0 {
+		answer.Changes = c.changes(root, last)
+	}
+	return answer, c.err
+}
+
+func newest[T any](all []T, most int) []T { return all[max(0, len(all)-most):] }
+
+// changes returns the last changes of an object.
+func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
+	var all []*inspect.Event
+	for n := range life.Events {
+		if e := &life.Events[n]; e.Stage == trace.Index.String() && e.Object == life.Object {
+			all = append(all, e)
+		}
+	}
+	var changes []*whyCause
+	for _, e := range newest(all, last) {
+		changes = append(changes, c.change(inspect.Cause{
+			Time: e.Time, Verb: e.Verb, Object: e.Object, ResourceVersion: e.ResourceVersion,
+		}, e.Seq, 0))
+	}
+	return changes
+}
+
+// sync returns a sync with, the first time, the causes for which it ran.
+func (c *chains) sync(s *pastSync, depth int) *whySync {
+	result := s.whySync
+	id := syncID{result.Object, s.seq}
+	switch {
+	case c.shown[id]:
+		result.Above = true
+	case depth > whyDepth:
+		result.Cut = true
+	default:
+		c.shown[id] = true
+		result.MoreCauses = s.more
+		for _, cause := range s.causes {
+			if c.causes++; c.causes > maxCauses {
+				result.MoreCauses++
+				continue
+			}
+			result.Causes = append(result.Causes, c.cause(cause, s, depth))
+		}
+	}
+	return &result
+}
+
+// cause returns one cause of s.
+func (c *chains) cause(cause inspect.Cause, s *pastSync, depth int) *whyCause {
+	switch cause.Verb {
+	case trace.VerbAfter:
+		return c.timer(cause, s)
+	case trace.VerbRetry:
+		return c.retry(cause, s, depth)
+	}
+	if cause.Name == "" {
+		return &whyCause{Time: cause.Time, Verb: cause.Verb}
+	}
+	return c.change(cause, s.seq, depth)
+}
+
+// timer finds the sync that has asked for s, to run at a time. Why that ran itself does not matter.
+func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
+	if s.Repeats > 0 { // It was one of those.
+		return result
+	}
+	best := time.Duration(math.MaxInt64)
+	for _, before := range c.before(s) {
+		if before.Again == nil {
+			continue
+		}
+		if off := s.Time.Sub(*before.Again).Abs(); off <= best { // Of several, the time that the last one said.
+			best = off
+			asked := before.whySync
+			asked.Cut = true
+			result.Sync = &asked
+		}
+	}
+	return result
+}
+
+// retry finds the syncs before s that have failed in a row, and why the first of them ran.
+func (c *chains) retry(cause inspect.Cause, s *pastSync, depth int) *whyCause {
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
+	var first *pastSync
+	for _, before := range slices.Backward(c.before(s)) {
+		if before.Error == "" {
+			break
+		}
+		result.Error = cmp.Or(result.Error, before.Error)
+		result.Failures++
+		first = before
+		if !slices.ContainsFunc(before.causes, func(c inspect.Cause) bool { return c.Verb == trace.VerbRetry }) {
+			break
+		}
+	}
+	if first != nil {
+		result.Sync = c.sync(first, depth+1)
+	}
+	return result
+}
+
+// before returns the syncs of the same object by the same controller before s.
+func (c *chains) before(s *pastSync) []*pastSync {
+	var all []*pastSync
+	for _, other := range syncsOf(c.life(s.Object)) {
+		if other.Controller == s.Controller && other.seq < s.seq {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// change returns a change of an object that was seen before the event numbered seq.
+func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
+	object := cause.Object
+	result := &whyCause{Time: cause.Time, Verb: cause.Verb, Object: &object, ResourceVersion: cause.ResourceVersion}
+	life := c.life(object)
+	seen := arrival(life, cause.ResourceVersion)
+	if seen != nil {
+		result.Changes = seen.Changes
+		result.Listed = seen.Verb == "Replaced"
+	}
+	if len(result.Changes) == 0 {
+		for _, field := range cause.Fields {
+			result.Changes = append(result.Changes, inspect.Change{Path: field})
+		}
+	}
+	write := writeOf(life, result, seq)
+	if write == nil {
+		// The first thing that is remembered of the object may come after the write.
+		if seen != nil && (!life.Forgotten || life.Events[0].ResourceVersion != seen.ResourceVersion) {
+			result.By = byOthers
+		}
+		return result
+	}
+	result.By, result.Did = bySync, write.Verb
+	if s := during(syncsOf(c.life(*write.For)), write); s != nil {
+		result.Sync = c.sync(s, depth+1)
+	}
+	return result
+}
+
+// life returns what is remembered of an object, which is empty if that is nothing.
+func (c *chains) life(o inspect.Object) *inspect.Life {
+	if known := c.asked[o]; known != nil {
+		return known
+	}
+	var life *inspect.Life
+	if c.err == nil && len(c.asked) < maxLives {
+		life, c.err = c.lives(o)
+	}
+	if life == nil {
+		life = &inspect.Life{Object: o}
+	}
+	c.asked[o] = life
+	return life
+}
+
+// arrival returns the event by which an index took in a version of an object; nil if it is not
+// remembered.
+func arrival(life *inspect.Life, resourceVersion string) *inspect.Event {
+	for n := range life.Events {
+		e := &life.Events[n]
+		if e.Stage == trace.Index.String() && e.Object == life.Object && e.ResourceVersion == resourceVersion {
+			return e
+		}
+	}
+	return nil
+}
+
+// writeOf returns the write of ours that has made a change; nil if none is remembered.
+func writeOf(life *inspect.Life, change *whyCause, seq uint64) *inspect.Event {
+	// The answer to a delete has the version from before it.
+	deletion := change.Verb == "Deleted" ||
+		slices.ContainsFunc(change.Changes, func(c inspect.Change) bool { return c.Path == "metadata.deletionTimestamp" })
+	var deleted *inspect.Event
+	for n := range life.Events {
+		e := &life.Events[n]
+		switch isWrite := e.Stage == trace.Write.String() && e.Object == life.Object && e.For != nil && e.Error == ""; {
+		case isWrite && strings.HasPrefix(e.Verb, "delete "):
+			if deletion && e.Seq < seq {
+				deleted = e
+			}
+		case isWrite && e.ResourceVersion == change.ResourceVersion && change.Verb != "Deleted":
+			return e // One whose deletion was missed has the version of its last state.
+		case e.Stage == trace.Index.String() && e.Verb == "Added" && e.Object == life.Object && e.Seq < seq:
+			deleted = nil // That was another one of the same name.
+		}
+	}
+	return deleted
+}
+
+// pastSync is a sync that is remembered.
+type pastSync struct {
+	whySync
+
+	seq, end uint64 // of the events by which it began and ended; end is 0 while it runs
+	causes   []inspect.Cause
+	more     int
+}
+
+// syncsOf returns the syncs of an object, oldest first.
+func syncsOf(life *inspect.Life) []*pastSync {
+	var all []*pastSync
+	running := map[string]*pastSync{} // by controller
+	for n := range life.Events {
+		e := &life.Events[n]
+		if e.For == nil || *e.For != life.Object {
+			continue
+		}
+		switch now := running[e.Source]; {
+		case e.Stage == trace.Sync.String():
+			now = &pastSync{
+				whySync: whySync{Time: e.Time, Controller: e.Source, Object: life.Object, Running: true},
+				seq:     e.Seq, causes: e.Causes, more: e.MoreCauses,
+			}
+			running[e.Source] = now
+			all = append(all, now)
+		case now == nil: // Its beginning is forgotten.
+		case e.Stage == trace.Write.String():
+			now.Writes = append(now.Writes, whyWrite{e.Verb, e.Object, e.ResourceVersion})
+		case e.Stage == trace.Done.String():
+			now.finish(e)
+			delete(running, e.Source)
+		}
+	}
+	return all
+}
+
+func (s *pastSync) finish(done *inspect.Event) {
+	s.Running, s.Duration, s.Error, s.Repeats, s.end = false, done.Duration, done.Error, done.Repeats, done.Seq
+	if done.After > 0 {
+		again := done.Time.Add(time.Duration(done.After * float64(time.Second)))
+		s.Again = &again
+	}
+}
+
+// during returns the sync in which a write was; nil if it is not remembered.
+func during(syncs []*pastSync, write *inspect.Event) *pastSync {
+	for _, s := range slices.Backward(syncs) {
+		if s.Controller == write.Source && s.seq < write.Seq {
+			if s.end != 0 && s.end < write.Seq {
+				return nil
+			}
+			return s
+		}
+	}
+	return nil
+}

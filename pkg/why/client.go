@@ -1,0 +1,199 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package why
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/glassback/glassback/pkg/inspect"
+)
+
+// client reads from one operator. It is safe for concurrent use.
+type client struct {
+	base  string
+	http  http.Client
+	token string // empty for none
+}
+
+// clientAt returns a client for the operator at an address, such as "http://127.0.0.1:8082".
+func clientAt(address string) *client {
+	return &client{base: strings.TrimSuffix(address, "/"), http: http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}}
+}
+
+// close ends the idle connections.
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// refusedError is an error of the API.
+type refusedError struct {
+	Status int // the HTTP status
+	Reason string
+}
+
+// Error returns the reason.
+func (r *refusedError) Error() string { return r.Reason }
+
+// answerTimeout is the time for an answer; stream has none.
+const answerTimeout = 15 * time.Second
+
+// maxAnswer bounds an answer, in bytes. The API's longest answers are far shorter.
+const maxAnswer = 64 << 20
+
+// overview returns the state of all gears.
+func (c *client) overview(ctx context.Context) (*inspect.Overview, error) {
+	return get[inspect.Overview](ctx, c, "overview", nil)
+}
+
+// life returns the recorded events of an object. o.Kind is any name of the kind. If there are none, the
+// error is a refusedError with the status 404.
+func (c *client) life(ctx context.Context, o inspect.Object) (*inspect.Life, error) {
+	return get[inspect.Life](ctx, c, "life", query(o))
+}
+
+// query returns the query for an object, without the empty fields.
+func query(o inspect.Object) url.Values {
+	values := url.Values{}
+	for key, value := range map[string]string{"kind": o.Kind, "namespace": o.Namespace, "name": o.Name} {
+		if value != "" {
+			values.Set(key, value)
+		}
+	}
+	return values
+}
+
+func get[T any](ctx context.Context, c *client, path string, query url.Values) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	response, err := c.request(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer := new(T)
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(answer); err != nil {
+		return nil, fmt.Errorf("read its answer: %w", err)
+	}
+	return answer, nil
+}
+
+// request returns a successful response. The caller closes its body.
+func (c *client) request(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/inspect/api/"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", c.base, err)
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, reason(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		return nil, refusal(response)
+	}
+	return response, nil
+}
+
+// reason returns err without the method and the URL.
+func reason(err error) error {
+	if outer, is := errors.AsType[*url.Error](err); is {
+		return outer.Err
+	}
+	return err
+}
+
+// refusal reads the error of a response: a Problem of the API, or the first line of a proxy.
+func refusal(response *http.Response) *refusedError {
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err != nil || len(body) == 0 {
+		return &refusedError{response.StatusCode, response.Status}
+	}
+	var problem inspect.Problem
+	if err := json.Unmarshal(body, &problem); err == nil && problem.Error != "" {
+		return &refusedError{response.StatusCode, problem.Error}
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	return &refusedError{response.StatusCode, fmt.Sprintf("%s: %s", response.Status, line)}
+}
+
+// listener receives the messages of a stream. Neither func may be nil.
+type listener struct {
+	// Overview is called first, and then twice a second.
+	Overview func(*inspect.Overview)
+	Events   func(*inspect.Events)
+}
+
+// silence is the longest time without a message. After that the operator counts as gone.
+const silence = 10 * time.Second
+
+// stream passes events to listener, until ctx or the operator ends: the error is never nil. It selects the
+// events of the objects that match all non-empty fields of o.
+func (c *client) stream(ctx context.Context, o inspect.Object, listener listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("it has sent nothing for %s", silence)) })
+	defer quiet.Stop()
+	response, err := c.request(ctx, "stream", query(o))
+	if err == nil {
+		err = listen(response.Body, func() { quiet.Reset(silence) }, listener)
+		_ = response.Body.Close() // The stream has no end.
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// listen reads the server-sent events of pkg/inspect, which have one line each. It calls received for each
+// line.
+func listen(body io.Reader, received func(), listener listener) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxAnswer)
+	event := ""
+	for lines.Scan() {
+		received()
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		if field == "event" {
+			event = value
+		}
+		if field != "data" {
+			continue
+		}
+		var err error
+		switch event {
+		case "overview":
+			err = pass(value, listener.Overview)
+		case "events":
+			err = pass(value, listener.Events)
+		}
+		if err != nil {
+			return fmt.Errorf("read what the operator sends as %s: %w", event, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read what the operator sends: %w", err)
+	}
+	return errors.New("it has ended")
+}
+
+func pass[T any](data string, listener func(*T)) error {
+	message := new(T)
+	if err := json.Unmarshal([]byte(data), message); err != nil {
+		return err
+	}
+	listener(message)
+	return nil
+}

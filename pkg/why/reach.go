@@ -1,0 +1,200 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package why
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/inspect"
+)
+
+// localOperator is the URL of an operator on this machine, started as in the documents.
+const localOperator = "http://127.0.0.1:8082"
+
+// localPatience is how long that operator may take to answer.
+const localPatience = 2 * time.Second
+
+// target is the operator that a command asks, and the object that it asks about: the flags that why and trace have in common.
+type target struct {
+	command string // "why" or "trace"
+	local   string // URL of an operator on this machine
+
+	address           string // empty: the operator on this machine, or else one in the cluster
+	cluster           clients.Flags
+	operatorNamespace string
+	leaseName         string
+	sendOwnToken      bool
+
+	output string                 // text or json
+	object inspect.Object         // a field is empty if the user did not name it
+	given  func(flag string) bool // whether the command line has it
+}
+
+// flags returns the flags that both commands have.
+func (o *target) flags(namespace string) *pflag.FlagSet {
+	flags := command.Flags("glassback " + o.command)
+	flags.StringVarP(&o.object.Namespace, "namespace", "n", "", namespace)
+	flags.StringVarP(&o.output, "output", "o", "text", "text, or json for programs")
+	flags.StringVar(&o.address, "address", "",
+		"http://HOST:PORT of the operator's page (default: that of the operator in the cluster of --kubeconfig or $KUBECONFIG; "+
+			"or "+localOperator+", if one answers; or in kubectl's cluster)")
+	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "",
+		"file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
+	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
+		"namespace that it is installed in (default: "+command.DefaultNamespace+")")
+	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of its Lease")
+	flags.BoolVar(&o.sendOwnToken, "send-own-token", false,
+		"if you may not create a token of ServiceAccount glassback-inspector, send the operator's Pod the token of your kubeconfig: "+
+			"whoever controls that Pod can use it to do all that you may, until it expires")
+	o.given = flags.Changed
+	return flags
+}
+
+// parse reads and checks the command line. If args ask for help, it prints usage and returns pflag.ErrHelp.
+func (o *target) parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) error {
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
+		return err
+	}
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output must be text or json, not %q", o.output)
+	}
+	return errors.Join(o.name(flags.Args()), o.validate())
+}
+
+// name reads KIND/NAME, or KIND NAME, as kubectl does.
+func (o *target) name(args []string) error {
+	switch len(args) {
+	case 0:
+		return nil
+	case 1, 2:
+		kind, name, both := strings.Cut(strings.Join(args, "/"), "/")
+		if kind == "" || (both && (name == "" || strings.Contains(name, "/"))) {
+			return fmt.Errorf("%q is no KIND/NAME, such as mcj/mycronjob-sample: the namespace is said with -n", strings.Join(args, " "))
+		}
+		o.object.Kind, o.object.Name = kind, name
+		return nil
+	}
+	return fmt.Errorf("unexpected argument %q: ask for one object at a time", args[2])
+}
+
+// clusterFlags are the flags which mean that the operator is in a cluster.
+var clusterFlags = []string{"kubeconfig", "master", "operator-namespace", "leader-elect-resource-name", "send-own-token"}
+
+func (o *target) validate() error {
+	if o.given("address") && command.Origin(o.address, "http") == nil {
+		return fmt.Errorf("--address must be http://HOST:PORT, not %q: "+
+			"an operator in a cluster is asked through the API server, see --kubeconfig", o.address)
+	}
+	for _, flag := range clusterFlags {
+		if o.address != "" && o.given(flag) {
+			return fmt.Errorf("--address says where the operator is: leave out --%s", flag)
+		}
+	}
+	o.operatorNamespace = cmp.Or(o.operatorNamespace, command.OwnNamespace(), command.DefaultNamespace)
+	return errors.Join(command.CheckNamespace("operator-namespace", o.operatorNamespace), command.CheckLease(o.leaseName))
+}
+
+// operator is one that answers.
+type operator struct {
+	*client
+
+	called    string // for a person
+	remedy    string // what to do if it does not answer
+	namespace string // of objects, if the user names none
+}
+
+// reach finds the operator: at --address; in the cluster that flags or $KUBECONFIG name; on this machine; in the cluster that
+// kubectl has. It calls tell with which one that is, unless the user named it.
+func (o *target) reach(ctx context.Context, tell func(string)) (*operator, error) {
+	if o.address != "" {
+		return &operator{
+			client: clientAt(o.address), called: "the operator at " + o.address,
+			remedy: "start it with --inspect-bind-address", namespace: "default",
+		}, nil
+	}
+	if slices.ContainsFunc(clusterFlags, o.given) {
+		return o.reachInCluster(ctx, tell)
+	}
+	named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
+	if !named {
+		if found := o.reachHere(ctx, tell); found != nil {
+			return found, nil
+		}
+	}
+	found, err := o.reachInCluster(ctx, tell)
+	if named && errors.Is(err, errNotInstalled) { // An operator on this machine may work on that cluster.
+		if found := o.reachHere(ctx, tell); found != nil {
+			return found, nil
+		}
+	}
+	return found, err
+}
+
+// reachHere returns the operator on this machine; nil if none answers.
+func (o *target) reachHere(ctx context.Context, tell func(string)) *operator {
+	ctx, cancel := context.WithTimeout(ctx, localPatience)
+	defer cancel()
+	local := clientAt(o.local)
+	if overview, err := local.overview(ctx); err != nil || overview.Instance == "" {
+		local.close()
+		return nil // Something else may be there.
+	}
+	found := &operator{client: local, called: "the operator at " + o.local, namespace: "default"}
+	tell("asking " + found.called)
+	return found
+}
+
+func (o *target) reachInCluster(ctx context.Context, tell func(string)) (*operator, error) {
+	config, err := clients.Load(o.cluster, clients.Kubectl, o.command)
+	if errors.Is(err, clients.ErrNoCluster) {
+		return nil, fmt.Errorf("no operator answers at %s, and kubectl has no cluster: start one with --inspect-bind-address=%s, "+
+			"or say with --address or --kubeconfig where it is", o.local, strings.TrimPrefix(o.local, "http://"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := clients.New(config.Config)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := findReplica(ctx, c.Kube, o.operatorNamespace, o.leaseName)
+	if err != nil {
+		return nil, err
+	}
+	found := &operator{
+		called: "Pod " + pod.name + " in namespace " + pod.namespace, remedy: "see glassback check", namespace: config.Namespace,
+	}
+	if found.client, err = clientIn(ctx, config.Config, c.Kube, pod, o.sendOwnToken); err != nil {
+		return nil, err
+	}
+	tell("asking " + found.called)
+	if pod.leader != "" && !pod.leads {
+		tell(fmt.Sprintf("it stands by, and syncs nothing: %s leads, and is no Pod there", pod.leader))
+	}
+	return found, nil
+}
+
+// unanswered adds to err which operator does not answer, and what to do. A refusedError is an answer.
+func (o *operator) unanswered(err error) error {
+	if _, refused := errors.AsType[*refusedError](err); refused {
+		return err
+	}
+	return fmt.Errorf("%s does not answer, %s: %w", o.called, cmp.Or(o.remedy, "see its log"), err)
+}

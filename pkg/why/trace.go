@@ -1,0 +1,201 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package why
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+const traceUsage = `Trace shows what passes through a running operator, a line for each stage: an object that comes off the wire, goes through the queue
+into the index and to the handlers, is put into a workqueue, synced and written. It goes on until Ctrl-C.
+
+Usage:
+  glassback trace [KIND[/NAME]] [-n NAMESPACE] [flags]
+
+The kind may be called by any name that kubectl knows. With one, it is what happens to these objects, and what is done for them.
+
+The operator has to be started with --inspect-bind-address. In a cluster, the replica that leads is asked, through the API server.
+Where more happens than can be recorded, one change in some is, with all of its stages: notices on stderr say so.
+
+Flags:
+`
+
+// stages are what an object passes, in this order.
+func stages() []string {
+	var all []string
+	for stage := trace.Wire; stage <= trace.Done; stage++ {
+		all = append(all, stage.String())
+	}
+	return all
+}
+
+// traceOptions are what the command line of trace says.
+type traceOptions struct {
+	target
+
+	stages []string // none: all
+}
+
+func parseTrace(args []string, stdout io.Writer) (*traceOptions, error) {
+	o := &traceOptions{target: target{command: "trace"}}
+	flags := o.flags("namespace of the objects (default: all)")
+	flags.StringSliceVar(&o.stages, "stage", nil, "stage to show; may be repeated; there are "+strings.Join(stages(), ", ")+" (default: all)")
+	if err := o.parse(flags, args, traceUsage, stdout); err != nil {
+		return nil, err
+	}
+	for _, stage := range o.stages {
+		if !slices.Contains(stages(), stage) {
+			return nil, fmt.Errorf("--stage: there is no %q; there are %s", stage, strings.Join(stages(), ", "))
+		}
+	}
+	return o, nil
+}
+
+// Trace runs glassback trace until ctx ends, and returns the exit code of the process.
+func Trace(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseTrace(args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	t := &tracer{traceOptions: o, stdout: stdout, stderr: stderr, retry: traceRetry, oneIn: 1}
+	if err := t.run(ctx); err != nil {
+		return command.Fail(stderr, err)
+	}
+	return command.OK
+}
+
+// traceRetry is how soon an operator is asked again that has gone.
+const traceRetry = time.Second
+
+// tracer prints what an operator's stream brings.
+type tracer struct {
+	*traceOptions
+
+	stdout, stderr io.Writer
+	retry          time.Duration
+
+	connected bool  // an operator is there
+	ever      bool  // one was
+	oneIn     int   // of the last overview
+	broken    error // of stdout
+}
+
+// run follows operators until ctx ends: when one ends, it waits for the next.
+func (t *tracer) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := t.follow(ctx)
+		if ctx.Err() == nil && t.hopeless(err) {
+			return err
+		}
+		if ctx.Err() == nil && t.connected {
+			t.connected = false
+			t.tell("the operator has gone, and is waited for: " + err.Error())
+		}
+		wait := time.NewTimer(t.retry)
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+	return nil
+}
+
+// hopeless reports whether a retry cannot succeed: stdout is closed, there never was an operator, or it has refused.
+func (t *tracer) hopeless(err error) bool {
+	refusal, refused := errors.AsType[*refusedError](err)
+	return t.broken != nil || !t.ever || (refused && refusal.Status < http.StatusInternalServerError)
+}
+
+// follow prints what one operator sends, until it has gone.
+func (t *tracer) follow(ctx context.Context) error {
+	quiet := t.ever // Another attempt says something once it has succeeded.
+	var said []string
+	operator, err := t.reach(ctx, func(text string) {
+		if said = append(said, text); !quiet {
+			t.tell(text)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer operator.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err = operator.stream(ctx, t.object, listener{
+		Overview: func(o *inspect.Overview) {
+			if !t.connected && t.ever {
+				t.tell(strings.Join(append(slices.Clip(said), "connected to "+o.Instance), "; "))
+			}
+			t.connected, t.ever = true, true
+			t.sampling(o.OneIn)
+		},
+		Events: func(events *inspect.Events) {
+			if t.print(events); t.broken != nil {
+				cancel()
+			}
+		},
+	})
+	if t.broken != nil {
+		return fmt.Errorf("print: %w", t.broken)
+	}
+	if t.connected {
+		return err
+	}
+	return operator.unanswered(err)
+}
+
+// sampling tells when the operator begins, or ceases, to leave out changes.
+func (t *tracer) sampling(oneIn int) {
+	switch {
+	case oneIn == t.oneIn:
+	case oneIn > 1:
+		t.tell(fmt.Sprintf("there is much to record: 1 in %d changes is, with all of its stages", oneIn))
+	default:
+		t.tell("all changes are recorded again")
+	}
+	t.oneIn = oneIn
+}
+
+func (t *tracer) print(events *inspect.Events) {
+	if events.Missed > 0 {
+		t.tell(fmt.Sprintf("%d stages are left out: there are too many to send", events.Missed))
+	}
+	for n := range events.Events {
+		e := &events.Events[n]
+		if len(t.stages) > 0 && !slices.Contains(t.stages, e.Stage) {
+			continue
+		}
+		line := []byte(command.Printable(e.Line))
+		if t.output == "json" {
+			encoded, err := json.Marshal(e)
+			if err != nil {
+				t.broken = err
+				return
+			}
+			line = encoded
+		}
+		if _, err := t.stdout.Write(append(line, '\n')); err != nil {
+			t.broken = err
+			return
+		}
+	}
+}
+
+// tell says something that is no stage.
+func (t *tracer) tell(text string) { fmt.Fprintln(t.stderr, "glassback:", command.Printable(text)) }

@@ -1,0 +1,142 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package why asks a running operator why it synced an object, and shows what passes through it: the commands why and trace.
+//
+// Both ask the API of pkg/inspect: of an operator at an address, or of a Pod in a cluster, through the API server.
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/inspect"
+)
+
+const whyUsage = `Why asks a running operator why it has synced an object: what was the cause of each of the last syncs, who has made that
+change, and if a sync did, why that ran. Of an object that is watched and not synced, such as a Job, it says the same of the last changes.
+
+Usage:
+  glassback why KIND/NAME [-n NAMESPACE] [flags]
+
+The kind may be called by any name that kubectl knows: mcj, mycronjob, mycronjobs.batch.wzj.kubebuilder.io.
+
+The operator has to be started with --inspect-bind-address. In a cluster, the replica that leads is asked, through the API server.
+The exit code is 0 if there is an answer, 1 if there is none, and 2 if the command line is wrong.
+
+Flags:
+`
+
+// maxLast is how many syncs a user can ask for. The operator remembers fewer, if a lot happened in each.
+const maxLast = 64
+
+// whyOptions are the values of the flags of why.
+type whyOptions struct {
+	target
+
+	last int
+}
+
+func parseWhy(args []string, stdout io.Writer) (*whyOptions, error) {
+	o := &whyOptions{target: target{command: "why", local: localOperator}}
+	flags := o.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
+	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("how many syncs, or changes, to tell of: 1 to %d", maxLast))
+	if err := o.parse(flags, args, whyUsage, stdout); err != nil {
+		return nil, err
+	}
+	if o.object.Name == "" {
+		return nil, errors.New("say which object: glassback why KIND/NAME, such as glassback why mcj/mycronjob-sample")
+	}
+	if o.last < 1 || o.last > maxLast {
+		return nil, fmt.Errorf("--last must be from 1 to %d, not %d", maxLast, o.last)
+	}
+	return o, nil
+}
+
+// Run runs glassback why, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parseWhy(args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	answer, err := o.ask(ctx, stderr)
+	if err == nil {
+		err = o.print(stdout, answer)
+	}
+	switch {
+	case err == nil:
+		return command.OK
+	case ctx.Err() != nil: // The user pressed Ctrl-C.
+		return command.Failed
+	default:
+		return command.Fail(stderr, err)
+	}
+}
+
+// ask asks the operator.
+func (o *whyOptions) ask(ctx context.Context, stderr io.Writer) (*whyAnswer, error) {
+	operator, err := o.reach(ctx, func(text string) { fmt.Fprintln(stderr, "glassback:", text) })
+	if err != nil {
+		return nil, err
+	}
+	defer operator.close()
+	overview, err := operator.overview(ctx)
+	if err != nil {
+		return nil, operator.unanswered(err)
+	}
+	root, err := o.find(ctx, operator)
+	if err != nil {
+		return nil, err
+	}
+	return answerWhy(overview, root, o.last, func(object inspect.Object) (*inspect.Life, error) {
+		return lifeOf(ctx, operator.client, object)
+	})
+}
+
+// find returns the life of the object that is asked about.
+func (o *whyOptions) find(ctx context.Context, operator *operator) (*inspect.Life, error) {
+	object := o.object
+	if object.Namespace == "" {
+		object.Namespace = operator.namespace
+	}
+	life, err := operator.life(ctx, object)
+	if missing(err) && o.object.Namespace == "" { // It may be of a kind that is in none.
+		if cluster, clusterErr := operator.life(ctx, o.object); clusterErr == nil {
+			return cluster, nil
+		}
+	}
+	if missing(err) && !strings.HasPrefix(err.Error(), "no informer watches") { // Else the kind is wrong: which there are, it says.
+		return nil, fmt.Errorf("%w; check its name, and say its namespace with -n", err)
+	}
+	return life, err
+}
+
+// lifeOf returns the life of an object, nil if there is none.
+func lifeOf(ctx context.Context, c *client, object inspect.Object) (*inspect.Life, error) {
+	life, err := c.life(ctx, object)
+	if missing(err) {
+		return nil, nil
+	}
+	return life, err
+}
+
+// missing reports whether err says that there is no such thing.
+func missing(err error) bool {
+	refusal, refused := errors.AsType[*refusedError](err)
+	return refused && refusal.Status == http.StatusNotFound
+}
+
+func (o *whyOptions) print(stdout io.Writer, answer *whyAnswer) error {
+	if o.output == "json" {
+		return command.PrintJSON(stdout, answer)
+	}
+	(&whyText{out: stdout, colour: command.Colour(stdout), now: answer.Time}).answer(answer)
+	return nil
+}

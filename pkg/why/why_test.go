@@ -1,0 +1,444 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package why
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/pipeline"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// history is what an operator has recorded, that watches MyCronJobs and Jobs, and syncs the former.
+type history struct{ *trace.Recorder }
+
+func newHistory() history { return history{trace.NewRecorder(4096)} }
+
+// theDay is when it has happened. Tests leave it out of what is printed.
+const theDay = "2022-01-09"
+
+// report records that something happened at a time, such as "14:22:15.001".
+func (h history) report(t *testing.T, at string, e trace.Event) {
+	t.Helper()
+	parsed, err := time.Parse(time.DateOnly+" 15:04:05.000", theDay+" "+at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Time = parsed
+	h.Report(e)
+}
+
+var (
+	cron   = trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "sample"}
+	theJob = trace.Object{Kind: "Job", Namespace: "default", Name: "sample-1"}
+)
+
+// changed records that an index took in a change.
+func (h history) changed(t *testing.T, at string, object trace.Object, verb, resourceVersion string, changes ...trace.Change) {
+	h.report(t, at, trace.Event{Stage: trace.Index, Source: "watched", Object: object, Verb: verb, ResourceVersion: resourceVersion, Changes: changes})
+}
+
+// began and ended record a sync of cron.
+func (h history) began(t *testing.T, at string, causes ...trace.Cause) {
+	h.report(t, at, trace.Event{Stage: trace.Sync, Source: "mycronjob", Object: cron, For: cron, Causes: causes})
+}
+
+func (h history) ended(t *testing.T, at string, took, after time.Duration, failure string) {
+	h.report(t, at, trace.Event{Stage: trace.Done, Source: "mycronjob", Object: cron, For: cron, Duration: took, After: after, Err: failure})
+}
+
+// wrote records that the sync has written.
+func (h history) wrote(t *testing.T, at, did string, object trace.Object, resourceVersion string) {
+	h.report(t, at, trace.Event{Stage: trace.Write, Source: "mycronjob", Verb: did, Object: object, For: cron, ResourceVersion: resourceVersion})
+}
+
+func cause(verb string, object trace.Object, resourceVersion string, fields ...string) trace.Cause {
+	return trace.Cause{Verb: verb, Object: object, ResourceVersion: resourceVersion, Fields: fields}
+}
+
+// operator is what is asked for it.
+func (h history) operator() http.Handler {
+	watched := func(object runtime.Object, resource string, aliases ...string) inspect.Watched {
+		informer := pipeline.New(pipeline.Config{Object: object, Resource: resource, Trace: h.Recorder})
+		return inspect.Watched{Informer: informer, Resource: resource, Aliases: aliases}
+	}
+	mycronjobs := loop.New(loop.Config{Name: "mycronjob", Kind: "MyCronJob", Trace: h.Recorder})
+	mycronjobs.Queue.ShutDown()
+	handler, err := inspect.New(inspect.Config{
+		Instance: "vm", Trace: h.Recorder,
+		Informers: []inspect.Watched{
+			watched(&mcjv1.MyCronJob{}, "mycronjobs.batch.wzj.kubebuilder.io", "mcj"), watched(&batchv1.Job{}, "jobs.batch"),
+		},
+		Loops: []inspect.Run{{Loop: mycronjobs}},
+	})
+	if err != nil {
+		panic(err) // Without breakpoints it does not fail.
+	}
+	return handler
+}
+
+// ran is what came of a command.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// asked runs why about an operator with this history.
+func (h history) asked(t *testing.T, args ...string) ran {
+	t.Helper()
+	server := httptest.NewServer(h.operator())
+	defer server.Close()
+	var stdout, stderr bytes.Buffer
+	code := Run(t.Context(), append([]string{"--address", server.URL}, args...), &stdout, &stderr)
+	return ran{code, stdout.String(), stderr.String()}
+}
+
+func TestWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		history func(*testing.T, history)
+		args    []string
+		want    string
+	}{
+		"a change by somebody else": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:15.000", cron, "Updated", "5", trace.Change{Path: "spec.suspend", Old: "true", New: "false"}, trace.Change{Path: "spec.jobTemplate"})
+			h.began(t, "14:22:15.001", cause("Updated", cron, "5", "spec.suspend", "spec.jobTemplate"))
+			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:15.001000  mycronjob, took 1ms
+  because MyCronJob default/sample was updated (resourceVersion 5), by somebody else
+    spec.suspend true → false
+    spec.jobTemplate
+`},
+		"a chain from a Job that was deleted back to a timer": {func(t *testing.T, h history) {
+			h.began(t, "14:22:10.000", cause("Added", cron, "1"))
+			h.ended(t, "14:22:10.001", time.Millisecond, 4999*time.Millisecond, "")
+			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbAfter})
+			h.changed(t, "14:22:15.002", theJob, "Added", "7") // The watch was faster than the answer.
+			h.wrote(t, "14:22:15.003", "create jobs.batch", theJob, "7")
+			h.ended(t, "14:22:15.004", 4*time.Millisecond, 0, "")
+			h.began(t, "14:22:15.005", cause("Added", theJob, "7"))
+			h.wrote(t, "14:22:15.006", "delete jobs.batch", theJob, "7")
+			h.ended(t, "14:22:15.007", 2*time.Millisecond, 0, "")
+			h.changed(t, "14:22:15.008", theJob, "Deleted", "9")
+			h.began(t, "14:22:15.009", cause("Deleted", theJob, "9"))
+		}, []string{"mycronjobs", "sample", "--last=1"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:15.009000  mycronjob, runs since then
+  because Job default/sample-1 was deleted (resourceVersion 9)
+    by the sync of MyCronJob default/sample at 14:22:15.005000: delete jobs.batch
+      because Job default/sample-1 was added (resourceVersion 7)
+        by the sync of MyCronJob default/sample at 14:22:15.000000: create jobs.batch
+          because the sync at 14:22:10.000000 had asked to run again at 14:22:15.000000
+`},
+		"what is above is not told twice": {func(t *testing.T, h history) {
+			h.began(t, "14:22:15.000", cause("Added", cron, "1"))
+			h.wrote(t, "14:22:15.001", "create jobs.batch", theJob, "7")
+			h.changed(t, "14:22:15.002", theJob, "Added", "7")
+			h.ended(t, "14:22:15.003", 3*time.Millisecond, 5*time.Second, "")
+			h.began(t, "14:22:15.004", cause("Added", theJob, "7"))
+			h.ended(t, "14:22:15.005", time.Millisecond, 0, "")
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last 2 syncs, the newest last
+It is not there any more.
+
+14:22:15.000000  mycronjob, took 3ms
+  because MyCronJob default/sample was added (resourceVersion 1)
+  it wrote Job default/sample-1 (create jobs.batch, resourceVersion 7)
+  it asked to run again at 14:22:20.003000
+
+14:22:15.004000  mycronjob, took 1ms
+  because Job default/sample-1 was added (resourceVersion 7)
+    by the sync of MyCronJob default/sample at 14:22:15.000000, which is above: create jobs.batch
+`},
+		"failures in a row, back to what began them": {func(t *testing.T, h history) {
+			h.began(t, "14:22:15.000", cause("Updated", cron, "5", "spec.schedule"))
+			h.ended(t, "14:22:15.001", time.Millisecond, 0, "the first\nfailure")
+			h.began(t, "14:22:16.000", trace.Cause{Verb: trace.VerbRetry})
+			h.ended(t, "14:22:16.001", time.Millisecond, 0, "the second")
+			h.began(t, "14:22:18.000", trace.Cause{Verb: trace.VerbRetry})
+			h.ended(t, "14:22:18.001", time.Millisecond, 0, "")
+		}, []string{"mcj/sample", "--last=1"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:18.000000  mycronjob, took 1ms
+  because it had failed 2 times, since the sync at 14:22:15.000000, the last time with: the second
+    because MyCronJob default/sample was updated (resourceVersion 5)
+      spec.schedule
+`},
+		"one failure, in one line": {func(t *testing.T, h history) {
+			h.began(t, "14:22:15.000", cause("Sync", cron, "5"))
+			h.ended(t, "14:22:15.001", time.Millisecond, 0, "a\x1b[2Jb\nc")
+			h.began(t, "14:22:16.000", trace.Cause{Verb: trace.VerbRetry})
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last 2 syncs, the newest last
+It is not there any more.
+
+14:22:15.000000  mycronjob, took 1ms
+  because MyCronJob default/sample was handed over once more, as it is now and then (resourceVersion 5)
+  it failed: a [2Jb c
+
+14:22:16.000000  mycronjob, runs since then
+  because the sync at 14:22:15.000000 had failed, which is above: a [2Jb c
+`},
+		"another one of the same name, that somebody else has deleted": {func(t *testing.T, h history) {
+			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbStart})
+			h.wrote(t, "14:22:15.001", "delete jobs.batch", theJob, "7")
+			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
+			h.changed(t, "14:22:15.003", theJob, "Deleted", "8")
+			h.changed(t, "14:22:16.000", theJob, "Added", "9")
+			h.changed(t, "14:22:17.000", theJob, "Deleted", "10")
+			h.began(t, "14:22:17.001", cause("Deleted", theJob, "10"))
+		}, []string{"mcj/sample", "--last=1"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:17.001000  mycronjob, runs since then
+  because Job default/sample-1 was deleted (resourceVersion 10), by somebody else
+`},
+		"an object that is not synced": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:14.000", theJob, "Replaced", "6")
+			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbAfter})
+			h.changed(t, "14:22:15.001", theJob, "Updated", "7", trace.Change{Path: "metadata.deletionTimestamp"})
+			h.wrote(t, "14:22:15.002", "delete jobs.batch", theJob, "6")
+		}, []string{"job/sample-1"}, `
+Job default/sample-1 is watched, and not synced: its last 2 changes, the newest last
+It is not there any more.
+
+14:22:14.000000
+  Job default/sample-1 was in the list with which the watch began (resourceVersion 6)
+
+14:22:15.001000
+  Job default/sample-1 was updated (resourceVersion 7), by somebody else
+    metadata.deletionTimestamp
+`},
+		"one that nobody has synced": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:15.000", cron, "Added", "5")
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: nothing is synced by vm, which stands by: ask the operator that leads
+It is not there any more.
+
+14:22:15.000000
+  MyCronJob default/sample was added (resourceVersion 5), by somebody else
+`},
+		"syncs for which nothing had happened": {func(t *testing.T, h history) {
+			h.began(t, "14:22:10.000", cause("Added", cron, "1"))
+			h.ended(t, "14:22:10.001", time.Millisecond, time.Second, "")
+			for _, at := range []string{"14:22:11.001", "14:22:12.001", "14:22:13.001"} {
+				h.began(t, at, trace.Cause{Verb: trace.VerbAfter})
+				h.ended(t, at, 0, time.Second, "")
+			}
+		}, []string{"mcj/sample", "--last=1"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:13.001000  mycronjob, took 0s
+  because an earlier sync had asked to run again
+  as did 2 before it, which are left out
+  it asked to run again at 14:22:14.001000
+`},
+		"many fields": {func(t *testing.T, h history) {
+			var fields []string
+			for n := range 11 {
+				fields = append(fields, fmt.Sprintf("status.f%d", n))
+			}
+			h.began(t, "14:22:15.000", cause("Updated", cron, "5", fields...))
+		}, []string{"mcj/sample"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:15.000000  mycronjob, runs since then
+  because MyCronJob default/sample was updated (resourceVersion 5)
+    status.f0
+    status.f1
+    status.f2
+    status.f3
+    status.f4
+    status.f5
+    status.f6
+    status.f7
+    and 3 more fields
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory()
+			test.history(t, h)
+			got := h.asked(t, test.args...)
+			got.stdout = strings.ReplaceAll(got.stdout, theDay+" ", "")
+			if got.code != command.OK || got.stderr != "" || got.stdout != strings.TrimPrefix(test.want, "\n") {
+				t.Errorf("exit code %d, stderr %q, stdout\n%swant%s", got.code, got.stderr, got.stdout, test.want)
+			}
+		})
+	}
+}
+
+// A chain ends after some syncs, and an answer has so many causes at most.
+func TestAnAnswerIsBounded(t *testing.T) {
+	h := newHistory()
+	for n := range 40 {
+		job := trace.Object{Kind: "Job", Namespace: "default", Name: fmt.Sprint("sample-", n)}
+		before := trace.Object{Kind: "Job", Namespace: "default", Name: fmt.Sprint("sample-", n-1)}
+		at := time.Date(2022, 1, 9, 14, 0, n, 0, time.UTC).Format("15:04:05.000")
+		h.began(t, at, cause("Added", before, fmt.Sprint(n-1)))
+		h.wrote(t, at, "create jobs.batch", job, fmt.Sprint(n))
+		h.ended(t, at, 0, 0, "")
+	}
+	got := h.asked(t, "mcj/sample", "--last=1")
+	if deepest := strings.Repeat("  ", 2*whyDepth+3) + "…\n"; strings.Count(got.stdout, "because") != whyDepth+1 || !strings.Contains(got.stdout, "\n"+deepest) {
+		t.Errorf("it is\n%s", got.stdout)
+	}
+}
+
+func TestTimesOfTodayHaveNoDate(t *testing.T) {
+	now := time.Date(2022, 1, 9, 23, 0, 0, 0, time.UTC)
+	text := &whyText{now: now}
+	for at, want := range map[time.Time]string{
+		now.Add(-time.Hour):              "22:00:00.000000",
+		now.Add(-24 * time.Hour):         "2022-01-08 23:00:00.000000",
+		now.In(time.FixedZone("", 7200)): "01:00:00.000000",
+	} {
+		if got := text.time(at); got != want {
+			t.Errorf("%s is %s, want %s", at, got, want)
+		}
+	}
+}
+
+func TestColoursAreOfWholeLines(t *testing.T) {
+	var out strings.Builder
+	text := &whyText{out: &out, colour: true}
+	text.coloured(red, 1, "it failed: %s", "\x1b[1mno")
+	text.line(0, "plain")
+	if want := "\x1b[31m  it failed:  [1mno\x1b[0m\nplain\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+func TestWhyInJSON(t *testing.T) {
+	h := newHistory()
+	h.began(t, "14:22:15.000", cause("Updated", cron, "5", "spec.schedule"))
+	h.ended(t, "14:22:15.001", time.Millisecond, time.Second, "")
+	got := h.asked(t, "mcj/sample", "-o", "json")
+	answer := whyAnswer{}
+	if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil || got.code != command.OK {
+		t.Fatalf("exit code %d, error %v:\n%s", got.code, err, got.stdout)
+	}
+	if answer.Schema != whySchema || answer.Operator != "vm" || answer.Name != "sample" || len(answer.Syncs) != 1 ||
+		answer.Syncs[0].Causes[0].Changes[0].Path != "spec.schedule" || answer.Syncs[0].Again.Second() != 16 {
+		t.Errorf("it is\n%s", got.stdout)
+	}
+}
+
+func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	gone := nobody.URL
+	nobody.Close()
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no such object":              {[]string{"mcj/other"}, command.Failed, "there is no MyCronJob default/other: it has no recorded event, and it is in no index; check its name, and say its namespace with -n"},
+		"no such kind":                {[]string{"pony/sample"}, command.Failed, `no informer watches a "pony": there are Job, MyCronJob`},
+		"no object":                   {nil, command.Usage, "say which object: glassback why KIND/NAME"},
+		"a kind alone":                {[]string{"mcj"}, command.Usage, "say which object: glassback why KIND/NAME"},
+		"a name with a namespace":     {[]string{"mcj/default/sample"}, command.Usage, `"mcj/default/sample" is no KIND/NAME`},
+		"no name":                     {[]string{"mcj/"}, command.Usage, `"mcj/" is no KIND/NAME`},
+		"two objects":                 {[]string{"mcj", "a", "b"}, command.Usage, `unexpected argument "b": ask for one object at a time`},
+		"an empty namespace":          {[]string{"mcj/a", "-n", ""}, command.Usage, "--namespace must not be empty"},
+		"no sync":                     {[]string{"mcj/a", "--last=0"}, command.Usage, "--last must be from 1 to 64, not 0"},
+		"another output":              {[]string{"mcj/a", "-o=yaml"}, command.Usage, `--output must be text or json, not "yaml"`},
+		"an address by HTTPS":         {[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server"},
+		"no address":                  {[]string{"mcj/a", "--address="}, command.Usage, `--address must be http://HOST:PORT, not ""`},
+		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
+		"nobody there":                {[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address"},
+		"a flag that there is not":    {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := newHistory().asked(t, test.args...)
+			if got.code != test.code || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
+				t.Errorf("exit code %d, %q, %q, want exit code %d, %q", got.code, got.stdout, got.stderr, test.code, test.want)
+			}
+		})
+	}
+}
+
+// Which operator is asked, by what is said and what is there.
+func TestTheOperatorThatIsAsked(t *testing.T) {
+	here := httptest.NewServer(newHistory().operator())
+	defer here.Close()
+	another := httptest.NewServer(http.NotFoundHandler()) // It is no operator, and no API server.
+	defer another.Close()
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for name, test := range map[string]struct {
+		local, kubeconfig string
+		args              []string
+		called, err       string
+	}{
+		"the one on this machine":                        {here.URL, "", nil, "the operator at " + here.URL, ""},
+		"the one on this machine, if a cluster has none": {here.URL, another.URL, nil, "the operator at " + here.URL, ""},
+		"none":                               {another.URL, "", nil, "", "no operator answers at " + another.URL + ", and kubectl has no cluster"},
+		"none in the cluster that was named": {here.URL, "", []string{"--master=" + another.URL}, "", "there is no Service glassback-inspect in namespace glassback-system"},
+		"none in another namespace":          {here.URL, another.URL, []string{"--operator-namespace=other"}, "", "there is no Service glassback-inspect in namespace other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", "")
+			if test.kubeconfig != "" {
+				t.Setenv("KUBECONFIG", kubeconfig(t, test.kubeconfig))
+			}
+			o, err := parseWhy(append([]string{"mcj/sample"}, test.args...), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.local = test.local
+			got, err := o.reach(t.Context(), func(string) {})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || got.called != test.called {
+				t.Fatalf("%+v, error %v, want %s", got, err, test.called)
+			}
+			got.close()
+		})
+	}
+}
+
+// kubeconfig returns a file that names an API server.
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": %q}}],
+		"contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "mine"}}]}`, server)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
