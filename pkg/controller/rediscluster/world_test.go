@@ -271,7 +271,7 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 // until syncs until done says so.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute) // On a busy machine, a roll without replicas takes two.
 	var last error
 	for !done() {
 		alive, after, err := w.sync()

@@ -86,6 +86,13 @@ func (wr *writer) run(ctx context.Context, stream int) {
 
 func name(key int) string { return fmt.Sprintf("key:%d", key) }
 
+// everyKey waits until each key was written once.
+func (wr *writer) everyKey() {
+	for wr.total.Load() < writerKeys {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // end stops writing.
 func (wr *writer) end() {
 	wr.stop()
