@@ -180,7 +180,7 @@ func find(object []byte, key string) []byte {
 	w := &walk{data: object}
 	w.members(func(name []byte) {
 		value := w.value()
-		if string(unquote(name)) == key {
+		if len(name) <= maxText && string(unquote(name)) == key { // No field has a longer one.
 			found = value
 		}
 	})
