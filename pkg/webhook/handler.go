@@ -185,7 +185,8 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
 	}
 	if got := review.GroupVersionKind(); got != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
-		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q", admissionv1.SchemeGroupVersion, cut(got.Kind), cut(got.GroupVersion().String()))
+		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q",
+			admissionv1.SchemeGroupVersion, cut(got.Kind), cut(got.GroupVersion().String()))
 	}
 	request := review.Request
 	if request == nil || request.UID == "" {

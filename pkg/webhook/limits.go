@@ -48,7 +48,8 @@ const (
 	// the objects in it, still as JSON.
 	bodyCopies = 2
 	// A request holds its objects as JSON, and the strings of what is decoded of them; to write
-	// a patch, these twice more. Lists grow by half or double, and a copy is made for defaults.
+	// a patch, it holds what it decoded as JSON twice: before and after the defaults. Lists grow
+	// by half or double.
 	objectCopies, expandedCopies = 2, 4
 	// reviewSize is what else a request needs, and its answer: some ten times maxErrors.
 	reviewSize = 128 << 10
