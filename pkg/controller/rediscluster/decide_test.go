@@ -231,6 +231,12 @@ func TestDecideLosses(t *testing.T) {
 		"the slots of another master do not wait": {
 			seen: see(triples(), renewed(0, 1), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: does("demo-4 takes over the slots 5461-10922", "failover demo-4 TAKEOVER"),
 		},
+		"one that sees no other master waits for one that may have been elected there": {
+			seen: see(triples(), renewed(0), alone(3)), want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
+		},
+		"it does not wait if no other replica is missing": {
+			seen: see(six(), renewed(0), alone(3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER"),
+		},
 		"a volume whose Pod is not made yet may have the slots": {
 			seen: see(six(), stored, clearStatus, noPod(0), linkDown(3)), want: waits("Waiting for demo-0, which may have the slots 0-5460: there is no Pod").making("create Pod demo-0"),
 		},
@@ -268,6 +274,20 @@ func triples() *observed {
 	o := cluster(append(sixOf(), replica(0), replica(1), replica(2))...)
 	replicas(2)(o)
 	return o
+}
+
+// alone has one member answer, which reaches no other: the others have the rest of the network.
+func alone(ordinal int) alter {
+	return func(o *observed) {
+		for i, m := range o.members {
+			if i == ordinal || m.view == nil || strings.HasPrefix(m.view.ID, "new-") {
+				continue
+			}
+			silenced(time.Hour, i)(o)
+			e := saidBy(o, ordinal, idOf(i))
+			e.Connected, e.Failed = false, true
+		}
+	}
 }
 
 // noPodYet has the name of a Pod that is gone still be taken by what it leaves.
