@@ -225,6 +225,19 @@ func TestDecideLosses(t *testing.T) {
 		"of those that were linked at last, the one with the most of the data": {
 			seen: see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour+time.Second, 900, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
+		"since when the master is lost is not known: a person decides between one that was restarted and one that was not": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(-1, 0, 6))),
+			want: stuckBy(reasonHeldBack, "demo-3 or demo-6 has more of what their master held"),
+		},
+		"one that was linked at last for sure takes over": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*leastPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"the offset decides between two that were not restarted": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"nothing is known of any that was restarted": {
+			seen: unwitnessed(see(six(), renewed(0), unlinked(-1, 0, 3))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
 		"the others are not waited for if all are stale": {
 			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(3*time.Hour, 16, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
@@ -616,8 +629,12 @@ func sceneOf(r *rand.Rand) scene {
 		attempt(s.observed, a)
 	}
 	see(s.observed)
-	if r.Intn(4) == 0 {
+	switch r.Intn(4) {
+	case 0:
 		since(time.Second, s.observed)
+	case 1:
+		s.told = append(s.told, "the operator was started since")
+		unwitnessed(s.observed)
 	}
 	return s
 }
@@ -632,6 +649,9 @@ var aboutCopies = []string{
 // replicas.
 func unlikeReplicas(r *rand.Rand, n int) alter {
 	master, fates := r.Intn(n), r.Perm(5)
+	if r.Intn(2) == 0 {
+		fates = r.Perm(3) // All of them answer, and none is linked.
+	}
 	return func(o *observed) {
 		for i, m := range o.members {
 			if m.view == nil || m.view.Master || saidBy(o, i, m.view.ID).MasterID != idOf(master) {

@@ -88,6 +88,22 @@ func (o *observed) fittest(replicas []*member, n *node) *member {
 	})
 }
 
+// undecided is the plan to have a person decide between the heir, which was restarted since, so
+// that nothing is known of its link, and a replica of n that may have been linked at last. It is
+// nil if there is none such. If the loss of n was witnessed, it is known which were linked.
+func (o *observed) undecided(heir *member, replicas []*member, n *node) *plan {
+	if n.witnessed || heir.unlinked >= 0 {
+		return nil
+	}
+	for _, m := range replicas {
+		if m.unlinked >= 0 {
+			return stuck(reasonHeldBack, "%s or %s has more of what their master held, which is gone, and it is not known which: the operator "+
+				"did not see the master being lost. Delete the Pod, and its claim if it has one, of the one to give up", m.name, heir.name)
+		}
+	}
+	return nil
+}
+
 // keys is how many keys there are on the members that answer.
 func (o *observed) keys() int64 {
 	var all int64
@@ -116,6 +132,9 @@ func inherit(o *observed, n *node, replicas, missing []*member) *plan {
 		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
 	case len(missing) > 0 && (how == redisnode.Takeover || !o.linkedAtLast(heir, n)):
 		return wait(check, "Waiting for %s, which may have more of what the slots %s held than %s: their master is gone", missing[0].name, o.slots[n.ID], heir.name)
+	}
+	if p := o.undecided(heir, replicas, n); p != nil {
+		return p
 	}
 	return do([]command{{verb: failover, on: heir, how: how}}, "%s takes over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
 }
