@@ -187,7 +187,7 @@ test: ## Verify, then run every test; the last line says what was skipped
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
 .PHONY: quick
-quick: verify-format build ## Build, and run the unit tests that take seconds, without the race detector (under a minute when warm)
+quick: verify-format build ## Build, and run the unit tests that take seconds, without the race detector
 	@go test -short ./...
 
 .PHONY: verify

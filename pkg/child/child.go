@@ -150,7 +150,7 @@ func (k *Kind[T, A]) Bring(owner metav1.Object, name string, seen Seen[T, A], li
 			if err != nil {
 				return Outcome{}, err
 			}
-			return k.apply(ctx, owner, seen.Object, wanted)
+			return k.apply(ctx, owner, seen.Object, seen.Owned, wanted)
 		}
 	}
 	return change
@@ -166,9 +166,10 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if err != nil {
 		return Outcome{}, err
 	}
-	client := k.client(owner.GetNamespace())
+	client, desired := k.client(owner.GetNamespace()), fingerprint(wanted)
 	created, err := client.Apply(ctx, wanted.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
+		k.owners.repairs.applied(owner, k.Name, "", desired)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -206,7 +207,7 @@ func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, w
 	if err != nil {
 		return Outcome{}, err
 	}
-	return k.apply(ctx, owner, live, wanted)
+	return k.apply(ctx, owner, live, owned, wanted)
 }
 
 func (k *Kind[T, A]) unreadable(name string, err error) Outcome {
@@ -215,11 +216,13 @@ func (k *Kind[T, A]) unreadable(name string, err error) Outcome {
 }
 
 // apply applies to exactly this version of an object. The UID says that there must
-// be one: without it, an apply would bring back what is gone.
-func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, wanted A) (Outcome, error) {
+// be one: without it, an apply would bring back what is gone. owned is what the operator
+// owned of that version.
+func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, owned, wanted A) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
+	desired := fingerprint(wanted) // Without the UID and the version.
 	wanted = wanted.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
 	applied, err := k.client(owner.GetNamespace()).Apply(ctx, wanted, applyOptions)
 	if err != nil {
@@ -228,13 +231,13 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, w
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
 		return Outcome{}, nil
 	}
+	k.owners.repairs.applied(owner, k.Name, fingerprint(owned), desired)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }
 
 // wrote notes that the child was created or applied.
 func (k *Kind[T, A]) wrote(ctx context.Context, owner metav1.Object, verb string, object T) {
-	k.owners.repairs.applied(owner, k.Name)
 	k.owners.written.Record(cache.MetaObjectToName(owner), verb+" "+k.resource, k.cache, object)
 	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", verb, "child", klog.KObj(object))
 }

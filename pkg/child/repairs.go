@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -15,10 +17,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A child may be applied freeRepairs times for one generation of its owner. From
+// A child may be repaired freeRepairs times for one generation of its owner. From
 // then on whoever changes it back waits: first firstHold, then twice as long each
 // time up to mostHold. All is forgiven once it has stayed as wanted for twice as
-// long as that, but at least calm.
+// long as that, but at least calm. An apply is no repair if the child was as it was
+// applied the last time: then the owner wants something else.
 const (
 	freeRepairs = 5
 	firstHold   = time.Second
@@ -40,6 +43,18 @@ type repair struct {
 	generation int64 // of the owner
 	times      int
 	last       time.Time
+	desired    string // the fingerprint of what was applied the last time
+}
+
+// fingerprint returns a digest of a configuration; "" of none, and of one that has no JSON.
+func fingerprint[A comparable](configuration A) string {
+	var none A
+	data, err := json.Marshal(configuration)
+	if configuration == none || err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return string(sum[:])
 }
 
 // of returns whether it was for this generation of owner.
@@ -66,17 +81,22 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	return max(0, last.hold()-r.clock.Since(last.last))
 }
 
-// applied notes that the child was applied.
-func (r *repairs) applied(owner metav1.Object, kind string) {
+// applied notes that the child was applied: found and desired are the fingerprints of what the
+// operator owned of it before, and after.
+func (r *repairs) applied(owner metav1.Object, kind, found, desired string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
 	last := r.byKey[key][kind]
+	unchanged := last.of(owner) && found != "" && found == last.desired
 	if !last.of(owner) || r.clock.Since(last.last) > max(calm, 2*last.hold()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}
-	last.times++
-	last.last = r.clock.Now()
+	if !unchanged {
+		last.times++
+		last.last = r.clock.Now()
+	}
+	last.desired = desired
 	if r.byKey[key] == nil {
 		r.byKey[key] = map[string]repair{}
 	}

@@ -7,6 +7,7 @@ package child
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -100,6 +101,41 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
 				}
 				undo(f.server)
+			}
+		})
+	}
+}
+
+// TestAnOwnerThatWantsSomethingElseIsNoFight has the desired object change often, while the owner
+// stays at one generation.
+func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
+	f := newFixture()
+	desire := func(n int) Outcome {
+		f.see()
+		_, out, err := f.bring(t, false, exactly(greeting("a", strconv.Itoa(n))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for n := range 20 * freeRepairs {
+		if out := desire(n); !out.Wrote || out.Problem != nil {
+			t.Fatalf("change %d: outcome %+v, want it written at once", n, out)
+		}
+		f.pass(time.Second)
+	}
+	// What is changed back counts from the first time on, also if something else is desired then.
+	for sentence, undo := range undone {
+		t.Run(sentence, func(t *testing.T) {
+			f = newFixture()
+			for n := range freeRepairs {
+				if out := desire(n); !out.Wrote {
+					t.Fatalf("write %d: outcome %+v, want it written at once", n, out)
+				}
+				undo(f.server)
+			}
+			if out := desire(freeRepairs); out.Wrote || out.Problem == nil || *out.Problem != contestedProblem {
+				t.Errorf("outcome %+v, want that it is contested", out)
 			}
 		})
 	}

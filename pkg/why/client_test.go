@@ -45,9 +45,9 @@ func TestARefusalSaysWhy(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		"by the API":          {404, `{"error": "there is no Job a"}`, "there is no Job a"},
-		"by who is before it": {401, "there is no bearer token\nmore\n", "401 Unauthorized: there is no bearer token"},
-		"without a text":      {503, "", "503 Service Unavailable"},
+		"by the API":     {404, `{"error": "there is no Job a"}`, "there is no Job a"},
+		"by a proxy":     {401, "there is no bearer token\nmore\n", "401 Unauthorized: there is no bearer token"},
+		"without a text": {503, "", "503 Service Unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := answering(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -138,7 +138,7 @@ func see(o *observed, alters ...alter) *observed {
 	o.identify()
 	o.merge()
 	for _, n := range o.unknown() {
-		n.suspect, n.missed = time.Hour, time.Hour
+		n.suspect, n.missed, n.witnessed = time.Hour, time.Hour, true
 	}
 	(&session{linked: map[string]link{}}).links(o)
 	o.unassigned = time.Hour
@@ -150,6 +150,14 @@ func see(o *observed, alters ...alter) *observed {
 func since(suspect time.Duration, o *observed) *observed {
 	for _, n := range o.unknown() {
 		n.suspect = suspect
+	}
+	return o
+}
+
+// unwitnessed has the operator be started after the nodes without a Pod were lost.
+func unwitnessed(o *observed) *observed {
+	for _, n := range o.unknown() {
+		n.suspect, n.missed, n.witnessed = leastPatience, leastPatience, false
 	}
 	return o
 }

@@ -225,11 +225,30 @@ func TestDecideLosses(t *testing.T) {
 		"of those that were linked at last, the one with the most of the data": {
 			seen: see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour+time.Second, 900, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
+		"since when the master is lost is not known: a person decides between one that was restarted and one that was not": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(-1, 0, 6))),
+			want: stuckBy(reasonHeldBack, "demo-3 or demo-6 has more of what their master held"),
+		},
+		"one that was linked at last for sure takes over": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*leastPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"the offset decides between two that were not restarted": {
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
+		"nothing is known of any that was restarted": {
+			seen: unwitnessed(see(six(), renewed(0), unlinked(-1, 0, 3))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+		},
 		"the others are not waited for if all are stale": {
 			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(3*time.Hour, 16, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
 		"the slots of another master do not wait": {
 			seen: see(triples(), renewed(0, 1), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: does("demo-4 takes over the slots 5461-10922", "failover demo-4 TAKEOVER"),
+		},
+		"one that sees no other master waits for one that may have been elected there": {
+			seen: see(triples(), renewed(0), alone(3)), want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
+		},
+		"it does not wait if no other replica is missing": {
+			seen: see(six(), renewed(0), alone(3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER"),
 		},
 		"a volume whose Pod is not made yet may have the slots": {
 			seen: see(six(), stored, clearStatus, noPod(0), linkDown(3)), want: waits("Waiting for demo-0, which may have the slots 0-5460: there is no Pod").making("create Pod demo-0"),
@@ -268,6 +287,20 @@ func triples() *observed {
 	o := cluster(append(sixOf(), replica(0), replica(1), replica(2))...)
 	replicas(2)(o)
 	return o
+}
+
+// alone has one member answer, which reaches no other: the others have the rest of the network.
+func alone(ordinal int) alter {
+	return func(o *observed) {
+		for i, m := range o.members {
+			if i == ordinal || m.view == nil || strings.HasPrefix(m.view.ID, "new-") {
+				continue
+			}
+			silenced(time.Hour, i)(o)
+			e := saidBy(o, ordinal, idOf(i))
+			e.Connected, e.Failed = false, true
+		}
+	}
 }
 
 // noPodYet has the name of a Pod that is gone still be taken by what it leaves.
@@ -596,8 +629,12 @@ func sceneOf(r *rand.Rand) scene {
 		attempt(s.observed, a)
 	}
 	see(s.observed)
-	if r.Intn(4) == 0 {
+	switch r.Intn(4) {
+	case 0:
 		since(time.Second, s.observed)
+	case 1:
+		s.told = append(s.told, "the operator was started since")
+		unwitnessed(s.observed)
 	}
 	return s
 }
@@ -612,6 +649,9 @@ var aboutCopies = []string{
 // replicas.
 func unlikeReplicas(r *rand.Rand, n int) alter {
 	master, fates := r.Intn(n), r.Perm(5)
+	if r.Intn(2) == 0 {
+		fates = r.Perm(3) // All of them answer, and none is linked.
+	}
 	return func(o *observed) {
 		for i, m := range o.members {
 			if m.view == nil || m.view.Master || saidBy(o, i, m.view.ID).MasterID != idOf(master) {

@@ -43,9 +43,11 @@ SPDX-License-Identifier: Apache-2.0
 //   - A volume may have the data of any missing node while nobody knows which node it is,
 //     whether its Pod exists or not: no other node takes over, nothing is forgotten, and the
 //     claim is not deleted.
-//   - A replica takes over by force only if no other can have much more of the data: it had the
-//     link to its master until patience (20 s, or more) before that was lost, or every replica
-//     answers.
+//   - A replica takes over by force only if no other can have much more of the data: every
+//     replica answers, or it had the link to its master until patience (20 s, or more) before
+//     that was lost. The latter counts only while it reaches most masters: others may have
+//     elected a replica that does not answer. If the operator did not see the master being
+//     lost, and the replicas do not tell which has more, a person decides.
 //   - Functions are written only to a new master, before its first slot, and only while all
 //     masters have the same. A library that a user deletes does not come back.
 //   - At most one Pod can be evicted at a time, and only while all are ready. A Pod that is

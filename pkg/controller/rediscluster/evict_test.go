@@ -8,7 +8,9 @@ package rediscluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +135,45 @@ func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
 	}
 	if seen[0] != 6 || seen[len(seen)-1] != 5 {
 		t.Errorf("minAvailable was %v, want 6, and then 5", seen)
+	}
+}
+
+// TestTheBudgetOfALargeScaleInIsNoFight has 18 Pods go, one by one, a few seconds apart.
+func TestTheBudgetOfALargeScaleInIsNoFight(t *testing.T) {
+	parts := sixOf()
+	for i := range 18 {
+		parts = append(parts, replica(i%3))
+	}
+	s := playing(t, see(cluster(parts...), sized(6)))
+	for _, ip := range slices.Collect(maps.Keys(s.views)) {
+		s.errs[ip] = errors.New("connection refused") // The test is what removes Pods.
+	}
+	budgets, version := policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), 0
+	s.kube.PrependReactor("patch", "poddisruptionbudgets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		_, object, err := clienttesting.ObjectReaction(s.kube.Tracker())(action)
+		if err != nil {
+			return true, nil, err
+		}
+		version++ // The fake API server gives none, so that no write counts.
+		object.(*policyv1.PodDisruptionBudget).ResourceVersion = strconv.Itoa(version)
+		return true, object, s.kube.Tracker().Update(budgets, object, "default")
+	})
+	for count := 24; count >= 6; count-- {
+		if _, _, err := s.sync(); err != nil {
+			t.Fatal(err)
+		}
+		if b := s.budget(); int(b.MinAvailable.IntVal) != count-1 {
+			t.Fatalf("minAvailable is %d while there are %d Pods", b.MinAvailable.IntVal, count)
+		}
+		s.catchUp()
+		if _, _, err := s.sync(); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.ready(); strings.Contains(c.Message, "Something else") {
+			t.Fatalf("%d Pods: %s", count, c.Message)
+		}
+		s.clock.Step(2 * time.Second)
+		s.destroy("pods", fmt.Sprintf("demo-%d", count-1))
 	}
 }
 

@@ -88,6 +88,22 @@ func (o *observed) fittest(replicas []*member, n *node) *member {
 	})
 }
 
+// undecided is the plan to have a person decide between the heir, which was restarted since, so
+// that nothing is known of its link, and a replica of n that may have been linked at last. It is
+// nil if there is none such. If the loss of n was witnessed, it is known which were linked.
+func (o *observed) undecided(heir *member, replicas []*member, n *node) *plan {
+	if n.witnessed || heir.unlinked >= 0 {
+		return nil
+	}
+	for _, m := range replicas {
+		if m.unlinked >= 0 {
+			return stuck(reasonHeldBack, "%s or %s has more of what their master held, which is gone, and it is not known which: the operator "+
+				"did not see the master being lost. Delete the Pod, and its claim if it has one, of the one to give up", m.name, heir.name)
+		}
+	}
+	return nil
+}
+
 // keys is how many keys there are on the members that answer.
 func (o *observed) keys() int64 {
 	var all int64
@@ -98,30 +114,40 @@ func (o *observed) keys() int64 {
 }
 
 // inherit has one of the replicas take over the slots of n, whose Pod is gone for good, if
-// the other masters do not elect one. The replicas that are missing are waited for unless it
-// was linked at last: they may have more of the data, and would lose it.
+// the other masters do not elect one. It waits for the replicas that are missing, which may
+// have more of the data and would lose it, with one exception: the heir was linked at last, and
+// reaches most masters. If it does not, they may have elected a missing replica, and n may have
+// been alive for them until then.
 func inherit(o *observed, n *node, replicas, missing []*member) *plan {
 	if n.suspect < o.patience() {
 		return wait(check, "Waiting for a replica to be elected for the slots %s, whose master is gone", o.slots[n.ID])
 	}
 	heir := o.fittest(replicas, n)
+	how := redisnode.Takeover
+	if o.reachesMost(heir) {
+		how = redisnode.Force // The other masters can agree.
+	}
 	switch {
 	case heir.promoted > 0:
 		return wait(check, "Waiting for %s to take over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
-	case len(missing) > 0 && !o.linkedAtLast(heir, n):
+	case len(missing) > 0 && (how == redisnode.Takeover || !o.linkedAtLast(heir, n)):
 		return wait(check, "Waiting for %s, which may have more of what the slots %s held than %s: their master is gone", missing[0].name, o.slots[n.ID], heir.name)
 	}
-	// The other masters can only agree if it reaches most of them.
-	how, voters := redisnode.Force, 0
-	for id := range o.slots {
-		if e := heir.entry(id); e != nil && e.Connected && !e.Failed {
-			voters++
-		}
-	}
-	if voters*2 <= len(o.slots) {
-		how = redisnode.Takeover
+	if p := o.undecided(heir, replicas, n); p != nil {
+		return p
 	}
 	return do([]command{{verb: failover, on: heir, how: how}}, "%s takes over the slots %s, whose master is gone", heir.name, o.slots[n.ID])
+}
+
+// reachesMost returns whether the member is connected to most masters with slots.
+func (o *observed) reachesMost(m *member) bool {
+	reached := 0
+	for id := range o.slots {
+		if e := m.entry(id); e != nil && e.Connected && !e.Failed {
+			reached++
+		}
+	}
+	return reached*2 > len(o.slots)
 }
 
 // bury tells of slots that nobody has any more, nor ever will. If that was accepted, those

@@ -60,11 +60,7 @@ func (c *Controller) observe(ctx context.Context, o *observed, mine *session) er
 	for _, n := range o.unknown() {
 		n.suspect = mine.lasting("suspect "+n.ID, o.now)
 	}
-	for id, n := range o.nodes {
-		if o.dead(id) {
-			n.missed = mine.lasting("missed "+id, o.now)
-		}
-	}
+	mine.misses(o)
 	mine.links(o)
 	if o.functionsDiffer() != "" {
 		o.differing = mine.lasting("functions differ", o.now)

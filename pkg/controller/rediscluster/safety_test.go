@@ -29,7 +29,7 @@ func (s scene) harmToCopies(p plan, c command) string {
 	case c.verb == copyFunctions:
 		return s.harmOfCopy(c.on)
 	case c.verb == failover && c.how != redisnode.Graceful:
-		return s.harmOfForce(c.on)
+		return s.harmOfForce(c.on, c.how)
 	}
 	return ""
 }
@@ -96,14 +96,20 @@ func (s scene) harmOfForgetting(p plan, id string) string {
 }
 
 // harmOfForce is about a replica that takes over without having asked its master.
-func (s scene) harmOfForce(heir *member) string {
+func (s scene) harmOfForce(heir *member, how redisnode.Failover) string {
 	id := heir.self().MasterID
 	for _, m := range s.members {
 		if s.rdc.Spec.Storage != nil && idOf(m.ordinal) == id && s.keeps(m) && !m.answers() {
 			return "takes over from " + id + ", whose volume is there"
 		}
 		n := s.nodes[s.idKnown(m)]
-		if m == heir || n == nil || n.MasterID != id || linkedAtLast(heir) {
+		if m == heir || n == nil || n.MasterID != id {
+			continue
+		}
+		if how == redisnode.Takeover && !m.answers() {
+			return "asks no master, and " + m.name + " may have been elected"
+		}
+		if linkedAtLast(heir) {
 			continue
 		}
 		if !m.answers() || (linkedAtLast(m) && m.view.Keys > 0) {

@@ -78,7 +78,8 @@ type session struct {
 	held     string    // why the last eviction was refused; "" if it was not
 	acted    time.Time // when there were commands, or nothing was to be done
 
-	linked map[string]link // by the ID of each replica
+	linked  map[string]link      // by the ID of each replica
+	reached map[string]time.Time // when a member was last connected to a node, by its ID
 
 	since map[string]time.Time // when something was first seen, by what
 	seen  map[string]bool      // what was seen in this sync
@@ -107,7 +108,8 @@ func (s *sessions) of(rdc *v1.RedisCluster) *session {
 		if mine != nil {
 			mine.close()
 		}
-		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{}, linked: map[string]link{}, since: map[string]time.Time{}}
+		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{},
+			linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 		s.byKey[key] = mine
 	}
 	return mine
@@ -229,6 +231,22 @@ func (s *session) links(o *observed) {
 		}
 	}
 	maps.DeleteFunc(s.linked, func(id string, _ link) bool { return o.byID[id] == nil })
+}
+
+// misses notes which nodes a member is connected to, and says of the others for how long
+// none has been, and whether that is all of the time.
+func (s *session) misses(o *observed) {
+	for id, n := range o.nodes {
+		if !o.dead(id) {
+			s.reached[id] = o.now
+			continue
+		}
+		n.missed = s.lasting("missed "+id, o.now)
+		n.witnessed = o.now.Sub(s.reached[id])-n.missed <= o.patience()
+	}
+	if len(o.answering()) > 0 {
+		maps.DeleteFunc(s.reached, func(id string, _ time.Time) bool { return o.nodes[id] == nil })
+	}
 }
 
 // begin is called before a sync looks for what lasts, and end after it: what it did not

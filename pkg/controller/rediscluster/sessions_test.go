@@ -10,6 +10,47 @@ import (
 	"time"
 )
 
+// TestSessionMisses has a master be lost while the operator looks, and while it does not.
+func TestSessionMisses(t *testing.T) {
+	lost := noPod(0)
+	type step struct {
+		after time.Duration
+		is    []alter
+	}
+	for name, test := range map[string]struct {
+		steps     []step
+		missed    time.Duration
+		witnessed bool
+	}{
+		"seen alive, and then lost":           {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
+		"lost before it was looked at":        {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while it was not looked at":     {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while no member answered":       {[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false},
+		"members were silent for a moment":    {[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true},
+		"lost, alive once more, and then not": {[]step{{0, []alter{lost}}, {time.Hour, nil}, {time.Second, []alter{lost}}}, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, now := &session{reached: map[string]time.Time{}, since: map[string]time.Time{}}, seenAt
+			var last *observed
+			for _, step := range test.steps {
+				last = see(six(), step.is...)
+				now = now.Add(step.after)
+				last.now = now
+				s.begin()
+				s.misses(last)
+				s.end()
+			}
+			if n := last.nodes["id-0"]; n.missed != test.missed || n.witnessed != test.witnessed {
+				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.missed, n.witnessed, test.missed, test.witnessed)
+			}
+			s.misses(see(cluster(master("0-16383"))))
+			if len(s.reached) != 1 {
+				t.Errorf("nodes that are gone are remembered: %v", s.reached)
+			}
+		})
+	}
+}
+
 // TestSessionLinks has a replica lose its link, and be restarted.
 func TestSessionLinks(t *testing.T) {
 	s, now := &session{linked: map[string]link{}}, seenAt

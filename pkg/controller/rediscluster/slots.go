@@ -91,6 +91,9 @@ func succeed(o *observed, from *member, id string) *plan {
 	if heir.promoted > 0 {
 		return wait(brief, "Waiting for %s to take over from its master, which is gone", heir.name)
 	}
+	if p := o.undecided(heir, heirs, n); p != nil {
+		return p
+	}
 	return do([]command{{verb: failover, on: heir, how: redisnode.Takeover}}, "%s takes over from its master, which is gone: it has keys of %s", heir.name, from.name)
 }
 

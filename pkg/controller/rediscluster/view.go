@@ -92,8 +92,11 @@ type node struct {
 	member *member // nil: no Pod of this cluster has that ID
 	// suspect is for how long it has been known without a Pod.
 	suspect time.Duration
-	// missed is for how long no member has been connected to it.
+	// missed is for how long no member has been connected to it, as far as that was seen.
 	missed time.Duration
+	// witnessed is whether a member was connected to it until shortly before that. Otherwise
+	// it may have been lost long before missed says, such as before the operator was started.
+	witnessed bool
 }
 
 // problem is what a person should know of, in the words of a condition.
