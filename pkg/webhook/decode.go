@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 )
@@ -53,14 +54,21 @@ var quantity = regexp.MustCompile(`^[-+]?[0-9.]{1,100}([eE][-+]?[0-9]{1,2}|[a-zA
 // meter measures what JSON takes in memory when it is decoded into a type, without decoding
 // it: structs, lists and maps by their number. A list of "{}" may take 300 times its length.
 //
-// Strings are not counted, nor is what a type decodes itself, such as RawExtension: they take
-// no more than their JSON. Fields that the type does not have take nothing.
+// Strings are not counted: in UTF-8, they take no more than their JSON. Nor is what a type
+// decodes itself. It keeps its JSON, or it is short. Fields that the type does not have take
+// nothing.
 type meter struct {
 	walk
-	object  *shape // of what a RawExtension is decoded into later; nil if it is not
-	size    int64
-	endless bool // a quantity takes too long to read
+	object    *shape // of what a RawExtension is decoded into later; nil if it is not
+	size      int64
+	endless   bool  // a quantity takes too long to read
+	malformed error // the first reason why no API server has written this, or nil
 }
+
+// maxText is how long a text may be that errors quote, or that has to be decoded before it
+// can be refused: a key of a map, a time, the name of an object. API servers allow 317 bytes
+// at most.
+const maxText = 1 << 10
 
 // measure passes a value, of which one of this shape is decoded, nil for none. It counts what
 // the value refers to, and not the value itself.
@@ -76,9 +84,14 @@ func (m *meter) measure(s *shape) {
 		m.size += m.object.size
 		m.measure(m.object)
 	case s.quantity && c != '{' && c != '[':
-		m.endless = m.endless || !quantity.Match(bytes.TrimSpace(unquote(m.value())))
+		value := m.value()
+		m.endless = m.endless || len(value) > maxText || !quantity.Match(bytes.TrimSpace(unquote(value)))
+	case s.kind == reflect.Invalid && !s.verbatim:
+		if len(m.value()) > maxText {
+			m.refuse("a time, or a number that may be a string, has more than %d bytes", maxText)
+		}
 	case s.kind == reflect.Struct && c == '{':
-		m.members(func(key []byte) { m.measure(s.fields[string(unquote(key))]) })
+		m.fields(s)
 	case s.kind == reflect.Map && c == '{':
 		m.entries(s)
 	case s.kind == reflect.Slice && c == '[':
@@ -91,13 +104,37 @@ func (m *meter) measure(s *shape) {
 	}
 }
 
+// fields measures a struct. No field may be there twice: decoders make one value of both,
+// which neither is.
+func (m *meter) fields(s *shape) {
+	seen := uint64(0)
+	m.members(func(key []byte) {
+		f := s.field(key)
+		if seen&f.bit != 0 {
+			m.refuse("%s is there twice", key)
+		}
+		seen |= f.bit
+		m.measure(f.shape)
+	})
+}
+
+// refuse remembers why no API server has written this, unless there is another reason.
+func (m *meter) refuse(format string, args ...any) {
+	if m.malformed == nil {
+		m.malformed = fmt.Errorf(format, args...)
+	}
+}
+
 // entries measures a map. Its memory comes in groups of eight entries, and is up to twice what
 // the entries take.
 func (m *meter) entries(s *shape) {
 	const empty, group = 64, 8
 	n := int64(0)
-	m.members(func([]byte) {
+	m.members(func(key []byte) {
 		n++
+		if len(key) > maxText {
+			m.refuse("a key has more than %d bytes", maxText)
+		}
 		m.measure(s.elem)
 	})
 	m.size += empty
@@ -112,15 +149,31 @@ type shape struct {
 	size   int64        // of a value, in bytes
 	entry  int64        // of a map: the size of a key and a value
 	elem   *shape       // of a pointer, a map or a slice
-	fields map[string]*shape
+	fields map[string]structField
 
 	quantity, raw bool // whether it is resource.Quantity, or runtime.RawExtension
+	verbatim      bool // whether it keeps its JSON as it is
+}
+
+// structField is a field of a struct.
+type structField struct {
+	shape *shape
+	bit   uint64 // of a set of the struct's fields
+}
+
+// field returns the field that a key means, and the zero structField if there is none.
+func (s *shape) field(key []byte) structField {
+	if len(key) > maxText {
+		return structField{} // To unquote it takes several times its length.
+	}
+	return s.fields[string(unquote(key))]
 }
 
 var (
 	unmarshaler   = reflect.TypeFor[stdjson.Unmarshaler]()
 	quantityType  = reflect.TypeFor[resource.Quantity]()
 	extensionType = reflect.TypeFor[runtime.RawExtension]()
+	managedType   = reflect.TypeFor[metav1.FieldsV1]()
 
 	shapes sync.Map // by reflect.Type
 )
@@ -139,7 +192,7 @@ func newShape(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	if s, ok := made[t]; ok {
 		return s
 	}
-	s := &shape{size: int64(t.Size()), quantity: t == quantityType, raw: t == extensionType}
+	s := &shape{size: int64(t.Size()), quantity: t == quantityType, raw: t == extensionType, verbatim: t == extensionType || t == managedType}
 	made[t] = s
 	if reflect.PointerTo(t).Implements(unmarshaler) {
 		return s
@@ -147,7 +200,7 @@ func newShape(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	s.kind = t.Kind()
 	switch s.kind {
 	case reflect.Struct:
-		s.fields = map[string]*shape{}
+		s.fields = map[string]structField{}
 		addFields(s.fields, t, made)
 	case reflect.Map:
 		s.entry = int64(t.Key().Size() + t.Elem().Size())
@@ -159,14 +212,14 @@ func newShape(t reflect.Type, made map[reflect.Type]*shape) *shape {
 }
 
 // addFields adds the fields of a struct type, by their names in JSON.
-func addFields(fields map[string]*shape, t reflect.Type, made map[reflect.Type]*shape) {
+func addFields(fields map[string]structField, t reflect.Type, made map[reflect.Type]*shape) {
 	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous && name == "":
 			addFields(fields, field.Type, made)
 		case field.IsExported() && name != "-":
-			fields[cmp.Or(name, field.Name)] = newShape(field.Type, made)
+			fields[cmp.Or(name, field.Name)] = structField{newShape(field.Type, made), 1 << len(fields)}
 		}
 	}
 }

@@ -7,6 +7,7 @@ package webhook
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +82,34 @@ func TestDecodeFindsEveryQuantity(t *testing.T) {
 				t.Errorf("got %v, want it found", err)
 			}
 		})
+	}
+}
+
+// A bit stands for each field that was seen: with more fields than bits, some could be there
+// twice.
+func TestNoStructHasMoreFieldsThanBits(t *testing.T) {
+	seen := map[*shape]bool{nil: true}
+	var look func(*shape)
+	look = func(s *shape) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		look(s.elem)
+		bits := uint64(0)
+		for name, f := range s.fields {
+			if f.bit == 0 || bits&f.bit != 0 {
+				t.Errorf("the field %s has the bits %b, and others %b", name, f.bit, bits)
+			}
+			bits |= f.bit
+			look(f.shape)
+		}
+	}
+	look(reviewShape)
+	for _, kind := range reviewed {
+		look(shapeOf(reflect.TypeOf(kind.object)))
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d types were looked at", len(seen))
 	}
 }

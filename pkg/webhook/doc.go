@@ -36,6 +36,8 @@ SPDX-License-Identifier: Apache-2.0
 //     goes on: a panic in a review is an answer, and counted.
 //   - A patch changes what Default changes, and nothing else: fields that this version does
 //     not know stay. Where Default changes nothing, there is no patch.
+//   - All requests together take no more memory than limits gives them. A text takes no more
+//     bytes than its JSON, and an answer quotes no more than the beginning of it.
 //   - An update is refused for what it makes wrong, not for what was wrong before.
 //   - Out of a cluster (Owned), the operator registers its webhooks itself, and removes them.
 //     In a cluster (Injected), it writes the caBundle of what somebody has applied.

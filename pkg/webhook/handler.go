@@ -166,15 +166,15 @@ func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, 
 	// review: net/http has the context of r end with it.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(bodyPatience))
-	defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
 	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge("the AdmissionReview has more than %d bytes: two objects of %d and what is around them", maxBody, maxObject)
 	}
-	if err != nil {
+	if err != nil { // The deadline stays: net/http reads the rest before it answers.
 		return nil, badRequest(fmt.Errorf("read the body: %w", err))
 	}
+	_ = connection.SetReadDeadline(time.Time{})
 	return body.Bytes(), nil
 }
 
@@ -185,19 +185,28 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
 	}
 	if got := review.GroupVersionKind(); got != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
-		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q", admissionv1.SchemeGroupVersion, got.Kind, got.GroupVersion())
+		return nil, fmt.Errorf("the body must be an AdmissionReview of %s, not %q of %q",
+			admissionv1.SchemeGroupVersion, cut(got.Kind), cut(got.GroupVersion().String()))
 	}
-	if review.Request == nil || review.Request.UID == "" {
+	request := review.Request
+	if request == nil || request.UID == "" {
 		return nil, errors.New("the AdmissionReview has no request, or one without a uid")
 	}
-	return review.Request, nil
+	// These are in logs and answers, some more than once.
+	for _, text := range []string{string(request.UID), string(request.Operation), request.Namespace, request.Name, request.SubResource,
+		request.Resource.Group, request.Resource.Version, request.Resource.Resource} {
+		if len(text) > maxText {
+			return nil, fmt.Errorf("the uid of the request, its operation, its resource or the name of its object has more than %d bytes", maxText)
+		}
+	}
+	return request, nil
 }
 
 // write returns the HTTP status of the answer.
 func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.AdmissionResponse) int {
 	review := &admissionv1.AdmissionReview{Response: response}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
-	body, err := json.Marshal(review)
+	body, err := marshal(review)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not write an answer")
 		http.Error(w, "the answer cannot be written, see the log of glassback", http.StatusInternalServerError)
@@ -223,7 +232,7 @@ func mutation(operations []operation, err error) *admissionv1.AdmissionResponse 
 			response.Warnings = append(response.Warnings, warning)
 		}
 	}
-	if response.Patch, err = json.Marshal(operations); err != nil {
+	if response.Patch, err = marshal(operations); err != nil {
 		return refusal(apierrors.NewInternalError(fmt.Errorf("write the patch: %w", err)))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch

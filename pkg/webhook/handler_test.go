@@ -190,6 +190,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 	}
 	padded := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
 	const review, plain = "application/json", "text/plain"
+	long := `"` + strings.Repeat("<", maxText+1) + `"`
 	for name, test := range map[string]struct {
 		method, path, contentType, body string
 		status                          int
@@ -223,6 +224,18 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"a request that is null":                {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest, "has no request, or one without a uid"},
 		"a request without a UID":               {http.MethodPost, path, review, altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"},
 		"a request of another type":             {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest, "the body is no AdmissionReview"},
+		"a UID that is too long":                {http.MethodPost, path, review, altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest, "the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes"},
+		"an operation that is too long":         {http.MethodPost, path, review, altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes"},
+		"a name that is too long":               {http.MethodPost, path, review, altered(`"name":"rediscluster-sample","namespace":"default","operation"`, `"name":`+long+`,"operation"`), http.StatusBadRequest, "has more than 1024 bytes"},
+		"a kind that is too long":               {http.MethodPost, path, review, altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`},
+		"a byte that is not UTF-8":              {http.MethodPost, path, review, altered("1.2.3.4", "\xff"), http.StatusBadRequest, "the body is no AdmissionReview: it is not UTF-8"},
+		"an object that is there twice":         {http.MethodPost, path, review, altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest, `"object" is there twice`},
+		"a spec that is there twice":            {http.MethodPost, path, review, altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`},
+		"a spec that is there with an escape":   {http.MethodPost, path, review, altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`},
+		"an unknown field that is there twice":  {http.MethodPost, path, review, altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`},
+		"a key that is too long":                {http.MethodPost, path, review, altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest, "a key has more than 1024 bytes"},
+		"an unknown field of a long name":       {http.MethodPost, path, review, altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`},
+		"a time that is too long":               {http.MethodPost, path, review, altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`), http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"},
 		"another resource: a verdict":           {http.MethodPost, path, review, altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`},
 		"another group: a verdict":              {http.MethodPost, path, review, altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`, `"resource":{"group":""`), http.StatusOK, `"code":400`},
 		"an object that is no object: the same": {http.MethodPost, path, review, altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`},
@@ -251,6 +264,10 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
 			t.Errorf("status %d with %q", w.Code, w.Body)
 		}
+	})
+	t.Run("as long a UID as may be", func(t *testing.T) {
+		long := strings.Repeat("<", maxText)
+		understood(t, post(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
 	t.Run("an answer that nobody takes", func(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(good))
@@ -283,6 +300,47 @@ func TestEveryKindHasItsPaths(t *testing.T) {
 type gone struct{ *httptest.ResponseRecorder }
 
 func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// However much is wrong with an object, an answer is short. It has the first errors, and the
+// others when these are corrected.
+func TestAnswersAreShort(t *testing.T) {
+	quoted := strings.Repeat("\x7f", 1000) // Go quotes each with four bytes, and JSON these with five.
+	spec := func(directives ...int) string {
+		config := make([]string, len(directives))
+		for i, n := range directives {
+			config[i] = fmt.Sprintf(`"%s%02d":"%s"`, quoted, n, quoted)
+		}
+		return sample(t, "RedisCluster", `{"addr":"1.2.3.4:1","config":{`+strings.Join(config, ",")+`}}`)
+	}
+	numbers := make([]int, 64)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	for name, test := range map[string]struct {
+		object, old string
+		causes      int
+	}{
+		"a new object":                              {spec(numbers...), "", 1},
+		"one error is in any case":                  {spec(3), "", 1},
+		"an update that makes nothing wrong":        {spec(numbers...), spec(numbers...), 0},
+		"an update that makes the last one wrong":   {spec(numbers...), spec(numbers[:63]...), 1},
+		"errors that are short":                     {sample(t, "RedisCluster", `{"size":1000,"replicasPerMaster":9,"image":" "}`), "", 4},
+		"an update that makes wrong what it quotes": {sample(t, "RedisCluster", `{"addr":"b"}`), sample(t, "RedisCluster", `{"addr":"a"}`), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := ask(t, "RedisCluster", test.object, test.old)
+			w := post(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
+			got := understood(t, w, uid, false)
+			causes := 0
+			if !got.Allowed {
+				causes = len(got.Result.Details.Causes)
+			}
+			if causes != test.causes || w.Body.Len() > 4*maxErrors {
+				t.Errorf("%d causes in %d bytes, want %d: %.300s", causes, w.Body.Len(), test.causes, w.Body)
+			}
+		})
+	}
+}
 
 // The path says which kind it is, and the request must agree.
 func TestARequestOnTheWrongPathIsRefused(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,16 +62,11 @@ func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionR
 	if request.SubResource == "scale" {
 		return t.mutateScale(ctx, request)
 	}
-	before, err := t.read(request.Object)
+	obj, err := t.read(request.Object)
 	if err != nil {
 		return nil, nil //nolint:nilerr // It does not fit the schema either, which says more exactly why.
 	}
-	after := P(before.DeepCopy())
-	after.Default()
-	if equality.Semantic.DeepEqual(before, after) {
-		return nil, nil
-	}
-	operations, err := difference(request.Object.Raw, before, after)
+	operations, err := difference(request.Object.Raw, obj, obj.Default)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
 	}
@@ -135,7 +129,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 		}
 	}
 	if errs := newErrors(now, old); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), request.Name, errs)
+		return nil, apierrors.NewInvalid(t.gvk.GroupKind(), request.Name, firstOf(errs))
 	}
 	warnings := now.Warnings()
 	if old != nil && len(warnings) > 0 {
@@ -174,23 +168,43 @@ func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	if old == nil || len(errs) == 0 {
 		return errs
 	}
-	known := map[string]bool{}
-	for _, err := range short(old.Validate(nil)) {
-		known[err.Error()] = true
-	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return known[err.Error()] })
+	known := short(old.Validate(nil))
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return slices.ContainsFunc(known, func(was *field.Error) bool { return reflect.DeepEqual(err, was) })
+	})
 }
 
 // short shortens what errors quote of the object: kubectl prints it, and an answer would
 // hold it several times.
 func short(errs field.ErrorList) field.ErrorList {
-	const most = 1 << 10
 	for _, err := range errs {
-		if len(err.Field) > most {
-			err.Field = err.Field[:most] + "…"
+		err.Field = cut(err.Field)
+		if value := reflect.ValueOf(err.BadValue); value.Kind() == reflect.String && value.Len() > maxText {
+			err.BadValue = cut(value.String())
 		}
-		if value := reflect.ValueOf(err.BadValue); value.Kind() == reflect.String && value.Len() > most {
-			err.BadValue = value.String()[:most] + "…"
+	}
+	return errs
+}
+
+// cut shortens a text that an error quotes.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return text[:maxText] + "…"
+}
+
+// maxErrors is how long the text of all errors of an object may be, in bytes. An answer holds
+// it twice, and it is in memory some more times while that is written.
+const maxErrors = 8 << 10
+
+// firstOf returns as many of the errors as an answer may hold, and the first one in any case.
+// The user corrects these, and sees the others then.
+func firstOf(errs field.ErrorList) field.ErrorList {
+	length := 0
+	for i, err := range errs {
+		if length += len(err.Error()); length > maxErrors {
+			return errs[:max(i, 1)]
 		}
 	}
 	return errs
@@ -199,7 +213,7 @@ func short(errs field.ErrorList) field.ErrorList {
 // validateDelete refuses the deletion of an object that is protected.
 func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error {
 	old := &metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(request.OldObject.Raw, old); err != nil {
+	if err := decode(request.OldObject.Raw, old); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", t.gvk.Kind, err))
 	}
 	if old.Annotations[glassback.AnnotationDeletionProtection] != "true" {
@@ -207,7 +221,7 @@ func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error
 	}
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
 	// Not the request's name: that of a deletion of many is empty.
-	return apierrors.NewForbidden(resource, old.Name, fmt.Errorf(
+	return apierrors.NewForbidden(resource, cut(old.Name), fmt.Errorf(
 		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))
 }
 

@@ -6,13 +6,16 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"time"
+	"unicode/utf8"
 )
 
 // Anyone who reaches the port can send requests, so that the memory of all of them together
@@ -45,10 +48,11 @@ const (
 	// the objects in it, still as JSON.
 	bodyCopies = 2
 	// A request holds its objects as JSON, and the strings of what is decoded of them; to write
-	// a patch, these twice more. Lists grow by half or double, and a copy is made for defaults.
+	// a patch, it holds what it decoded as JSON twice: before and after the defaults. Lists grow
+	// by half or double.
 	objectCopies, expandedCopies = 2, 4
-	// reviewSize is what else a request needs, and its answer.
-	reviewSize = 64 << 10
+	// reviewSize is what else a request needs, and its answer: some ten times maxErrors.
+	reviewSize = 128 << 10
 
 	// turnPatience is how long a request waits for its share. Then the API server is asked to
 	// come again, as it does within its timeoutSeconds, perhaps to another replica.
@@ -102,20 +106,38 @@ func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	return length, nil
 }
 
-// forObjects waits until there is memory to decode a review that has objects of a shape.
+// forObjects waits until there is memory to decode a review that has objects of a shape. It
+// refuses what no API server writes, and what takes more memory than its length says.
 func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *refused {
+	if !utf8.Valid(body) { // A decoder makes three bytes of each that is not.
+		return badRequest(errors.New("the body is no AdmissionReview: it is not UTF-8"))
+	}
+	length := written(body)
+	if length > maxBody {
+		return tooLarge("the AdmissionReview has %d bytes when its line separators are escaped, and may have %d", length, maxBody)
+	}
 	m := meter{walk: walk{data: body}, object: object}
 	m.measure(reviewShape)
 	if m.size > maxExpanded {
 		return tooLarge("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take %d: they have too many list elements or map entries",
 			m.size, maxExpanded)
 	}
-	n := reviewSize + objectCopies*int64(len(body)) + expandedCopies*m.size
+	if m.malformed != nil {
+		return badRequest(fmt.Errorf("the body is no AdmissionReview of an API server: %w", m.malformed))
+	}
+	n := reviewSize + objectCopies*length + expandedCopies*m.size
 	if err := a.wait(ctx, a.objects, n); err != nil {
 		return err
 	}
 	a.object = n
 	return nil
+}
+
+// written returns the length of JSON when this package has written it again. Of each line
+// separator, encoding/json always makes six bytes instead of three.
+func written(body []byte) int64 {
+	separators := bytes.Count(body, []byte("\u2028")) + bytes.Count(body, []byte("\u2029"))
+	return int64(len(body) + 3*separators)
 }
 
 func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {

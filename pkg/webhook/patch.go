@@ -50,15 +50,18 @@ func (o operation) warning() string {
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference returns what makes of raw, the JSON that before was read from, what after
-// is. What of raw has no place in the type stays as it is. If that takes more than
-// maxOperations, only the first of them are returned, and one more.
-func difference(raw []byte, before, after any) ([]operation, error) {
-	from, err := marshal(before)
+// difference calls change, which changes obj, and returns what changes raw in the same way:
+// the JSON that obj was read from. What of raw has no place in the type stays as it is. If
+// that takes more than maxOperations, only the first of them are returned, and one more.
+//
+// It does not copy obj, which may be large.
+func difference(raw []byte, obj any, change func()) ([]operation, error) {
+	from, err := marshal(obj)
 	if err != nil {
 		return nil, err
 	}
-	to, err := marshal(after)
+	change()
+	to, err := marshal(obj)
 	if err != nil {
 		return nil, err
 	}

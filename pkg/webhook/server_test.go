@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -558,4 +559,35 @@ func TestServeLogsConnections(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that sends half of a body is answered when its time is up, and its connection ends.
+func TestHalfABodyIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHandler(nil)
+		s := serve(t, t.Context(), h.ServeHTTP)
+		conn, err := s.connect(t, trusting())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now()
+		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
+			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
+		stuck := time.AfterFunc(10*bodyPatience, func() { conn.NetConn().Close() })
+		answer, _ := io.ReadAll(conn) // Nobody promises how it ends.
+		stuck.Stop()
+		text := string(answer)
+		if took := time.Since(at); took < bodyPatience || took > bodyPatience+2*time.Second ||
+			!strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "\r\nConnection: close\r\n") || !strings.Contains(text, "read the body: ") {
+			t.Errorf("after %s: %q", took, text)
+		}
+		if h.limits.bodies.left != shippedMemory/5 {
+			t.Errorf("%d bytes are left for bodies", h.limits.bodies.left)
+		}
+		conn.NetConn().Close()
+		s.stop()
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

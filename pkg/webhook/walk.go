@@ -180,7 +180,8 @@ func find(object []byte, key string) []byte {
 	w := &walk{data: object}
 	w.members(func(name []byte) {
 		value := w.value()
-		if string(unquote(name)) == key {
+		// An escape takes up to six bytes for one. To unquote a long name takes memory.
+		if len(name) <= 6*len(key)+len(`""`) && string(unquote(name)) == key {
 			found = value
 		}
 	})

