@@ -28,7 +28,7 @@ import (
 // The caches and the controllers have the rest. Each amount is divided by shares. A request
 // takes of bodies before its body is read, and of objects before they are decoded, once of
 // each and in this order: none waits for one that waits for it. The largest request takes
-// 6.5 MiB of bodies and 14.6 of objects. That is less than a third of each, so that there is
+// 9.8 MiB of bodies and 14.6 of objects. That is less than a third of each, so that there is
 // room for it beside an address that uses all of its share.
 const (
 	shippedMemory = 224 << 20
@@ -44,9 +44,9 @@ const (
 	// meter counts them. Of the samples of all kinds none takes a hundredth.
 	maxExpanded = 2 << 20
 
-	// bodyCopies is how often a body is in memory while the review is decoded: the body, and
-	// the objects in it, still as JSON.
-	bodyCopies = 2
+	// bodyCopies is how often a body is in memory while the review is decoded: the body, the
+	// objects in it, still as JSON, and for a moment the buffer that they are copied from.
+	bodyCopies = 3
 	// A request holds its objects as JSON, and the strings of what is decoded of them; to write
 	// a patch, it holds what it decoded as JSON twice: before and after the defaults. Lists grow
 	// by half or double.
