@@ -46,7 +46,7 @@ const documentedImage = "registry.example.com/glassback:v1.0.0"
 const (
 	commandPatience = 4 * time.Minute  // for what builds, too
 	typingPatience  = 20 * time.Second // Who types commands is slower than an operator.
-	lookingPatience = time.Minute
+	lookingPatience = 3 * time.Minute
 )
 
 // session is a terminal, or several, in which somebody follows a document.

@@ -33,7 +33,7 @@ import (
 
 const (
 	// redisPatience is for one operation on a RedisCluster, while others go on beside it.
-	redisPatience = 3 * time.Minute
+	redisPatience = 5 * time.Minute
 	// redisTimeout is for one answer of a node.
 	redisTimeout = 2 * time.Second
 )
