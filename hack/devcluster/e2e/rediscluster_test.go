@@ -547,7 +547,7 @@ func (n *node) setPassword(t *testing.T, secret, password string) {
 
 // TestNodeRedisTellsOfTrouble has causes of trouble come and go. While they are there, a
 // condition and an event say so, and nothing is destroyed. That a disk is full is shown by
-// the tests of pkg/controller/rediscluster, where that harms nobody else.
+// the tests of pkg/controller/rediscluster, where it disturbs no other test.
 func TestNodeRedisTellsOfTrouble(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *node){
 		"another password": testWrongPassword,
@@ -555,10 +555,7 @@ func TestNodeRedisTellsOfTrouble(t *testing.T) {
 		"bad config":       testBadConfig,
 		"no answer":        testNoAnswer,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, onNode(t))
-		})
+		t.Run(name, func(t *testing.T) { test(t, onNode(t)) })
 	}
 }
 
