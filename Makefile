@@ -19,8 +19,6 @@ VERSION = $(shell $(GIT) describe --tags --match 'v*' --dirty 2>/dev/null || ech
 COMMIT = $(shell $(GIT) describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
 DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 APP := github.com/glassback/glassback/pkg/version
-# A binary does not depend on the directory that it is built in. Nor does the build cache: the clones that tests make use what is built here.
-BUILD = go build -trimpath
 LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
 
 # What is built needs no C library, and so runs in any image. The race detector does need a C compiler: without one tests run without it, and
@@ -83,7 +81,7 @@ bin/demo:
 
 .PHONY: build
 build: ## Build bin/glassback, the operator
-	@$(BUILD) -ldflags "$(LDFLAGS)" -o bin/glassback .
+	@go build -ldflags "$(LDFLAGS)" -o bin/glassback .
 
 .PHONY: devcluster
 devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests (minutes at first, then seconds)
@@ -91,7 +89,7 @@ devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests
 
 .PHONY: ecssim
 ecssim: ## Build bin/ecssim, an ECS of Alibaba Cloud whose instances are numbers, to try ECSInstances without an account
-	@$(BUILD) -o bin/ecssim ./hack/ecssim/cmd
+	@go build -o bin/ecssim ./hack/ecssim/cmd
 
 .PHONY: node
 node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing
@@ -99,7 +97,7 @@ node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), a
 
 .PHONY: image
 image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: its name)
-	@GOOS=linux $(BUILD) -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
+	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
 	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
 
 .PHONY: docker-build

@@ -68,8 +68,7 @@ func newSession(t *testing.T, w *world, clone string) *session {
 	files := t.TempDir()
 	s := &session{world: w, t: t, clone: clone, files: files}
 	path := []string{filepath.Join(clone, "bin"), filepath.Join(clone, "bin", "tools"), os.Getenv("PATH")}
-	vars := map[string]string{"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state"),
-		"GOFLAGS": strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath")} // Every clone finds in Go's cache what make build has built.
+	vars := map[string]string{"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state")}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // They are below HOME.
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
