@@ -69,12 +69,13 @@ func jobAt(m *v1.MyCronJob, seconds slot, options ...jobOption) *batchv1.Job {
 	return job
 }
 
-func observedJobs(jobs ...*batchv1.Job) observed {
-	seen := observed{jobs: jobs}
+// observedAt is what observe returns of m and its Jobs, so long after t0.
+func observedAt(after time.Duration, m *v1.MyCronJob, jobs ...*batchv1.Job) *observed {
+	o := &observed{mcj: m, jobs: jobs, now: t0.time().Add(after)}
 	for _, job := range jobs {
-		seen.newest = max(seen.newest, slotOf(job))
+		o.newest = max(o.newest, slotOf(job))
 	}
-	return seen
+	return o
 }
 
 func TestDecide(t *testing.T) {
@@ -294,9 +295,8 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := timetableFor(t, test.mcj)
 			before := test.mcj.DeepCopy()
-			p := decide(test.mcj, table, observedJobs(test.jobs...), t0.time().Add(test.now))
+			p := decide(observedAt(test.now, test.mcj, test.jobs...))
 			got := want{
 				accounted: p.accounted - t0, missed: p.missed, manual: p.manual, replaced: len(p.replace),
 				held: p.held, expired: len(p.expired), next: -1, wait: p.wait,
