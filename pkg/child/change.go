@@ -73,12 +73,13 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		out.Problem, err = &Problem{c.Kind + "Rejected", err.Error()}, nil
 	case apierrors.IsForbidden(err):
-		out.Problem = &Problem{c.Kind + "NotApplied", fmt.Sprintf("The API server does not take the %s now, which is tried again: %v", c.Kind, err)}
+		out.Problem = &Problem{c.Kind + "NotApplied",
+			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %v", c.Kind, err)}
 	case apierrors.IsConflict(err): // Another client wrote first: the next sync sees its version.
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		// Without the text: it may differ at each attempt, and each difference would be written to the status.
 		out.Problem = &Problem{c.Kind + "NotApplied",
-			fmt.Sprintf("The API server does not take the %s now, which is tried again: %s", c.Kind, apierrors.ReasonForError(err))}
+			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %s", c.Kind, apierrors.ReasonForError(err))}
 	}
 	if out.Problem != nil && out.Wait == 0 {
 		out.Wait = Recheck

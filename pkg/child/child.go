@@ -138,7 +138,8 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, desired) }
 	case object.GetDeletionTimestamp() != nil:
-		terminating := Problem{k.Name + "Terminating", fmt.Sprintf("%s %s is being deleted, and is made anew when it is gone", k.Name, name)}
+		terminating := Problem{k.Name + "Terminating",
+			fmt.Sprintf("%s %s is being deleted; the operator creates it again when it is gone", k.Name, name)}
 		change.do = func(context.Context) (Outcome, error) { return Outcome{Problem: &terminating}, nil }
 	default:
 		configuration, err := desired(observed.Owned)
@@ -192,8 +193,8 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if _, labelled := live.GetLabels()[k.owners.label]; labelled {
 		return Outcome{}, err // The object is as desired, but the cache is stale: its watch event leads to the next sync.
 	}
-	return Outcome{Problem: &Problem{k.Name + "Hidden", fmt.Sprintf("%s %s is there, but is not shown to %s: something takes its label %s away",
-		k.Name, name, glassback.Name, k.owners.label)}}, nil
+	return Outcome{Problem: &Problem{k.Name + "Hidden", fmt.Sprintf("%s %s exists, but something removes its label %s, by which %s watches",
+		k.Name, name, k.owners.label, glassback.Name)}}, nil
 }
 
 // restore applies to a child that the cache does not show: the child was created just before a restart, or another
@@ -212,7 +213,7 @@ func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, d
 
 func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
 	return Outcome{Problem: &Problem{k.Name + "Unreadable", fmt.Sprintf(
-		"Which fields of %s %s are %s's cannot be told, so it is left as it is: %s", k.Name, name, glassback.Name, reason)}}
+		"%s cannot read which fields of %s %s it owns, and leaves it as it is: %s", glassback.Name, k.Name, name, reason)}}
 }
 
 // apply applies to exactly this version of object. The UID makes sure that the object exists: without it, an apply

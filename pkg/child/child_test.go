@@ -123,11 +123,11 @@ func TestReconcile(t *testing.T) {
 		},
 		"wanted, and on its way out: a Problem until it is gone": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"wanted as it is, and on its way out: a Problem too": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
 			given: []func(*server){ours, dying}, left: data{"a": "1"},
@@ -378,18 +378,18 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		},
 		"forbidden: tried again, and told of in full": {
 			err: apierrors.NewForbidden(resource, name, errors.New("exceeded quota")),
-			want: &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: " +
+			want: &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: " +
 				`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			again: true,
 		},
 		"any other answer: tried again, and told of by a reason that stays the same": {
 			err:   apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: ServiceUnavailable"},
+			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: ServiceUnavailable"},
 			again: true,
 		},
 		"too many requests: the same": {
 			err:   apierrors.NewTooManyRequests("slow down", 1),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: TooManyRequests"},
+			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: TooManyRequests"},
 			again: true,
 		},
 		"no answer: tried again, and nothing to tell of": {
@@ -493,7 +493,7 @@ func TestObserve(t *testing.T) {
 // TestUnreadable is about managedFields that name no fields: what is wanted cannot
 // be compared, and nothing is applied.
 func TestUnreadable(t *testing.T) {
-	const unclear = "Which fields of ConfigMap sample-greeting are glassback's cannot be told, so it is left as it is: "
+	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()
 	kept(f.server)
 	garble(f.server)

@@ -65,5 +65,6 @@ func (o *Owners) contested(owner metav1.Object, kind string) Outcome {
 		return Outcome{}
 	}
 	return Outcome{Wait: wait, Problem: &Problem{kind + "Contested", fmt.Sprintf(
-		"Something else keeps changing the %s back. It is repaired ever less often: see who else writes to it, in its managedFields", kind)}}
+		"Another client keeps changing the %s, and the operator repairs it at longer and longer intervals. "+
+			"The managedFields name that client", kind)}}
 }

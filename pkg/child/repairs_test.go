@@ -18,7 +18,7 @@ import (
 
 var (
 	contestedProblem = Problem{"ConfigMapContested",
-		"Something else keeps changing the ConfigMap back. It is repaired ever less often: see who else writes to it, in its managedFields"}
+		"Another client keeps changing the ConfigMap, and the operator repairs it at longer and longer intervals. The managedFields name that client"}
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){

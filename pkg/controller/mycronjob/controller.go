@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
@@ -148,4 +151,35 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	mcj := cached.DeepCopy()
 	mcj.Default()
 	return mcj, nil
+}
+
+var missedObserver atomic.Pointer[func(namespace string, slots int64)]
+
+// SetMissedObserver sets a function that is called with the number of slots that a written status counts as missed. The
+// function may be called by several goroutines at once.
+func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
+
+// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts
+// more missed slots.
+func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
+	missed := after.Status.MissedTotal - before.Status.MissedTotal
+	if missed <= 0 {
+		return
+	}
+	if observe := missedObserver.Load(); observe != nil {
+		(*observe)(after.Namespace, missed)
+	}
+	// Some reasons cause missed slots one by one, such as a rejected Job, a running Job under Forbid, or a name that is
+	// taken. The event of that reason is enough.
+	conditions := after.Status.Conditions
+	taken := func(m *v1.MyCronJob) bool {
+		condition := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionDegraded)
+		return condition != nil && condition.Reason == reasonSlotTaken
+	}
+	if meta.IsStatusConditionFalse(conditions, glassback.ConditionReady) ||
+		meta.IsStatusConditionTrue(conditions, glassback.ConditionProgressing) || (taken(after) && !taken(before)) {
+		return
+	}
+	c.recorder.Eventf(before, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",
+		after.Status.AccountedTime.UTC().Format(time.RFC3339), missed)
 }

@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
@@ -59,7 +57,7 @@ func statusOf(o *observed, p plan, out outcome) v1.MyCronJobStatus {
 	if next != 0 {
 		status.NextScheduleTime = ptr.To(next.metaTime())
 	}
-	c := conditions{report.Conditions{List: &status.Conditions, Generation: o.mcj.Generation, Now: o.now}, status.Schedule}
+	c := report.Conditions{List: &status.Conditions, Generation: o.mcj.Generation, Now: o.now}
 	if p.invalid != "" {
 		c.Set(glassback.ConditionReady, false, reasonInvalidSpec, p.invalid)
 		c.Set(glassback.ConditionProgressing, false, reasonInvalidSpec, "No Job is made until the spec is valid")
@@ -68,9 +66,9 @@ func statusOf(o *observed, p plan, out outcome) v1.MyCronJobStatus {
 	}
 	recordRun(&status, o, out)
 	recordJobs(&status, o)
-	c.ready(o, p, out)
-	c.progressing(p)
-	c.degraded(o, out)
+	ready(c, o, p, out)
+	progressing(c, p)
+	degraded(c, o, out)
 	return status
 }
 
@@ -107,12 +105,6 @@ func recordJobs(status *v1.MyCronJobStatus, o *observed) {
 	}
 }
 
-// conditions sets the conditions of one status.
-type conditions struct {
-	report.Conditions
-	schedule string // as in status.schedule
-}
-
 // stays returns whether a condition keeps one of these reasons: a reason about a slot stays until a later slot has a Job,
 // or the spec changes.
 func stays(o *observed, kind string, reasons ...string) bool {
@@ -121,7 +113,7 @@ func stays(o *observed, kind string, reasons ...string) bool {
 		o.newest <= watermark(o.mcj)
 }
 
-func (c conditions) ready(o *observed, p plan, out outcome) {
+func ready(c report.Conditions, o *observed, p plan, out outcome) {
 	ahead := p.accounted.time().Sub(c.Now)
 	switch {
 	case p.suspended:
@@ -133,11 +125,11 @@ func (c conditions) ready(o *observed, p plan, out outcome) {
 		c.Set(glassback.ConditionReady, false, out.reason, out.message)
 	case stays(o, glassback.ConditionReady, reasonJobRejected, reasonJobNotMade):
 	default:
-		c.Set(glassback.ConditionReady, true, reasonScheduled, "Jobs are made by schedule: "+c.schedule)
+		c.Set(glassback.ConditionReady, true, reasonScheduled, "Jobs are made by schedule: "+p.table.words)
 	}
 }
 
-func (c conditions) progressing(p plan) {
+func progressing(c report.Conditions, p plan) {
 	if p.held {
 		c.Set(glassback.ConditionProgressing, true, reasonHeld, "Slots that are due wait for a running Job to finish")
 		return
@@ -145,7 +137,7 @@ func (c conditions) progressing(p plan) {
 	c.Set(glassback.ConditionProgressing, false, reasonSettled, "No slot waits")
 }
 
-func (c conditions) degraded(o *observed, out outcome) {
+func degraded(c report.Conditions, o *observed, out outcome) {
 	last := lastFinished(o)
 	was := meta.FindStatusCondition(o.mcj.Status.Conditions, glassback.ConditionDegraded)
 	// A failure is reported until a later Job succeeds, even if the history keeps no failed Jobs.
@@ -172,35 +164,4 @@ func lastFinished(o *observed) *batchv1.Job {
 		}
 	}
 	return last
-}
-
-var missedObserver atomic.Pointer[func(namespace string, slots int64)]
-
-// SetMissedObserver sets a function that is called with the number of slots that a written status counts as missed. The
-// function may be called by several goroutines at once.
-func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
-
-// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts
-// more missed slots.
-func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
-	missed := after.Status.MissedTotal - before.Status.MissedTotal
-	if missed <= 0 {
-		return
-	}
-	if observe := missedObserver.Load(); observe != nil {
-		(*observe)(after.Namespace, missed)
-	}
-	// Some reasons cause missed slots one by one, such as a rejected Job, a running Job under Forbid, or a name that is
-	// taken. The event of that reason is enough.
-	conditions := after.Status.Conditions
-	taken := func(m *v1.MyCronJob) bool {
-		condition := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionDegraded)
-		return condition != nil && condition.Reason == reasonSlotTaken
-	}
-	if meta.IsStatusConditionFalse(conditions, glassback.ConditionReady) ||
-		meta.IsStatusConditionTrue(conditions, glassback.ConditionProgressing) || (taken(after) && !taken(before)) {
-		return
-	}
-	c.recorder.Eventf(before, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",
-		after.Status.AccountedTime.UTC().Format(time.RFC3339), missed)
 }
