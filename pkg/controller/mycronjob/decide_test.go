@@ -85,6 +85,7 @@ func TestDecide(t *testing.T) {
 	skip := func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.SkipMissed }
 	suspend := func(m *v1.MyCronJob) { m.Spec.Suspend = ptr.To(true) }
 	suspended := func(m *v1.MyCronJob) { m.Status.Suspended = true }
+	invalid := func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](-1) }
 	accounted := func(seconds slot) func(*v1.MyCronJob) {
 		return func(m *v1.MyCronJob) { m.Status.AccountedTime = ptr.To((t0 + seconds).metaTime()) }
 	}
@@ -288,6 +289,14 @@ func TestDecide(t *testing.T) {
 			}),
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete), jobAt(cronjob(), 20, complete)}, now: 40 * time.Second,
 			want: want{accounted: 20, expired: 1, next: 600, wait: 11 * time.Second},
+		},
+		"an invalid spec ends the count": {
+			mcj: cronjob(invalid), now: 12 * time.Second, jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)},
+			want: want{accounted: 12, missed: 1, next: -1},
+		},
+		"an invalid spec counts nothing once the count has ended": {
+			mcj: cronjob(invalid, func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: 12 * time.Second,
+			want: want{next: -1},
 		},
 		"jitter shifts the start and not the slot": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.JitterSeconds = ptr.To[int32](3) }), now: 5 * time.Second,
