@@ -63,17 +63,12 @@ type Config[T Object, S any] struct {
 type Writer[T Object, S any] struct {
 	Config[T, S]
 	client func(namespace string) Client[T]
-
-	mu    sync.Mutex
-	wrote map[cache.ObjectName]time.Time
+	times  sync.Map // of the last write, by cache.ObjectName
 }
 
 // NewWriter returns a Writer that writes with client.
 func NewWriter[T Object, S any, C Client[T]](config Config[T, S], client func(namespace string) C) *Writer[T, S] {
-	return &Writer[T, S]{
-		Config: config, wrote: map[cache.ObjectName]time.Time{},
-		client: func(namespace string) Client[T] { return client(namespace) },
-	}
+	return &Writer[T, S]{Config: config, client: func(namespace string) Client[T] { return client(namespace) }}
 }
 
 // Report writes status as Write does. If only minor fields differ, it may delay the write: then it writes nothing,
@@ -105,7 +100,9 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 		return object, fmt.Errorf("update status of %s %s: %w", w.Kind, object.GetName(), err)
 	}
 	key := cache.MetaObjectToName(object)
-	w.remember(key)
+	if w.MinorEvery > 0 {
+		w.times.Store(key, w.Clock.Now())
+	}
 	w.Written.Record(key, "update "+w.Resource+"/status", w.Store, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
 	_, now := w.Fields(changed)
@@ -117,26 +114,15 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 }
 
 // Forget drops the time of the last write. Call it when the object no longer exists.
-func (w *Writer[T, S]) Forget(key cache.ObjectName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.wrote, key)
-}
-
-func (w *Writer[T, S]) remember(key cache.ObjectName) {
-	if w.MinorEvery == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wrote[key] = w.Clock.Now()
-}
+func (w *Writer[T, S]) Forget(key cache.ObjectName) { w.times.Delete(key) }
 
 // delay returns how long the write of status must wait; 0 if it is due, or if nothing changed.
 func (w *Writer[T, S]) delay(object T, status S) time.Duration {
-	w.mu.Lock()
-	wait := w.MinorEvery - w.Clock.Since(w.wrote[cache.MetaObjectToName(object)])
-	w.mu.Unlock()
+	wrote, ok := w.times.Load(cache.MetaObjectToName(object))
+	if !ok {
+		return 0
+	}
+	wait := w.MinorEvery - w.Clock.Since(wrote.(time.Time))
 	before, _ := w.Fields(object)
 	if wait <= 0 || equality.Semantic.DeepEqual(*before, status) ||
 		!equality.Semantic.DeepEqual(w.Major(*before), w.Major(status)) {

@@ -178,10 +178,12 @@ func (c *Controller) create(ctx context.Context, mcj *v1.MyCronJob, job *batchv1
 	}
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
 		// Without the text: it may differ at each attempt, and each difference would be written to the status.
-		out.reason, out.message = reasonJobNotMade, fmt.Sprintf("The API server does not accept the Jobs at present, and the operator retries: %s", reason)
+		cause := string(reason)
 		if apierrors.IsForbidden(err) {
-			out.message = fmt.Sprintf("The API server does not accept the Jobs at present, and the operator retries: %v", err)
+			cause = err.Error()
 		}
+		out.reason = reasonJobNotMade
+		out.message = "The API server does not accept the Jobs at present, and the operator retries: " + cause
 	}
 	return createdNever, fmt.Errorf("create Job %s: %w", job.Name, err)
 }

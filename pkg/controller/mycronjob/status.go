@@ -119,8 +119,9 @@ func ready(c report.Conditions, o *observed, p plan, out outcome) {
 	case p.suspended:
 		c.Set(glassback.ConditionReady, false, reasonSuspended, "No Job is made while spec.suspend is true")
 	case ahead > clockAhead:
-		c.Set(glassback.ConditionReady, false, reasonClockBehind, fmt.Sprintf("Slots are accounted for up to %s, which is to come: "+
-			"a clock is or was wrong. No Job is made until then; suspend and resume to start anew now", p.accounted.time().UTC().Format(time.RFC3339)))
+		c.Set(glassback.ConditionReady, false, reasonClockBehind, fmt.Sprintf("Slots are accounted for up to %s, which is in the future: "+
+			"a clock is or was wrong. No Job is made until then; suspend and resume to begin a new count now",
+			p.accounted.time().UTC().Format(time.RFC3339)))
 	case out.reason == reasonJobRejected || out.reason == reasonJobNotMade:
 		c.Set(glassback.ConditionReady, false, out.reason, out.message)
 	case stays(o, glassback.ConditionReady, reasonJobRejected, reasonJobNotMade):
