@@ -128,7 +128,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	p := decide(o)
 	out, actErr := c.act(ctx, o, p)
-	if out.uncounted {
+	if out.uncounted { // The next sync counts the slots that have no live Job.
 		return p.wait, actErr
 	}
 	wait, reportErr := c.status.Report(ctx, mcj, statusOf(o, p, out))
