@@ -422,7 +422,7 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := loop.New(loop.Config{Name: Name})
 				services, configMaps := &quiet{}, &quiet{}
-				if err := errors.Join(l.Watch(services, kind.Kind, asking), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
+				if err := errors.Join(l.Watch(services, kind.Kind, requested), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 					t.Fatal(err)
 				}
 				go l.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

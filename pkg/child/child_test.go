@@ -50,7 +50,7 @@ func keeping(owned *configuration) (*configuration, error) {
 	return greeting("a", "1"), nil
 }
 
-func TestBring(t *testing.T) {
+func TestReconcile(t *testing.T) {
 	other := &metav1.OwnerReference{Kind: "Greeter", Name: "other", UID: "other", Controller: ptr.To(true)}
 	// ours is a server that has what was wanted before.
 	ours := func(s *server) {
@@ -60,11 +60,11 @@ func TestBring(t *testing.T) {
 	}
 	type data = map[string]string
 	for sentence, test := range map[string]struct {
-		given  []func(*server)      // what the cache shows too
-		since  []func(*server)      // what it does not show
-		listed bool                 // whether there was one once
-		wanted *configuration       // nil: none
-		want   Want[*configuration] // instead of wanted
+		given  []func(*server)         // what the cache shows too
+		since  []func(*server)         // what it does not show
+		listed bool                    // whether there was one once
+		wanted *configuration          // nil: none
+		want   Desired[*configuration] // instead of wanted
 		verb   Verb
 		// requests are what Do makes, out and err what it returns.
 		requests []string
@@ -123,11 +123,11 @@ func TestBring(t *testing.T) {
 		},
 		"wanted, and on its way out: a Problem until it is gone": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"wanted as it is, and on its way out: a Problem too": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
 			given: []func(*server){ours, dying}, left: data{"a": "1"},
@@ -282,13 +282,13 @@ func TestBring(t *testing.T) {
 			for _, change := range test.since {
 				change(f.server)
 			}
-			want := func() Want[*configuration] {
+			want := func() Desired[*configuration] {
 				if test.want != nil {
 					return test.want
 				}
 				return exactly(test.wanted)
 			}
-			verb, out, err := f.bring(t, test.listed, want())
+			verb, out, err := f.reconcile(t, test.listed, want())
 			if verb != test.verb {
 				t.Errorf("verb %q, want %q", verb, test.verb)
 			}
@@ -306,7 +306,7 @@ func TestBring(t *testing.T) {
 				return
 			}
 			f.catchUp()
-			if verb, _, _ := f.bring(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
+			if verb, _, _ := f.reconcile(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
 		})
@@ -323,7 +323,7 @@ func kept(s *server) {
 // unlabelled is what hides an object from the cache.
 func unlabelled(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
-// lost is a Want that fails.
+// lost is a Desired that fails.
 func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
@@ -378,18 +378,18 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		},
 		"forbidden: tried again, and told of in full": {
 			err: apierrors.NewForbidden(resource, name, errors.New("exceeded quota")),
-			want: &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: " +
+			want: &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: " +
 				`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			again: true,
 		},
 		"any other answer: tried again, and told of by a reason that stays the same": {
 			err:   apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: ServiceUnavailable"},
+			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: ServiceUnavailable"},
 			again: true,
 		},
 		"too many requests: the same": {
 			err:   apierrors.NewTooManyRequests("slow down", 1),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: TooManyRequests"},
+			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: TooManyRequests"},
 			again: true,
 		},
 		"no answer: tried again, and nothing to tell of": {
@@ -399,7 +399,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			f.server.before = func(string) error { return test.err }
-			_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+			_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 			want := Outcome{Problem: test.want}
 			if test.want != nil {
 				want.Wait = Recheck
@@ -456,7 +456,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 				}
 				return nil
 			}
-			_, out, err := f.bring(t, test.listed, exactly(test.wanted))
+			_, out, err := f.reconcile(t, test.listed, exactly(test.wanted))
 			expect(t, out, err, Outcome{}, test.err)
 			if wait := f.written.Wait(cache.MetaObjectToName(owner)); wait != 0 {
 				t.Errorf("what failed is waited for, %s", wait)
@@ -478,14 +478,14 @@ func TestObserve(t *testing.T) {
 		if err := f.cache.Replace(objects, ""); err != nil {
 			t.Fatal(err)
 		}
-		if seen := f.Observe(owner, name); seen != (Seen[*corev1.ConfigMap, *configuration]{}) {
+		if seen := f.Observe(owner, name); seen != (Observed[*corev1.ConfigMap, *configuration]{}) {
 			t.Errorf("%s shows %+v, want nothing", sentence, seen)
 		}
 	}
 	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if seen := f.Observe(owner, name); seen.err != nil || seen.Object != nil || seen.Owned != nil {
+	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
 		t.Errorf("somebody else's is shown as %+v, want no object and no fields", seen)
 	}
 }
@@ -493,15 +493,15 @@ func TestObserve(t *testing.T) {
 // TestUnreadable is about managedFields that name no fields: what is wanted cannot
 // be compared, and nothing is applied.
 func TestUnreadable(t *testing.T) {
-	const unclear = "Which fields of ConfigMap sample-greeting are glassback's cannot be told, so it is left as it is: "
+	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()
 	kept(f.server)
 	garble(f.server)
 	f.catchUp()
-	if seen := f.Observe(owner, name); seen.err == nil || seen.Object == nil {
+	if seen := f.Observe(owner, name); seen.Unreadable == "" || seen.Object == nil {
 		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
 	}
-	verb, out, err := f.bring(t, true, exactly(greeting("a", "2")))
+	verb, out, err := f.reconcile(t, true, exactly(greeting("a", "2")))
 	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" || !strings.HasPrefix(problem.Message, unclear) ||
 		problem.Message == unclear {
 		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
@@ -514,7 +514,7 @@ func TestUnreadable(t *testing.T) {
 	if err := f.cache.Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, err := f.bring(t, true, exactly(greeting("a", "2"))); err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
+	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
 	}
 	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {
@@ -525,7 +525,7 @@ func TestUnreadable(t *testing.T) {
 func TestExactly(t *testing.T) {
 	var nothing *configuration
 	if Exactly(nothing) != nil {
-		t.Error("nothing is wanted, want no Want")
+		t.Error("nothing is wanted, want no Desired")
 	}
 	wanted := greeting("a", "1")
 	for _, owned := range []*configuration{nil, greeting("b", "1")} {
@@ -545,7 +545,7 @@ func TestWritesAreWaitedFor(t *testing.T) {
 		{greeting("a", "2"), "apply configmaps"},
 		{nil, "delete configmaps"},
 	} {
-		if _, out, err := f.bring(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
+		if _, out, err := f.reconcile(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
 			t.Fatalf("%s: wrote %t, error %v", step.trace, out.Wrote, err)
 		}
 		events := f.trace.Events()

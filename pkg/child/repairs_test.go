@@ -18,7 +18,7 @@ import (
 
 var (
 	contestedProblem = Problem{"ConfigMapContested",
-		"Something else keeps changing the ConfigMap back. It is repaired ever less often: see who else writes to it, in its managedFields"}
+		"Another client keeps changing the ConfigMap, and the operator repairs it at longer and longer intervals. The managedFields name that client"}
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
@@ -47,7 +47,7 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 	var wrote []time.Duration
 	for start := f.clock.Now(); f.clock.Since(start) <= over; {
 		f.see()
-		switch _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); {
+		switch _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); {
 		case err != nil:
 			t.Fatal(err)
 		case out.Wrote:
@@ -97,7 +97,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 			f := newFixture()
 			for n := range freeRepairs { // The first makes it.
 				f.see()
-				if _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
+				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
 					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
 				}
 				undo(f.server)
@@ -112,7 +112,7 @@ func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {
 		f.see()
-		_, out, err := f.bring(t, false, exactly(greeting("a", strconv.Itoa(n))))
+		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func (f *fixture) mend(t *testing.T) {
 	t.Helper()
 	for range 2 {
 		f.see()
-		_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestNothingIsCountedThatWroteNothing(t *testing.T) {
 	f := newFixture()
 	kept(f.server)
 	for range 10 * freeRepairs { // The cache never shows it.
-		if _, out, err := f.bring(t, false, keeping); !apierrors.IsConflict(err) || out != (Outcome{}) {
+		if _, out, err := f.reconcile(t, false, keeping); !apierrors.IsConflict(err) || out != (Outcome{}) {
 			t.Fatalf("outcome %+v, error %v; want a conflict, however often", out, err)
 		}
 	}

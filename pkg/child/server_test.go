@@ -225,8 +225,8 @@ func (f *fixture) catchUp() {
 	}
 }
 
-// exactly is the Want of a copy, which Bring may change. There is none of nil.
-func exactly(wanted *configuration) Want[*configuration] {
+// exactly is the Desired of a copy, which Reconcile may change. There is none of nil.
+func exactly(wanted *configuration) Desired[*configuration] {
 	if wanted == nil {
 		return nil
 	}
@@ -241,10 +241,10 @@ func exactly(wanted *configuration) Want[*configuration] {
 	return Exactly(same)
 }
 
-// bring carries out what Bring says.
-func (f *fixture) bring(t *testing.T, listed bool, want Want[*configuration]) (Verb, Outcome, error) {
+// reconcile carries out the change that Reconcile returns.
+func (f *fixture) reconcile(t *testing.T, listed bool, want Desired[*configuration]) (Verb, Outcome, error) {
 	t.Helper()
-	change := f.Bring(f.owner, name, f.Observe(f.owner, name), listed, want)
+	change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), listed, want)
 	if change.Kind != "ConfigMap" || change.Name != name {
 		t.Errorf("the change is about %s %s, want ConfigMap %s", change.Kind, change.Name, name)
 	}

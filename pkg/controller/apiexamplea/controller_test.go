@@ -37,8 +37,7 @@ const (
 	applyRequest  = "apply configmaps sample-greeting"
 	statusRequest = "update apiexampleas/status sample"
 	toSee         = 5 * time.Second // how long a write is waited for at most
-	goingMessage  = "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"
-	hiddenMessage = "ConfigMap sample-greeting is there, but is not shown to glassback: something takes its labels away"
+	goingMessage  = "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
@@ -239,7 +238,7 @@ func TestSync(t *testing.T) {
 			want: failed("ConfigMapNotApplied", want{
 				requests: []string{createRequest, statusRequest}, after: child.Recheck,
 				err: `create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`,
-				events: []string{"Warning ConfigMapNotApplied The API server does not take the ConfigMap now, which is tried again: " +
+				events: []string{"Warning ConfigMapNotApplied The API server does not accept the ConfigMap at present, and the operator retries: " +
 					`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			}),
 		},

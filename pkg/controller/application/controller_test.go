@@ -299,7 +299,7 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{"create services", statusRequest}, after: child.Recheck, ready: "ServiceNotApplied", degraded: "ServiceNotApplied",
 				err: `create Service sample: services "sample" is forbidden: exceeded quota`,
-				events: []string{"Warning ServiceNotApplied The API server does not take the Service now, which is tried again: " +
+				events: []string{"Warning ServiceNotApplied The API server does not accept the Service at present, and the operator retries: " +
 					`create Service sample: services "sample" is forbidden: exceeded quota`},
 			},
 		},
@@ -359,7 +359,7 @@ func TestSync(t *testing.T) {
 			given: []func(*server){dying("services")},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "ServiceTerminating", degraded: "ServiceTerminating",
-				events: []string{"Warning ServiceTerminating Service sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning ServiceTerminating Service sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a child that is being deleted is left alone, whatever is wanted": {
@@ -368,7 +368,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "IngressTerminating", degraded: "IngressTerminating",
-				events: []string{"Warning IngressTerminating Ingress sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning IngressTerminating Ingress sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a child that is being deleted and is not wanted any more: nothing to tell of": {
@@ -381,7 +381,7 @@ func TestSync(t *testing.T) {
 			given: []func(*server){dying("deployments")},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentTerminating", degraded: "DeploymentTerminating",
-				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a Deployment that is being deleted does not hold up the others": {
@@ -392,7 +392,7 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{"create services", "get services", "apply services", statusRequest}, after: child.Recheck,
 				ready: "ServiceHidden", degraded: "ServiceHidden",
-				events: []string{"Warning ServiceHidden Service sample is there, but is not shown to glassback: something takes its label app.aiops.org/application away"},
+				events: []string{"Warning ServiceHidden Service sample exists, but something removes its label app.aiops.org/application, by which glassback watches"},
 			},
 		},
 		"a Deployment whose fields cannot be told: the others are brought up to date": {
@@ -403,7 +403,7 @@ func TestSync(t *testing.T) {
 			given: []func(*server){twice},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentUnreadable", degraded: "DeploymentUnreadable",
-				events: []string{"Warning DeploymentUnreadable Which fields of Deployment sample are glassback's cannot be told, so it is left as it is: "},
+				events: []string{"Warning DeploymentUnreadable glassback cannot read which fields of Deployment sample it owns, and leaves it as it is: "},
 			},
 		},
 		"a paused Application is left alone": {

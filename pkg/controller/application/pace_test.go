@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
@@ -92,24 +91,35 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestPaceIsForgotten deletes an Application, and creates it again: numbers alone are then written at once.
 func TestPaceIsForgotten(t *testing.T) {
 	s := newServer(application()).settle(t)
 	o := s.connect()
-	o.pace.reported(key, s.clock.Now())
-	if wait := o.pace.wait(cache.NewObjectName("default", "other"), s.clock.Now()); wait != 0 {
-		t.Errorf("another Application waits %s", wait)
+	available := func(n int32) {
+		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Status.ReadyReplicas = n })
+		o.catchUp()
 	}
-	s.change(func(now *state) { now.app = nil })
+	available(2)
+	if requests, _, err := o.sync(t); err != nil || !slices.Equal(requests, []string{statusRequest}) {
+		t.Fatalf("requests %q, error %v; want the status", requests, err)
+	}
 	o.catchUp()
-	if _, _, err := o.sync(t); err != nil {
-		t.Fatal(err)
+	available(1)
+	if requests, after, err := o.sync(t); err != nil || len(requests) > 0 || after != minorEvery {
+		t.Fatalf("requests %q after %s, error %v; want none, and to wait", requests, after, err)
 	}
-	if len(o.pace.at) > 0 {
-		t.Errorf("%v is remembered of an Application that is gone", o.pace.at)
+	app := s.app
+	for _, now := range []*v1.Application{nil, app} {
+		s.change(func(state *state) { state.app = now })
+		o.catchUp()
+		requests, _, err := o.sync(t)
+		if want := now != nil; err != nil || slices.Equal(requests, []string{statusRequest}) != want {
+			t.Errorf("requests %q, error %v; want the status: %t", requests, err, want)
+		}
 	}
 }
 
-func TestTransition(t *testing.T) {
+func TestWithoutNumbers(t *testing.T) {
 	settled := newServer(application()).settle(t).app.Status
 	condition := func(status *v1.ApplicationStatus, kind string) int {
 		for i, c := range status.Conditions {
@@ -156,8 +166,8 @@ func TestTransition(t *testing.T) {
 			changed := *settled.DeepCopy()
 			test.change(&changed)
 			is := *changed.DeepCopy()
-			if got := transition(settled, changed); got != test.want {
-				t.Errorf("transition is %t, want %t", got, test.want)
+			if got := !equality.Semantic.DeepEqual(withoutNumbers(settled), withoutNumbers(changed)); got != test.want {
+				t.Errorf("more than numbers has changed: %t, want %t", got, test.want)
 			}
 			if !equality.Semantic.DeepEqual(changed, is) {
 				t.Error("the comparison has changed the status")

@@ -65,11 +65,11 @@ func (a applied) apply(ctx context.Context, o *observed) (outcome, error) {
 	rdc := o.rdc
 	protection := a.budgets.Observe(rdc, rdc.Name)
 	changes := []child.Change{
-		a.services.Bring(rdc, rdc.Name, a.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
-		a.budgets.Bring(rdc, rdc.Name, protection, false, child.Exactly(budget(rdc, o.pods))),
+		a.services.Reconcile(rdc, rdc.Name, a.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
+		a.budgets.Reconcile(rdc, rdc.Name, protection, false, child.Exactly(budget(rdc, o.pods))),
 	}
 	name := configurationName(rdc)
-	changes = append(changes, a.configurations.Bring(rdc, name, a.configurations.Observe(rdc, name), false, once(configuration(rdc))))
+	changes = append(changes, a.configurations.Reconcile(rdc, name, a.configurations.Observe(rdc, name), false, once(configuration(rdc))))
 	theirs, err := a.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
 		return outcome{}, err
@@ -77,7 +77,7 @@ func (a applied) apply(ctx context.Context, o *observed) (outcome, error) {
 	for _, cm := range theirs {
 		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
 		if cm.Name != name && !o.revisions[revision] && metav1.IsControlledBy(cm, rdc) {
-			changes = append(changes, a.configurations.Bring(rdc, cm.Name, a.configurations.Observe(rdc, cm.Name), false, nil))
+			changes = append(changes, a.configurations.Reconcile(rdc, cm.Name, a.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
 	out := outcome{uncounted: uncounted(protection.Object, o.pods)}
@@ -103,8 +103,8 @@ func uncounted(budget *policyv1.PodDisruptionBudget, pods int) int {
 	return max(0, pods-1-budget.Spec.MinAvailable.IntValue())
 }
 
-// once is the child.Want of what is made, and then left as it is: it is immutable.
-func once(wanted *corev1ac.ConfigMapApplyConfiguration) child.Want[*corev1ac.ConfigMapApplyConfiguration] {
+// once is the child.Desired of what is made, and then left as it is: it is immutable.
+func once(wanted *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
 	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
 		if owned != nil {
 			return owned, nil
