@@ -41,204 +41,211 @@ const (
 	keysAtOnce = 32
 )
 
-// actor carries out the commands of one sync.
-type actor struct {
+// executor carries out the commands of one plan.
+type executor struct {
 	*Controller
 	o        *observed
-	mine     *session
 	step     string           // what the commands are for
 	verified map[*member]bool // by verify
 }
 
-// act carries the commands out, in their order, and returns when to look again. Of the
+// act carries out the commands of the plan, in their order, and returns when to look again. Of the
 // upkeep, each is tried. Of the others, an error ends it: what comes next may rely on what
 // failed. So does an eviction that is not allowed yet, which is no error.
-func (a actor) act(ctx context.Context, next plan) (time.Duration, error) {
-	var errs []error
-	failed := map[*member]bool{} // A Pod whose claim is somebody else's must not be made.
-	for _, command := range next.upkeep {
-		if failed[command.on] {
-			continue
+func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
+	err := e.upkeep(ctx, p.upkeep)
+	wait, held := p.wait, ""
+	for _, command := range p.commands {
+		failure := e.try(ctx, command)
+		if refused, ok := errors.AsType[heldError](failure); ok {
+			wait, held = refused.wait, refused.message
+			break
 		}
-		err := a.try(ctx, command)
-		failed[command.on] = err != nil
-		errs = append(errs, err)
-	}
-	a.mine.held = ""
-	for _, command := range next.commands {
-		err := a.try(ctx, command)
-		if held, ok := errors.AsType[heldError](err); ok {
-			a.mine.held = held.message
-			return held.wait, errors.Join(errs...)
-		}
-		if err != nil {
-			errs = append(errs, err)
+		if failure != nil {
+			err = errors.Join(err, failure)
 			break
 		}
 	}
-	return next.wait, errors.Join(errs...)
+	c.sessions.of(o.rdc).acts(p, held, err, c.clock.Now())
+	return outcome{wait: wait}, err
 }
 
-func (a actor) try(ctx context.Context, c command) error {
+// upkeep tries each of the commands, but none for a member of which one has failed: a Pod whose
+// claim is somebody else's must not be made.
+func (e executor) upkeep(ctx context.Context, commands []command) error {
+	var errs []error
+	failed := map[*member]bool{}
+	for _, command := range commands {
+		if failed[command.on] {
+			continue
+		}
+		err := e.try(ctx, command)
+		failed[command.on] = err != nil
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (e executor) try(ctx context.Context, c command) error {
 	klog.FromContext(ctx).V(2).Info("Acting", "command", c.String())
-	if err := a.carryOut(ctx, c); err != nil {
+	if err := e.carryOut(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
 }
 
-func (a actor) carryOut(ctx context.Context, c command) error {
+func (e executor) carryOut(ctx context.Context, c command) error {
 	switch c.verb {
 	case createClaim:
-		return a.createClaim(ctx, c.on)
+		return e.createClaim(ctx, c.on)
 	case growClaim:
-		return a.growClaim(ctx, c.on)
+		return e.growClaim(ctx, c.on)
 	case deleteClaim:
-		return a.deleteClaim(ctx, c.on)
+		return e.deleteClaim(ctx, c.on)
 	case createPod:
-		return a.createPod(ctx, c.on)
+		return e.createPod(ctx, c.on)
 	case deletePod:
-		return a.deletePod(ctx, c.on)
+		return e.deletePod(ctx, c.on)
 	case evictPod:
-		return a.evictPod(ctx, c.on)
+		return e.evictPod(ctx, c.on)
 	case meet:
-		return a.meet(ctx, c.on, c.peer)
+		return e.meet(ctx, c.on, c.peer)
 	case forget:
-		return a.node(c.on).Forget(ctx, c.id)
+		return e.node(c.on).Forget(ctx, c.id)
 	case addSlots:
-		return a.addSlots(ctx, c.on, c.slots)
+		return e.addSlots(ctx, c.on, c.slots)
 	case replicate:
-		return a.node(c.on).Replicate(ctx, c.peer.id)
+		return e.node(c.on).Replicate(ctx, c.peer.id)
 	case failover:
-		return a.failover(ctx, c)
+		return e.failover(ctx, c)
 	case copyFunctions:
-		return a.copyFunctions(ctx, c.on, c.peer)
+		return e.copyFunctions(ctx, c.on, c.peer)
 	case moveSlots:
-		return a.move(ctx, c.on, c.peer, c.slots)
+		return e.move(ctx, c.on, c.peer, c.slots)
 	case openSlots:
-		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
 	case reunite:
-		return a.reunite(ctx, c.on, c.slots)
+		return e.reunite(ctx, c.on, c.slots)
 	case closeSlots:
-		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}
 	return fmt.Errorf("unknown command %q", c.verb)
 }
 
 // node returns the connection to a member that answers.
-func (a actor) node(m *member) Node {
-	port, _ := ports(a.o.rdc)
-	return a.sessions.node(a.mine, m.pod, listens(m.pod, port))
+func (e executor) node(m *member) Node {
+	return e.sessions.node(e.o.rdc, m.pod)
 }
 
-func (a actor) key() cache.ObjectName { return cache.MetaObjectToName(a.o.rdc) }
+func (e executor) key() cache.ObjectName { return cache.MetaObjectToName(e.o.rdc) }
 
-func (a actor) createClaim(ctx context.Context, m *member) error {
-	made, err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
-		Create(ctx, claim(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+func (e executor) createClaim(ctx context.Context, m *member) error {
+	made, err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
+		Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
-		return takenError("PersistentVolumeClaim " + claimName(a.o.rdc, m.ordinal))
+		return takenError("PersistentVolumeClaim " + claimName(e.o.rdc, m.ordinal))
 	}
 	if err != nil {
 		return err
 	}
-	a.written.Record(a.key(), "create persistentvolumeclaims", a.claimCache, made)
+	e.written.Record(e.key(), "create persistentvolumeclaims", e.claimCache, made)
 	return nil
 }
 
 // growClaim asks for a larger volume.
-func (a actor) growClaim(ctx context.Context, m *member) error {
+func (e executor) growClaim(ctx context.Context, m *member) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
-		"spec":     map[string]any{"resources": map[string]any{"requests": corev1.ResourceList{corev1.ResourceStorage: a.o.rdc.Spec.Storage.Size}}},
+		"spec":     map[string]any{"resources": map[string]any{"requests": corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}}},
 	})
 	if err != nil {
 		return err
 	}
-	grown, err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
+	grown, err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
 		Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
 	if err != nil {
 		return err
 	}
-	a.written.Record(a.key(), "patch persistentvolumeclaims", a.claimCache, grown)
+	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claimCache, grown)
 	return nil
 }
 
 // deleteClaim deletes exactly the claim that was seen. It stays until its Pod is gone.
-func (a actor) deleteClaim(ctx context.Context, m *member) error {
+func (e executor) deleteClaim(ctx context.Context, m *member) error {
 	if m.claim.DeletionTimestamp != nil {
 		return nil
 	}
-	err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
+	err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
 		Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	a.written.RecordDelete(a.key(), "delete persistentvolumeclaims", a.claimCache, m.claim)
+	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claimCache, m.claim)
 	return nil
 }
 
-func (a actor) createPod(ctx context.Context, m *member) error {
-	made, err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Create(ctx, pod(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+func (e executor) createPod(ctx context.Context, m *member) error {
+	made, err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
 		return takenError("Pod " + m.name)
 	}
 	if err != nil {
 		return err
 	}
-	a.written.Record(a.key(), "create pods", a.podCache, made)
+	e.written.Record(e.key(), "create pods", e.podCache, made)
 	return nil
 }
 
 // deletePod deletes exactly the Pod that was seen. One that is not ready, it deletes as
 // long as that is so: the PodDisruptionBudget counts on a Pod that has become ready.
-func (a actor) deletePod(ctx context.Context, m *member) error {
+func (e executor) deletePod(ctx context.Context, m *member) error {
 	exactly := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
 	if !isReady(m.pod) {
 		exactly.ResourceVersion = ptr.To(m.pod.ResourceVersion)
 	}
-	err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: exactly})
+	err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: exactly})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	a.deleted(m, "delete pods")
+	e.deleted(m, "delete pods")
 	return nil
 }
 
 // deleted notes that a Pod was deleted, and by what.
-func (a actor) deleted(m *member, by string) {
-	a.written.RecordDelete(a.key(), by, a.podCache, m.pod)
-	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, a.why())
+func (e executor) deleted(m *member, by string) {
+	e.written.RecordDelete(e.key(), by, e.podCache, m.pod)
+	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, e.why())
 }
 
 // why is the step that is being carried out.
-func (a actor) why() string {
-	if a.step == "" {
+func (e executor) why() string {
+	if e.step == "" {
 		return "it is not needed"
 	}
-	return a.step
+	return e.step
 }
 
 // meet introduces one member to another. It is the one command that could reach somebody
 // else's node, if the address has passed on: two clusters would become one, and one of
 // them would lose everything. So both are looked at again, at the source.
-func (a actor) meet(ctx context.Context, on, peer *member) error {
+func (e executor) meet(ctx context.Context, on, peer *member) error {
 	for _, m := range []*member{on, peer} {
-		if err := a.verify(ctx, m); err != nil {
+		if err := e.verify(ctx, m); err != nil {
 			return err
 		}
 	}
 	self := peer.self()
-	return a.node(on).Meet(ctx, peer.ip(), self.Port, self.BusPort)
+	return e.node(on).Meet(ctx, peer.ip(), self.Port, self.BusPort)
 }
 
 // verify makes sure that the member's Pod still has its address, and that the node there
 // is the one that was seen.
-func (a actor) verify(ctx context.Context, m *member) error {
-	if a.verified[m] {
+func (e executor) verify(ctx context.Context, m *member) error {
+	if e.verified[m] {
 		return nil
 	}
-	live, err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Get(ctx, m.name, metav1.GetOptions{})
+	live, err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Get(ctx, m.name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get Pod %s: %w", m.name, err)
 	}
@@ -247,76 +254,76 @@ func (a actor) verify(ctx context.Context, m *member) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	view, err := a.node(m).View(ctx)
+	view, err := e.node(m).View(ctx)
 	if err != nil {
 		return err
 	}
 	if view.ID != m.id {
 		return fmt.Errorf("the node of %s is another one by now", m.name)
 	}
-	for _, e := range view.Table {
-		if !e.Handshake && a.o.byID[e.ID] == nil && !m.follows(e.ID) {
-			return fmt.Errorf("%s knows a node that is none of this cluster's Pods: %s", m.name, describe(&e))
+	for _, entry := range view.Table {
+		if !entry.Handshake && e.o.byID[entry.ID] == nil && !m.follows(entry.ID) {
+			return fmt.Errorf("%s knows a node that is none of this cluster's Pods: %s", m.name, describe(&entry))
 		}
 	}
-	a.verified[m] = true
+	e.verified[m] = true
 	return nil
 }
 
-func (a actor) failover(ctx context.Context, c command) error {
-	if err := a.node(c.on).Failover(ctx, c.how); err != nil {
+func (e executor) failover(ctx context.Context, c command) error {
+	if err := e.node(c.on).Failover(ctx, c.how); err != nil {
 		return err
 	}
-	a.mine.since["promoted "+c.on.name] = a.clock.Now()
-	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "Failover", "%s", a.why())
+	e.sessions.of(e.o.rdc).since["promoted "+c.on.name] = e.clock.Now()
+	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "Failover", "%s", e.why())
 	return nil
 }
 
 // addSlots gives slots to a member that nobody has. If the nodes believe that somebody
 // has them who does not, Redis refuses. Then it has the member import them, from whomever.
-func (a actor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
-	err := a.node(m).AddSlots(ctx, slots)
+func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
+	err := e.node(m).AddSlots(ctx, slots)
 	if err == nil || !strings.Contains(err.Error(), "already busy") {
 		return err
 	}
-	for _, other := range a.o.answering() {
+	for _, other := range e.o.answering() {
 		if other == m || !other.view.Master || m.entry(other.id) == nil {
 			continue
 		}
-		if err := a.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
+		if err := e.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
 			return err
 		}
-		return a.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
+		return e.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
 	}
 	return err
 }
 
 // reunite marks slots as on the move to whoever has keys of them, if anybody but their
 // owner does: a replica of the master that they were on the move to. Otherwise they stay.
-func (a actor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
-	for _, m := range a.o.answering() {
+func (e executor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
+	for _, m := range e.o.answering() {
 		if m == from || !m.view.Master || from.entry(m.id) == nil {
 			continue
 		}
-		keys, err := a.node(m).Keys(ctx, slots, 1)
+		keys, err := e.node(m).Keys(ctx, slots, 1)
 		if err != nil {
 			return err
 		}
 		if len(keys) > 0 {
 			found := redisnode.NewSlots(slices.Collect(maps.Keys(keys))...)
-			return a.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
+			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
 		}
 	}
-	return a.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
+	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
 // move moves slots, and the keys in them, while clients go on: a key that is not here any
 // more, they are sent to ask for there. What is not finished is found by its marks, and
 // gone on with.
 // https://redis.io/docs/latest/commands/cluster-setslot/
-func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots) error {
-	began := a.clock.Now()
-	source, target := a.node(from), a.node(to)
+func (e executor) move(ctx context.Context, from, to *member, slots redisnode.Slots) error {
+	began := e.clock.Now()
+	source, target, password := e.node(from), e.node(to), e.sessions.of(e.o.rdc).password
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
 		return err
 	}
@@ -332,18 +339,18 @@ func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots
 			break
 		}
 		for _, some := range keys {
-			if err := source.Migrate(ctx, to.ip(), to.port(), a.mine.password, migrateTimeout, some); err != nil {
+			if err := source.Migrate(ctx, to.ip(), to.port(), password, migrateTimeout, some); err != nil {
 				return err
 			}
 		}
-		if a.clock.Since(began) > moveBudget {
+		if e.clock.Since(began) > moveBudget {
 			return nil // The marks say what is left.
 		}
 	}
 	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
 		return err
 	}
-	return a.hears(ctx, source, slots)
+	return e.hears(ctx, source, slots)
 }
 
 // hears waits until the node has heard from the new owner that it has the slots, and then
@@ -351,8 +358,8 @@ func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots
 // slot, it would conclude that the owner has given up those that are not yet among them,
 // and take a claim for them from anybody, however old. Until it has heard, it sends who
 // asks to the new owner, since it has no keys.
-func (a actor) hears(ctx context.Context, node Node, slots redisnode.Slots) error {
-	for began := a.clock.Now(); a.clock.Since(began) < hearingTimeout; {
+func (e executor) hears(ctx context.Context, node Node, slots redisnode.Slots) error {
+	for began := e.clock.Now(); e.clock.Since(began) < hearingTimeout; {
 		view, err := node.View(ctx)
 		if err != nil {
 			return err

@@ -52,21 +52,19 @@ func newApplied(config Config, written *loop.Written) applied {
 	}
 }
 
-// outcome is what came of applying.
+// outcome is what came of writes.
 type outcome struct {
-	wrote     bool
-	problems  []problem
-	wait      time.Duration
-	uncounted int // see observed
+	wrote    bool
+	problems []problem
+	wait     time.Duration
 }
 
-// apply brings the children up to date. One that fails does not hold up the others.
-func (a applied) apply(ctx context.Context, o *observed) (outcome, error) {
+// applyChildren brings the children up to date. One that fails does not hold up the others.
+func (a applied) applyChildren(ctx context.Context, o *observed) (outcome, error) {
 	rdc := o.rdc
-	protection := a.budgets.Observe(rdc, rdc.Name)
 	changes := []child.Change{
 		a.services.Bring(rdc, rdc.Name, a.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
-		a.budgets.Bring(rdc, rdc.Name, protection, false, child.Exactly(budget(rdc, o.pods))),
+		a.budgets.Bring(rdc, rdc.Name, a.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 	}
 	name := configurationName(rdc)
 	changes = append(changes, a.configurations.Bring(rdc, name, a.configurations.Observe(rdc, name), false, once(configuration(rdc))))
@@ -80,7 +78,7 @@ func (a applied) apply(ctx context.Context, o *observed) (outcome, error) {
 			changes = append(changes, a.configurations.Bring(rdc, cm.Name, a.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
-	out := outcome{uncounted: uncounted(protection.Object, o.pods)}
+	var out outcome
 	var errs []error
 	for _, change := range changes {
 		done, err := change.Do(ctx)

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -134,7 +133,7 @@ func see(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
 	}
-	o.classify()
+	o.markOutdated()
 	o.identify()
 	o.merge()
 	for _, n := range o.unknown() {
@@ -142,7 +141,6 @@ func see(o *observed, alters ...alter) *observed {
 	}
 	(&session{linked: map[string]link{}}).links(o)
 	o.unassigned = time.Hour
-	o.empties()
 	return o
 }
 
@@ -192,7 +190,7 @@ func silenced(lasts time.Duration, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.view, m.err, m.silent = nil, errors.New("connection refused"), lasts
+			m.view, m.whySilent, m.silent = nil, "connection refused", lasts
 		}
 	}
 }
@@ -202,7 +200,7 @@ func noPod(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.pod, m.view, m.err, m.silent = nil, nil, errors.New("there is no Pod"), time.Second
+			m.pod, m.view, m.whySilent, m.silent = nil, nil, "there is no Pod", time.Second
 			failedByAll(o, idOf(i))
 		}
 	}
@@ -222,7 +220,7 @@ func renewed(ordinals ...int) alter {
 			}
 			e := entryFor(newcomer(), i, true)
 			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
-			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
+			m.whySilent, m.view = "", &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
 		}
 	}
 }
@@ -339,7 +337,7 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 func unreadyForLong(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			o.members[i].unready = true
+			o.members[i].unready = time.Hour
 		}
 	}
 }

@@ -155,34 +155,26 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if errs := rdc.Validate(nil); len(errs) > 0 {
 		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	seen, err := c.gather(rdc)
+	o, err := c.observe(ctx, rdc)
 	if err != nil {
 		return 0, err
 	}
-	out, applyErr := c.apply(ctx, seen)
-	if out.wrote {
+	children, applyErr := c.applyChildren(ctx, o)
+	if children.wrote {
 		return c.written.Wait(key), applyErr // The caches are about to show it.
 	}
-	seen.uncounted = out.uncounted
-	mine := c.sessions.of(rdc)
-	if err := c.observe(ctx, seen, mine); err != nil {
-		return 0, errors.Join(applyErr, err)
-	}
-	if seen.blinks() {
-		return check, applyErr
-	}
-	next := decide(seen)
-	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter && len(next.problems) == 0 {
-		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.progress()})
+	p := decide(o)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
+	if p.keepStatus {
+		return p.wait, applyErr
 	}
 	// What is known is written down before it is acted on: see formed, and Node.ID.
-	wait, err := c.report(ctx, rdc, statusAfter(seen, next, out.problems))
+	wait, err := c.report(ctx, rdc, statusOf(o, p, children))
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	again, actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
-	mine.came(actErr, c.clock.Now())
-	return loop.Soonest(loop.Soonest(wait, again), out.wait), errors.Join(applyErr, actErr)
+	done, actErr := c.act(ctx, o, p)
+	return loop.Soonest(loop.Soonest(wait, done.wait), children.wait), errors.Join(applyErr, actErr)
 }
 
 // fetch returns a copy of the RedisCluster with its defaults, or nil if there is nothing

@@ -536,7 +536,7 @@ func TestSyncOutlivesABlink(t *testing.T) {
 	if writes, after, err := s.sync(); len(writes) > 0 || after != check || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want to look again", writes, after, err)
 	}
-	s.clock.Step(blinkTime + time.Second)
+	s.clock.Step(shortSilence + time.Second)
 	if writes, _, err := s.sync(); !slices.Equal(writes, []string{statusWrite}) || err != nil {
 		t.Errorf("writes %q, error %v once it is longer; want the status", writes, err)
 	}

@@ -33,47 +33,77 @@ const (
 // and each may rely on those before it having nothing to say.
 //
 // None of them remembers anything: whatever was interrupted goes on by what is seen.
-var policies = []func(*observed) *plan{
-	possible,  // there is a password, and no other Pod has the name of one
-	strangers, // no node of another cluster is among the nodes
-	losses,    // every slot has an owner that lives, or comes back
-	strays,    // keys that were moved to a master that is gone are with its replica
-	adrift,    // slots whose old owner was replaced while it gave them are given by the new one
-	gone,      // nodes whose Pods are gone are forgotten
-	broken,    // Pods that do not run, and are not what they should be now, are replaced
-	introduce, // nodes know each other, where they are now
-	form,      // the slots are given out, once
-	adopt,     // who is not to be a master is a replica of one
-	agree,     // all that answer say the same of each other
-	open,      // slots that were on the move are moved
-	functions, // a new master has the functions of the others, before its first slot
-	balance,   // the masters have the slots, and nobody else
-	whole,     // every Pod answers, and every replica is up to date
-	remove,    // who is to leave is forgotten and deleted
-	spread,    // every master has as many replicas as the others
-	roll,      // Pods that are not what they should be now are replaced, one by one
-	ready,     // the Pods are ready
-	grow,      // volumes are as large as they should be
+var policies = []policy{
+	{"ignoreShortSilence", ignoreShortSilence}, // no node of a settled cluster is silent for a moment only
+	{"possible", possible},                     // there is a password, and no other Pod has the name of one
+	{"strangers", strangers},                   // no node of another cluster is among the nodes
+	{"losses", losses},                         // every slot has an owner that lives, or comes back
+	{"strays", strays},                         // keys that were moved to a master that is gone are with its replica
+	{"adrift", adrift},                         // slots whose old owner was replaced while it gave them are given by the new one
+	{"gone", gone},                             // nodes whose Pods are gone are forgotten
+	{"broken", broken},                         // Pods that do not run, and are not what they should be now, are replaced
+	{"introduce", introduce},                   // nodes know each other, where they are now
+	{"form", form},                             // the slots are given out, once
+	{"adopt", adopt},                           // who is not to be a master is a replica of one
+	{"agree", agree},                           // all that answer say the same of each other
+	{"open", open},                             // slots that were on the move are moved
+	{"functions", functions},                   // a new master has the functions of the others, before its first slot
+	{"balance", balance},                       // the masters have the slots, and nobody else
+	{"whole", whole},                           // every Pod answers, and every replica is up to date
+	{"remove", remove},                         // who is to leave is forgotten and deleted
+	{"spread", spread},                         // every master has as many replicas as the others
+	{"roll", roll},                             // Pods that are not what they should be now are replaced, one by one
+	{"ready", ready},                           // the Pods are ready
+	{"grow", grow},                             // volumes are as large as they should be
+}
+
+// policy decides about one aspect of a cluster: it returns nil if there is nothing to do, or to wait for.
+type policy struct {
+	name   string
+	decide func(*observed) *plan
 }
 
 // decide returns what is to be done next: whatever is missing is made, and the first policy
 // has its way.
 func decide(o *observed) plan {
+	p := plan{wait: poll}
 	upkeep := children(o)
-	for _, policy := range policies {
-		if p := policy(o); p != nil {
-			p.upkeep = upkeep
-			if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
-				p.held = o.held
-			}
-			return *p
-		}
-	}
-	p := plan{wait: poll, upkeep: upkeep}
 	if len(upkeep) > 0 {
 		p.step, p.wait = "Making Pods", brief
 	}
+	for _, policy := range policies {
+		if decided := policy.decide(o); decided != nil {
+			p, p.policy = *decided, policy.name
+			break
+		}
+	}
+	p.upkeep = upkeep
+	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
+		p.held = o.held
+	}
+	if p.waits() && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 {
+		p.problems = []problem{{reasonStalled, "Nothing has come of this for long: " + p.progress()}}
+	}
 	return p
+}
+
+// shortSilence is how long a node may not answer before a cluster in which all is well is
+// taken for one in which it is not.
+const shortSilence = 3 * time.Second
+
+// ignoreShortSilence keeps a settled cluster as it was reported while nothing has happened but
+// that nodes, which run, have not answered for a moment.
+func ignoreShortSilence(o *observed) *plan {
+	if !o.formed || o.rdc.Status.Operation != nil || o.rdc.Status.ObservedGeneration != o.rdc.Generation {
+		return nil
+	}
+	silent := o.those(func(m *member) bool { return !m.answers() })
+	if len(silent) == 0 || slices.ContainsFunc(silent, func(m *member) bool {
+		return m.silent > shortSilence || unasked(m.pod) != nil || notStarting(m.pod) || m.refused
+	}) {
+		return nil
+	}
+	return &plan{keepStatus: true, wait: check}
 }
 
 func possible(o *observed) *plan {
@@ -95,7 +125,7 @@ func (o *observed) patience() time.Duration {
 func agree(o *observed) *plan {
 	for _, m := range o.holders() {
 		if !m.answers() {
-			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], cause(m.err))
+			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], m.whySilent)
 		}
 	}
 	if quarrel := o.quarrel(); quarrel != "" {

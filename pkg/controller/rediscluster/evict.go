@@ -38,15 +38,15 @@ func (e budgetsError) Error() string { return string(e) }
 
 // evictPod has the API server evict exactly the Pod that was seen. It returns a heldError
 // if the PodDisruptionBudget does not allow that now, and a budgetsError if the Pod has two.
-func (a actor) evictPod(ctx context.Context, m *member) error {
-	err := a.evict(ctx, m.pod)
+func (e executor) evictPod(ctx context.Context, m *member) error {
+	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {
 	case ofBudget:
 		// The first refusal is reported by the next sync, which comes soon. After it, the
 		// watch says when the budget has changed.
 		wait := poll
-		if a.o.held == "" {
+		if e.o.held == "" {
 			wait = brief
 		}
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -54,18 +54,18 @@ func (a actor) evictPod(ctx context.Context, m *member) error {
 		}
 		return heldError{cause.Message, wait}
 	case isInternal(err):
-		return cmp.Or(a.twoBudgets(ctx, m.pod), err)
+		return cmp.Or(e.twoBudgets(ctx, m.pod), err)
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
 	}
-	a.deleted(m, "evict pods")
+	e.deleted(m, "evict pods")
 	return nil
 }
 
 // evict asks for the eviction of a Pod, once. The typed client's EvictV1 would sleep as long
 // as the answer's Retry-After says, up to ten times, and hold up a worker.
-func (a actor) evict(ctx context.Context, pod *corev1.Pod) error {
-	return a.kube.CoreV1().RESTClient().Post().MaxRetries(0).
+func (e executor) evict(ctx context.Context, pod *corev1.Pod) error {
+	return e.kube.CoreV1().RESTClient().Post().MaxRetries(0).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
@@ -82,8 +82,8 @@ func isInternal(err error) bool {
 
 // twoBudgets returns a budgetsError if the Pod has more than one PodDisruptionBudget, and
 // nil if not.
-func (a actor) twoBudgets(ctx context.Context, pod *corev1.Pod) error {
-	list, err := a.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{})
+func (e executor) twoBudgets(ctx context.Context, pod *corev1.Pod) error {
+	list, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
@@ -95,7 +95,7 @@ func (a actor) twoBudgets(ctx context.Context, pod *corev1.Pod) error {
 			continue
 		}
 		count++
-		if !metav1.IsControlledBy(&b, a.o.rdc) {
+		if !metav1.IsControlledBy(&b, e.o.rdc) {
 			others = append(others, b.Name)
 		}
 	}

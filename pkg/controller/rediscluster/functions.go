@@ -84,7 +84,7 @@ func (o *observed) onlyHere(m *member) string {
 		return fmt.Sprintf("%d keys", m.view.Keys)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.view.Libraries)) {
-		if !slices.ContainsFunc(o.functionHolders(), func(other *member) bool { return !other.leaving && other.view.Libraries[name] != "" }) {
+		if !slices.ContainsFunc(o.functionHolders(), func(other *member) bool { return !o.leaving(other) && other.view.Libraries[name] != "" }) {
 			return fmt.Sprintf("the library of functions %s, which no other master has", name)
 		}
 	}
@@ -93,17 +93,17 @@ func (o *observed) onlyHere(m *member) string {
 
 // copyFunctions gives a new master the functions of another one, if all masters with slots
 // have the same. Whether their code is the same, it asks only now: it can be large.
-func (a actor) copyFunctions(ctx context.Context, to, from *member) error {
-	dump, err := a.node(from).DumpFunctions(ctx)
+func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
+	dump, err := e.node(from).DumpFunctions(ctx)
 	if err != nil {
 		return err
 	}
-	libraries, err := a.node(from).Libraries(ctx)
+	libraries, err := e.node(from).Libraries(ctx)
 	if err != nil {
 		return err
 	}
-	for _, other := range a.o.functionHolders() {
-		theirs, err := a.node(other).Libraries(ctx)
+	for _, other := range e.o.functionHolders() {
+		theirs, err := e.node(other).Libraries(ctx)
 		if err != nil {
 			return err
 		}
@@ -111,5 +111,5 @@ func (a actor) copyFunctions(ctx context.Context, to, from *member) error {
 			return fmt.Errorf("%s and %s do not have the same code of the library %s: load it on all masters", from.name, other.name, name)
 		}
 	}
-	return a.node(to).RestoreFunctions(ctx, dump)
+	return e.node(to).RestoreFunctions(ctx, dump)
 }

@@ -27,7 +27,7 @@ func losses(o *observed) *plan {
 			continue
 		}
 		if m := o.nameless(); m != nil {
-			return wait(check, "Waiting for %s, which may have the slots %s: %s", m.name, slots, cause(m.err))
+			return wait(check, "Waiting for %s, which may have the slots %s: %s", m.name, slots, m.whySilent)
 		}
 		candidates := o.those(func(m *member) bool { return m.answers() && m.follows(n.ID) && m.hasCopied() })
 		missing := o.those(func(m *member) bool {
@@ -186,7 +186,7 @@ func giveUp(o *observed, lost redisnode.Slots, holders []*node) *plan {
 	if len(commands) > 0 {
 		return do(commands, "Forgetting the masters of the slots %s, whose loss was accepted", lost)
 	}
-	heirs := o.those(func(m *member) bool { return m.answers() && m.view.Master && !m.leaving })
+	heirs := o.those(func(m *member) bool { return m.answers() && m.view.Master && !o.leaving(m) })
 	if len(heirs) == 0 {
 		return wait(check, "Waiting for a master that can take the slots %s, whose loss was accepted", lost)
 	}

@@ -83,10 +83,10 @@ func introduce(o *observed) *plan {
 	if len(groups) == 0 {
 		return nil
 	}
-	commands := moved(groups)
+	commands := o.moved(groups)
 	main := groups[0]
 	for _, group := range groups[1:] {
-		if len(group) == 1 && group[0].leaving && o.slots[group[0].id].Len() == 0 {
+		if len(group) == 1 && o.leaving(group[0]) && o.slots[group[0].id].Len() == 0 {
 			continue // It has been forgotten, and is about to be deleted.
 		}
 		if message := incompatible(main, group); message != "" {
@@ -166,7 +166,7 @@ func incompatible(main, group []*member) string {
 // moved are the introductions of those who know each other, but not where the other is
 // now. All of them: of the nodes that only one has heard of, replicas may not find their
 // masters.
-func moved(groups [][]*member) []command {
+func (o *observed) moved(groups [][]*member) []command {
 	var commands []command
 	for _, group := range groups {
 		for _, a := range group {
@@ -175,7 +175,7 @@ func moved(groups [][]*member) []command {
 					continue
 				}
 				e := a.entry(b.id)
-				if e == nil && (a.leaving || b.leaving) {
+				if e == nil && (o.leaving(a) || o.leaving(b)) {
 					continue // It is about to be forgotten by all.
 				}
 				if e == nil || e.NoAddr || e.IP != b.ip() || e.Port != b.port() {

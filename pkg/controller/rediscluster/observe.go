@@ -32,8 +32,25 @@ import (
 // longer: the others may need help.
 const viewTimeout = 2 * time.Second
 
-// observe asks every node what it knows, and fills that in. It asks nobody else.
-func (c *Controller) observe(ctx context.Context, o *observed, mine *session) error {
+// observe reads what the caches have of the RedisCluster's Pods and volumes, and asks every node
+// what it knows.
+func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
+	o, err := c.gather(rdc)
+	if err != nil {
+		return nil, err
+	}
+	mine := c.sessions.of(rdc)
+	if err := c.askNodes(ctx, o, mine); err != nil {
+		return nil, err
+	}
+	o.identify()
+	o.merge()
+	mine.recall(o)
+	return o, nil
+}
+
+// askNodes asks every node, if there is a password for it.
+func (c *Controller) askNodes(ctx context.Context, o *observed, mine *session) error {
 	var refusal errNoPassword
 	switch err := c.sessions.authenticate(ctx, o.rdc, mine); {
 	case err == nil:
@@ -46,45 +63,46 @@ func (c *Controller) observe(ctx context.Context, o *observed, mine *session) er
 	default:
 		return err
 	}
-	o.identify()
-	o.merge()
-	mine.begin()
+	return nil
+}
+
+// recall copies into o what is remembered from earlier syncs, and remembers what is seen now.
+func (s *session) recall(o *observed) {
+	s.begin()
 	for _, m := range o.members {
 		if !m.answers() {
-			m.silent = mine.lasting("silent "+m.name, o.now)
+			m.silent = s.lasting("silent "+m.name, o.now)
 		}
-		if at, ok := mine.since["promoted "+m.name]; ok && o.now.Sub(at) < failoverPatience {
-			m.promoted = mine.lasting("promoted "+m.name, o.now)
+		if at, ok := s.since["promoted "+m.name]; ok && o.now.Sub(at) < failoverPatience {
+			m.promoted = s.lasting("promoted "+m.name, o.now)
 		}
 	}
 	for _, n := range o.unknown() {
-		n.suspect = mine.lasting("suspect "+n.ID, o.now)
+		n.suspect = s.lasting("suspect "+n.ID, o.now)
 	}
-	mine.misses(o)
-	mine.links(o)
+	s.misses(o)
+	s.links(o)
 	if o.functionsDiffer() != "" {
-		o.differing = mine.lasting("functions differ", o.now)
+		o.differing = s.lasting("functions differ", o.now)
 	}
 	if o.assigned().Len() < redisnode.SlotCount {
-		o.unassigned = mine.lasting("unassigned", o.now)
+		o.unassigned = s.lasting("unassigned", o.now)
 	}
-	o.held = mine.held
-	if mine.failure != nil {
-		lasting := mine.lasting(failing, o.now)
+	o.held, o.actedAt = s.held, s.acted
+	if s.failure != nil {
+		o.failing = s.lasting(failing, o.now)
 		var taken takenError
 		var budgets budgetsError
 		switch {
-		case errors.As(mine.failure, &taken):
+		case errors.As(s.failure, &taken):
 			o.failure = &problem{reasonConflict, taken.Error()}
-		case errors.As(mine.failure, &budgets):
+		case errors.As(s.failure, &budgets):
 			o.failure = &problem{reasonBudgets, budgets.Error()}
-		case lasting > failingTooLong:
-			o.failure = &problem{reasonFailing, cause(mine.failure)}
+		default:
+			o.failure = &problem{reasonFailing, cause(s.failure)}
 		}
 	}
-	mine.end()
-	o.empties()
-	return nil
+	s.end()
 }
 
 // failing is what lasts while commands fail.
@@ -144,19 +162,15 @@ func (c *Controller) gather(rdc *v1.RedisCluster) (*observed, error) {
 	}
 	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
 	o.pods += len(o.those(func(m *member) bool { return m.pod == nil && !m.taken }))
-	o.classify()
+	o.markOutdated()
+	o.uncounted = uncounted(c.budgets.Observe(rdc, rdc.Name).Object, o.pods)
 	return o, nil
 }
 
-// classify finds the members that are to leave, and those that are not what the spec says now.
-func (o *observed) classify() {
-	size, current := int(*o.rdc.Spec.Size), revision(o.rdc)
-	replaced := false
+// markOutdated finds the members that are not what the spec says now.
+func (o *observed) markOutdated() {
+	current := revision(o.rdc)
 	for _, m := range o.members {
-		// Of those whose volume somebody has deleted, one at a time.
-		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
-		m.leaving = going || m.ordinal >= size
-		replaced = replaced || going
 		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != current
 	}
 }
@@ -172,33 +186,47 @@ func ordinalOf(prefix, name string) (int, bool) {
 func (c *Controller) ask(ctx context.Context, o *observed, mine *session) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	port, _ := ports(o.rdc)
 	pods := map[types.UID]bool{}
 	var asking sync.WaitGroup
 	for _, m := range o.members {
-		if m.err = unasked(m.pod); m.err != nil {
+		if m.fails(unasked(m.pod)); m.whySilent != "" {
 			continue
 		}
 		pods[m.pod.UID] = true
-		node := c.sessions.node(mine, m.pod, listens(m.pod, port))
-		asking.Go(func() { m.view, m.err = node.View(ctx) })
+		node := c.sessions.node(o.rdc, m.pod)
+		asking.Go(func() {
+			view, err := node.View(ctx)
+			m.view = view
+			m.fails(err)
+		})
 	}
 	asking.Wait()
 	mine.keep(pods)
 	for _, m := range o.members {
-		mine.refusedBy(m.err)
-		if m.unready = m.pod != nil && unreadyFor(m.pod, o.now) > silentTooLong; m.unready {
-			// Perhaps its probe has another password than the connection that is still open.
-			mine.refused = true
-		}
+		m.unready = unreadyFor(m.pod, o.now)
+		// One that is not ready for long: perhaps its probe has another password than the connection
+		// that is still open.
+		mine.refused = mine.refused || m.refused || m.unready > silentTooLong
 		if m.view != nil && m.view.Loading {
-			m.view, m.err = nil, errors.New("it is loading its data")
+			m.view = nil
+			m.fails(errors.New("it is loading its data"))
 		}
+	}
+}
+
+// fails notes why the member does not answer; nil if it does.
+func (m *member) fails(err error) {
+	m.whySilent, m.refused = "", false
+	if err != nil {
+		m.whySilent, m.refused = cause(err), errors.Is(err, redisnode.ErrPassword)
 	}
 }
 
 // unreadyFor returns for how long a Pod that runs has not been ready.
 func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod == nil {
+		return 0
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && pod.Status.Phase == corev1.PodRunning {
 			return now.Sub(c.LastTransitionTime.Time)
@@ -209,7 +237,7 @@ func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
 
 // listens returns the port of a Pod, which is another one than the spec's until it is
 // replaced.
-func listens(pod *corev1.Pod, port int) int {
+func listens(rdc *v1.RedisCluster, pod *corev1.Pod) int {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
 			if p.Name == portRedis {
@@ -217,6 +245,7 @@ func listens(pod *corev1.Pod, port int) int {
 			}
 		}
 	}
+	port, _ := ports(rdc)
 	return port
 }
 
@@ -251,20 +280,6 @@ func waitingFor(pod *corev1.Pod) string {
 		}
 	}
 	return "the Pod does not run yet"
-}
-
-// blinkTime is how long a node may not answer before a cluster in which all is well is
-// taken for one in which it is not.
-const blinkTime = 3 * time.Second
-
-// blinks returns whether nothing has happened but that nodes, which run, have not answered
-// for a moment.
-func (o *observed) blinks() bool {
-	silent := o.those(func(m *member) bool { return !m.answers() })
-	return len(silent) > 0 && o.formed && o.rdc.Status.Operation == nil && o.rdc.Status.ObservedGeneration == o.rdc.Generation &&
-		!slices.ContainsFunc(silent, func(m *member) bool {
-			return m.silent > blinkTime || unasked(m.pod) != nil || notStarting(m.pod) || errors.Is(m.err, redisnode.ErrPassword)
-		})
 }
 
 // lastWords is the end of what a container has printed, in one line.
@@ -304,24 +319,6 @@ func (o *observed) identify() {
 			}
 		}
 	}
-}
-
-// empties has a Pod emptied that is to be replaced, and has the only copy of its slots: one
-// at a time, and none while another leaves. The one with the fewest slots is the one that
-// was being emptied.
-func (o *observed) empties() {
-	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.holders()) < 2 ||
-		slices.ContainsFunc(o.members, func(m *member) bool { return m.leaving || !m.answers() }) {
-		return
-	}
-	outdated := o.those(func(m *member) bool { return m.outdated })
-	if len(outdated) == 0 {
-		return
-	}
-	next := slices.MinFunc(outdated, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
-	})
-	next.leaving = true
 }
 
 // short is an ID as people read it.

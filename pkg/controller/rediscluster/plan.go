@@ -33,6 +33,10 @@ const (
 
 // plan is what is to be done next.
 type plan struct {
+	// policy is the name of the policy that decided; "" if none had anything to do.
+	policy string
+	// keepStatus is whether nothing is to be reported, nor done.
+	keepStatus bool
 	// step says it, for status.operation; "" if all is as the spec says.
 	step     string
 	held     string    // why the eviction among the commands was refused the last time; "" if it was not
@@ -50,6 +54,12 @@ func (p plan) progress() string {
 		return p.step
 	}
 	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.held
+}
+
+// waits returns whether the plan is to wait for something, rather than to do anything.
+func (p plan) waits() bool {
+	acts := len(p.commands)+len(p.upkeep) > 0 && p.held == ""
+	return p.step != "" && !acts
 }
 
 // verb is what a command does.

@@ -133,10 +133,10 @@ func isReady(pod *corev1.Pod) bool {
 func whole(o *observed) *plan {
 	for _, m := range o.members {
 		switch {
-		case !m.answers() && m.leaving && o.slots[m.id].Len() == 0:
+		case !m.answers() && o.leaving(m) && o.slots[m.id].Len() == 0:
 		case !m.answers():
-			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
-		case m.leaving:
+			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
+		case o.leaving(m):
 		case !m.view.StateOK:
 			return wait(check, "Waiting for %s, by whom the cluster cannot be used yet", m.name)
 		case !m.view.Master && !m.view.LinkUp:
@@ -162,7 +162,7 @@ func unsaved(o *observed) *plan {
 // remove has members go that are to leave, replicas first: they cannot forget their
 // masters.
 func remove(o *observed) *plan {
-	leaving := o.those(func(m *member) bool { return m.leaving && m.pod != nil })
+	leaving := o.those(func(m *member) bool { return o.leaving(m) && m.pod != nil })
 	if len(leaving) == 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func remove(o *observed) *plan {
 	for _, m := range leaving {
 		known := o.nodes[m.id]
 		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isNameless(m) || (known != nil && known.Master)) {
-			return wait(check, "Waiting for %s, which may have keys: %s", m.name, cause(m.err))
+			return wait(check, "Waiting for %s, which may have keys: %s", m.name, m.whySilent)
 		}
 	}
 	m := leaving[0]
@@ -202,7 +202,7 @@ func roll(o *observed) *plan {
 		return p
 	}
 	slices.SortStableFunc(outdated, func(a, b *member) int {
-		return cmp.Or(compareBool(!a.unready, !b.unready), compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0))
+		return cmp.Or(compareBool(a.unready <= silentTooLong, b.unready <= silentTooLong), compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0))
 	})
 	m := outdated[0]
 	if o.slots[m.id].Len() == 0 {

@@ -20,7 +20,7 @@ func form(o *observed) *plan {
 	}
 	for _, m := range o.members {
 		if !m.answers() {
-			return wait(check, "Waiting for %s: %s", m.name, cause(m.err))
+			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
 		}
 	}
 	if quarrel := o.quarrel(); quarrel != "" {
@@ -49,7 +49,7 @@ func adopt(o *observed) *plan {
 	counts := o.replicaCounts()
 	var commands []command
 	for _, m := range o.answering() {
-		if m.leaving || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.blank() {
+		if o.leaving(m) || slices.Contains(masters, m) || o.slots[m.id].Len() > 0 || m.blank() {
 			continue
 		}
 		if o.onlyHere(m) != "" {
@@ -94,14 +94,14 @@ func separate(commands []command) {
 
 // complete returns whether all that are to stay answer.
 func (o *observed) complete() bool {
-	return !slices.ContainsFunc(o.members, func(m *member) bool { return !m.leaving && !m.answers() })
+	return !slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !m.answers() })
 }
 
 // replicaCounts is how many replicas each master has that stay.
 func (o *observed) replicaCounts() map[*member]int {
 	counts := map[*member]int{}
 	for _, m := range o.members {
-		if master := o.masterOf(m); master != nil && !m.leaving {
+		if master := o.masterOf(m); master != nil && !o.leaving(m) {
 			counts[master]++
 		}
 	}

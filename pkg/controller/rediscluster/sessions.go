@@ -7,7 +7,6 @@ package rediscluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -177,15 +176,16 @@ func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster, mine 
 	return nil
 }
 
-// node returns the connection to a Pod.
-func (s *sessions) node(mine *session, pod *corev1.Pod, port int) Node {
+// node returns the connection to a Pod of the RedisCluster.
+func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
+	mine := s.of(rdc)
 	c, ok := mine.conns[pod.UID]
 	if ok && (c.ip != pod.Status.PodIP || c.password != mine.password) {
 		c.Close()
 		ok = false
 	}
 	if !ok {
-		c = conn{Node: s.dial(pod.Status.PodIP, port, mine.password), ip: pod.Status.PodIP, password: mine.password}
+		c = conn{Node: s.dial(pod.Status.PodIP, listens(rdc, pod), mine.password), ip: pod.Status.PodIP, password: mine.password}
 		mine.conns[pod.UID] = c
 	}
 	return c.Node
@@ -261,28 +261,16 @@ func (s *session) end() {
 	}
 }
 
-// came notes what came of commands.
-func (s *session) came(err error, now time.Time) {
-	s.failure = err
+// acts notes what came of a plan: why an eviction was refused, "" if none was, and the error of
+// what failed.
+func (s *session) acts(p plan, held string, err error, now time.Time) {
+	s.held, s.failure = held, err
 	if err == nil {
 		delete(s.since, failing)
 	} else if _, ok := s.since[failing]; !ok {
 		s.since[failing] = now
 	}
-}
-
-// waited returns for how long all plans up to this one have been to wait.
-func (s *session) waited(next plan, now time.Time) time.Duration {
-	does := len(next.commands)+len(next.upkeep) > 0 && next.held == ""
-	if next.step == "" || does || s.acted.IsZero() {
+	if !p.waits() || s.acted.IsZero() {
 		s.acted = now
-	}
-	return now.Sub(s.acted)
-}
-
-// refusedBy notes whether a node has refused the password.
-func (s *session) refusedBy(err error) {
-	if errors.Is(err, redisnode.ErrPassword) {
-		s.refused = true
 	}
 }

@@ -7,7 +7,6 @@ package rediscluster
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -93,8 +92,9 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 	return status
 }
 
-// statusAfter is the status of what was seen, while next is what is done about it.
-func statusAfter(o *observed, next plan, problems []problem) v1.RedisClusterStatus {
+// statusOf is the status of what was seen, while next is what is done about it. out is what came
+// of the children.
+func statusOf(o *observed, next plan, out outcome) v1.RedisClusterStatus {
 	status := *o.rdc.Status.DeepCopy()
 	status.ObservedGeneration = o.rdc.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
@@ -105,7 +105,7 @@ func statusAfter(o *observed, next plan, problems []problem) v1.RedisClusterStat
 		status.Shards = shards(o)
 		status.SlotsAssigned = int32(slotsHeld(o))
 	}
-	problems = slices.Concat(next.problems, problems, o.troubles())
+	problems := slices.Concat(next.problems, out.problems, o.troubles())
 	problems = slices.CompactFunc(problems, func(a, b problem) bool { return a == b })
 	status.Operation = operation(o, next)
 	conditions(o, next, problems, &status)
@@ -189,7 +189,7 @@ func purpose(o *observed, was *v1.Operation) string {
 	for _, n := range o.rdc.Status.Nodes {
 		known[n.Pod] = true
 	}
-	added := slices.ContainsFunc(o.members, func(m *member) bool { return !m.leaving && !known[m.name] })
+	added := slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !known[m.name] })
 	switch {
 	case !o.formed:
 		return opForm
@@ -210,25 +210,25 @@ func (o *observed) troubles() []problem {
 	var all []problem
 	for _, m := range o.members {
 		switch {
-		case errors.Is(m.err, redisnode.ErrPassword):
-			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %v. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.err)})
+		case m.refused:
+			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %s. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.whySilent)})
 		case m.answers() && m.view.WriteError != "":
 			all = append(all, problem{reasonNotWritten, fmt.Sprintf("%s cannot keep what is written to it: %s", m.name, m.view.WriteError)})
 		case o.onlyHere(m) != "" && !o.expected(m):
 			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up", m.name, o.onlyHere(m))})
-		case m.answers() && m.unready && !m.leaving && m.view.StateOK && (m.view.Master || m.view.LinkUp):
+		case m.answers() && m.unready > silentTooLong && !o.leaving(m) && m.view.StateOK && (m.view.Master || m.view.LinkUp):
 			all = append(all, problem{reasonNotReady, fmt.Sprintf("%s has not been ready for more than %s, although its node is as it should be: see the events of the Pod", m.name, silentTooLong)})
-		case m.answers() || m.leaving:
+		case m.answers() || o.leaving(m):
 		case m.pod != nil && notStarting(m.pod):
 			all = append(all, problem{reasonNotStarting, fmt.Sprintf("%s does not start: %s", m.name, waitingFor(m.pod))})
-		case m.silent > silentTooLong && m.err != nil:
-			all = append(all, problem{reasonSilent, fmt.Sprintf("%s has not answered for more than %s: %v", m.name, silentTooLong, cause(m.err))})
+		case m.silent > silentTooLong && m.whySilent != "":
+			all = append(all, problem{reasonSilent, fmt.Sprintf("%s has not answered for more than %s: %v", m.name, silentTooLong, m.whySilent)})
 		}
 	}
 	if o.differing > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
 	}
-	if o.failure != nil {
+	if o.failure != nil && (o.failure.reason != reasonFailing || o.failing > failingTooLong) {
 		all = append(all, *o.failure)
 	}
 	return all
@@ -315,7 +315,7 @@ func uncovered(o *observed) string {
 		return fmt.Sprintf("%d slots have no master that answers: %s", missing.Len(), missing)
 	}
 	for _, m := range o.answering() {
-		if !m.view.StateOK && !m.leaving && !m.blank() {
+		if !m.view.StateOK && !o.leaving(m) && !m.blank() {
 			return fmt.Sprintf("The cluster cannot be used by the account of %s", m.name)
 		}
 	}

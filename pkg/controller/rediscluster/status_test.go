@@ -49,17 +49,21 @@ func verdict(status v1.RedisClusterStatus) string {
 	return strings.Join(words, " ")
 }
 
-// statusOf is the status after a sync that saw this.
-func statusOf(o *observed, problems ...problem) v1.RedisClusterStatus {
-	return statusAfter(o, decide(o), problems)
+// statusFor is the status after a sync that saw this.
+func statusFor(o *observed, problems ...problem) v1.RedisClusterStatus {
+	return statusOf(o, decide(o), outcome{problems: problems})
 }
 
 func TestStatus(t *testing.T) {
 	refused := func(o *observed) {
 		silenced(time.Second, 4)(o)
-		o.members[4].err = fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword)
+		o.members[4].fails(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
 	}
-	commandFails := func(o *observed) { o.failure = &problem{reasonFailing, "meet demo-1 demo-0: it fails"} }
+	commandFails := func(lasts time.Duration) alter {
+		return func(o *observed) {
+			o.failure, o.failing = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, lasts
+		}
+	}
 	service := problem{reasonConflict, "Service demo exists already and has no controller"}
 	full := viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 1)
 	unscheduled := func(p *corev1.Pod) {
@@ -134,8 +138,11 @@ func TestStatus(t *testing.T) {
 			seen: see(cluster(append(sixOf(), master(""))...), libraries("g=1", 6)), message: "demo-6 is a master without slots, but has the library of functions g", endpoint: true,
 			want: "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
 		},
-		"a command fails": {
-			seen: see(six(), commandFails), message: "it fails", endpoint: true, want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
+		"a command fails for a moment": {
+			seen: see(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true, want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+		},
+		"a command fails for long": {
+			seen: see(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true, want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"the Service is somebody else's": {
 			seen: see(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
@@ -157,7 +164,7 @@ func TestStatus(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := statusOf(test.seen, test.also...)
+			status := statusFor(test.seen, test.also...)
 			if got := verdict(status); got != test.want {
 				t.Errorf("conditions %s, want %s", got, test.want)
 			}
@@ -177,7 +184,7 @@ func TestStatus(t *testing.T) {
 
 func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 	o := see(six(), silenced(time.Second, 3), linkDown(4), podIs(old, 5))
-	status := statusOf(o)
+	status := statusFor(o)
 	nodes := []v1.Node{
 		{Pod: "demo-0", ID: "id-0", IP: "10.1.0.0", Role: v1.RoleMaster},
 		{Pod: "demo-1", ID: "id-1", IP: "10.1.0.1", Role: v1.RoleMaster},
@@ -203,7 +210,7 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 	// Nobody answers: what is known is not known any better.
 	o.rdc.Status = status
 	dark := see(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
-	if got := statusOf(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
+	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
 		t.Errorf("shards %+v of %d masters at %q while nobody answers, want them as before, and no endpoint", got.Shards, got.Masters, got.Endpoint)
 	}
 }
@@ -229,7 +236,7 @@ func TestStatusOperation(t *testing.T) {
 		"more Pods of a cluster that is being formed": {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := statusOf(test.seen).Operation
+			got := statusFor(test.seen).Operation
 			if got != nil {
 				if got.Step == "" {
 					t.Error("an operation without a step")
@@ -248,8 +255,8 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 	from := func(port int) v1.RedisClusterStatus {
 		o := six()
 		silenced(time.Hour, 4)(o)
-		o.members[4].err = fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port)
-		return statusOf(see(o))
+		o.members[4].fails(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
+		return statusFor(see(o))
 	}
 	if a, b := from(40001), from(40002); !equality.Semantic.DeepEqual(a, b) {
 		t.Errorf("%+v, and another time %+v", a, b)
@@ -267,7 +274,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 }
 
 func TestStatusTransition(t *testing.T) {
-	base := func() v1.RedisClusterStatus { return statusOf(see(six(), allOld)) }
+	base := func() v1.RedisClusterStatus { return statusFor(see(six(), allOld)) }
 	for name, test := range map[string]struct {
 		change func(*v1.RedisClusterStatus)
 		want   bool
@@ -299,7 +306,7 @@ func TestStatusTransition(t *testing.T) {
 
 func TestStatusOfInvalid(t *testing.T) {
 	o := see(six())
-	o.rdc.Status = statusOf(o)
+	o.rdc.Status = statusFor(o)
 	o.rdc.Generation, o.rdc.Spec.Addr = 2, "nowhere"
 	status := statusOfInvalid(o.rdc, o.rdc.Validate(nil), seenAt)
 	if got, want := verdict(status), "-InvalidSpec -InvalidSpec +InvalidSpec +Formed +AllSlotsCovered -NoDataLoss"; got != want {
@@ -315,7 +322,7 @@ func TestStatusOfInvalid(t *testing.T) {
 
 // TestStatusKeepsALoss while nobody can tell that it is over.
 func TestStatusKeepsALoss(t *testing.T) {
-	lost := statusOf(see(six(), renewed(0, 3)))
+	lost := statusFor(see(six(), renewed(0, 3)))
 	c := meta.FindStatusCondition(lost.Conditions, v1.ConditionDataLoss)
 	token := newLoss(six().rdc, slotsOf("0-5460"), seenAt).token
 	if !strings.Contains(c.Message, AnnotationAcceptDataLoss+"="+token) {
@@ -325,7 +332,7 @@ func TestStatusKeepsALoss(t *testing.T) {
 		o := six()
 		o.rdc.Status.Conditions = slices.Clone(lost.Conditions)
 		o.now = seenAt.Add(time.Hour)
-		return statusOf(see(o, alters...))
+		return statusFor(see(o, alters...))
 	}
 	for name, test := range map[string]struct {
 		status v1.RedisClusterStatus

@@ -12,6 +12,41 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
+// leaving returns whether the member is to be emptied and removed: there are to be fewer Pods,
+// somebody has deleted its volume, or it is to be emptied before it is replaced. Of the latter
+// two, it is one at a time.
+func (o *observed) leaving(m *member) bool {
+	return m.ordinal >= int(*o.rdc.Spec.Size) || m == o.withDeletedVolume() || m == o.nextToEmpty()
+}
+
+// withDeletedVolume returns the first member whose volume somebody has deleted, and whose Pod is
+// still there; nil if there is none.
+func (o *observed) withDeletedVolume() *member {
+	for _, m := range o.members {
+		if m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// nextToEmpty returns the Pod to empty next, since it is to be replaced, and has the only copy of
+// its slots: none while another leaves. The one with the fewest slots is the one that was being
+// emptied. nil if there is none.
+func (o *observed) nextToEmpty() *member {
+	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.holders()) < 2 ||
+		slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) || !m.answers() }) {
+		return nil
+	}
+	outdated := o.those(func(m *member) bool { return m.outdated })
+	if len(outdated) == 0 {
+		return nil
+	}
+	return slices.MinFunc(outdated, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
+	})
+}
+
 // masters are the members that are to be masters, by ordinal: as many as the spec asks
 // for, if there are enough. In this order:
 //
@@ -24,14 +59,14 @@ import (
 // See spare for that.
 func (o *observed) masters() []*member {
 	count := int(o.rdc.Spec.Masters())
-	chosen := o.those(func(m *member) bool { return !m.leaving && m.id != "" && o.slots[m.id].Len() > 0 })
+	chosen := o.those(func(m *member) bool { return !o.leaving(m) && m.id != "" && o.slots[m.id].Len() > 0 })
 	slices.SortStableFunc(chosen, func(a, b *member) int { return cmp.Compare(o.slots[b.id].Len(), o.slots[a.id].Len()) })
 	chosen = chosen[:min(len(chosen), count)]
 	for _, leaving := range o.holders() {
-		if len(chosen) == count || !leaving.leaving {
+		if len(chosen) == count || !o.leaving(leaving) {
 			continue
 		}
-		if heir := o.heir(leaving, func(m *member) bool { return !m.leaving }); heir != nil {
+		if heir := o.heir(leaving, func(m *member) bool { return !o.leaving(m) }); heir != nil {
 			chosen = append(chosen, heir)
 		}
 	}
@@ -54,7 +89,7 @@ func (o *observed) empty(chosen []*member) *member {
 		on[m.machine()]++
 	}
 	free := o.those(func(m *member) bool {
-		return m.answers() && !m.leaving && m.view.Master && o.slots[m.id].Len() == 0 && !slices.Contains(chosen, m)
+		return m.answers() && !o.leaving(m) && m.view.Master && o.slots[m.id].Len() == 0 && !slices.Contains(chosen, m)
 	})
 	if len(free) == 0 {
 		return nil
@@ -103,7 +138,7 @@ func (o *observed) spare(masters []*member) *member {
 	}
 	var most []*member
 	for _, m := range masters {
-		replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return r.leaving })
+		replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return o.leaving(r) })
 		if len(replicas) > len(most) {
 			most = replicas
 		}
@@ -131,7 +166,7 @@ func (o *observed) nextTransfer(masters []*member, most int) *transfer {
 		switch n := surplus[m]; {
 		case n > 0:
 			left += n
-			if from == nil || (m.leaving && !from.leaving) {
+			if from == nil || (o.leaving(m) && !o.leaving(from)) {
 				from = m
 			}
 		case n < 0 && to == nil:
@@ -177,7 +212,7 @@ func (o *observed) adopter(replica *member, masters []*member, counts map[*membe
 	if len(able) == 0 {
 		return nil
 	}
-	staying := len(o.those(func(m *member) bool { return !m.leaving }))
+	staying := len(o.those(func(m *member) bool { return !o.leaving(m) }))
 	least := (staying - len(masters)) / len(masters)
 	best := slices.MinFunc(able, func(a, b *member) int {
 		return cmp.Or(

@@ -33,10 +33,14 @@ type observed struct {
 	unassigned time.Duration
 	// differing is for how long masters have not had the same functions.
 	differing time.Duration
-	// failure is what came of the last commands, if a person should know of it.
+	// failure is what came of the last commands, and failing for how long they have failed; nil and 0
+	// if they have not.
 	failure *problem
+	failing time.Duration
 	// held is why the last eviction was refused; "" if it was not.
 	held string
+	// actedAt is when there was last something to do, or nothing to wait for; zero if that is not known.
+	actedAt time.Time
 
 	// revisions are those of the Pods that exist.
 	revisions map[string]bool
@@ -60,22 +64,20 @@ type member struct {
 	claim   *corev1.PersistentVolumeClaim // nil: there is none, or none is wanted
 	taken   bool                          // whether its name is taken by another Pod
 
-	// view is what its redis-server tells; nil if it does not answer, and then err says
-	// why.
-	view *redisnode.View
-	err  error
+	// view is what its redis-server tells; nil if it does not answer, and then whySilent says
+	// why, and refused whether it refused the password.
+	view      *redisnode.View
+	whySilent string
+	refused   bool
 	// silent is for how long it has not answered although it should.
 	silent time.Duration
 	// id is its node's, also while it does not answer, if that is known; "" if not.
 	id string
 
-	// leaving is whether it is to be emptied and removed: there are to be fewer Pods, or
-	// somebody has deleted its volume.
-	leaving bool
 	// outdated is whether its Pod is not what the spec makes of it now.
 	outdated bool
-	// unready is whether its Pod has not been ready for too long.
-	unready bool
+	// unready is for how long its Pod has run, and not been ready.
+	unready time.Duration
 	// promoted is for how long it has been asked to take over from its master, 0 if it was
 	// not, or that is long ago.
 	promoted time.Duration
@@ -252,7 +254,7 @@ func (o *observed) dead(id string) bool {
 // say the same of each other.
 func (o *observed) quarrel() string {
 	// One that leaves and has no slots is about to be removed, whether it is known or not.
-	concerned := o.those(func(m *member) bool { return m.answers() && !(m.leaving && o.slots[m.id].Len() == 0) })
+	concerned := o.those(func(m *member) bool { return m.answers() && !(o.leaving(m) && o.slots[m.id].Len() == 0) })
 	for _, a := range concerned {
 		for _, b := range concerned {
 			own, seen := b.self(), a.entry(b.id)
