@@ -136,26 +136,26 @@ func see(o *observed, alters ...alter) *observed {
 	o.markOutdated()
 	o.identify()
 	o.merge()
-	for _, n := range o.unknown() {
-		n.suspect, n.missed, n.witnessed = time.Hour, time.Hour, true
+	for _, n := range o.unknownNodes() {
+		n.unknownFor, n.unreachableFor, n.lossSeen = time.Hour, time.Hour, true
 	}
-	(&session{linked: map[string]link{}}).links(o)
-	o.unassigned = time.Hour
+	(&session{linked: map[string]link{}}).recordLinks(o)
+	o.unassignedFor = time.Hour
 	return o
 }
 
 // since has the nodes without a Pod be so for this long.
 func since(suspect time.Duration, o *observed) *observed {
-	for _, n := range o.unknown() {
-		n.suspect = suspect
+	for _, n := range o.unknownNodes() {
+		n.unknownFor = suspect
 	}
 	return o
 }
 
 // unwitnessed has the operator be started after the nodes without a Pod were lost.
 func unwitnessed(o *observed) *observed {
-	for _, n := range o.unknown() {
-		n.suspect, n.missed, n.witnessed = leastPatience, leastPatience, false
+	for _, n := range o.unknownNodes() {
+		n.unknownFor, n.unreachableFor, n.lossSeen = minPatience, minPatience, false
 	}
 	return o
 }
@@ -190,7 +190,7 @@ func silenced(lasts time.Duration, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.view, m.whySilent, m.silent = nil, "connection refused", lasts
+			m.view, m.whySilent, m.silentFor = nil, "connection refused", lasts
 		}
 	}
 }
@@ -200,7 +200,7 @@ func noPod(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.pod, m.view, m.whySilent, m.silent = nil, nil, "there is no Pod", time.Second
+			m.pod, m.view, m.whySilent, m.silentFor = nil, nil, "there is no Pod", time.Second
 			failedByAll(o, idOf(i))
 		}
 	}
@@ -337,7 +337,7 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 func unreadyForLong(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			o.members[i].unready = time.Hour
+			o.members[i].unreadyFor = time.Hour
 		}
 	}
 }
@@ -481,7 +481,7 @@ func unformed(o *observed) {
 
 // asked has a replica have been told a moment ago to take over.
 func asked(ordinal int) alter {
-	return func(o *observed) { o.members[ordinal].promoted = time.Second }
+	return func(o *observed) { o.members[ordinal].promotedFor = time.Second }
 }
 
 // accepting sets the annotation that accepts a loss.

@@ -352,7 +352,7 @@ func TestSync(t *testing.T) {
 			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
 		},
 		"a Pod of somebody else has the name: it is told, and nothing is made": {
-			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Pod demo-4 exists already, and is not of this RedisCluster",
+			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
 		},
 		"also if no cache shows it: it is told with the next sync": {
 			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite}, err: "create Pod demo-4: Pod demo-4 exists already", after: check,
@@ -485,7 +485,7 @@ func TestSyncGoesOnAfterAnError(t *testing.T) {
 	if !slices.Contains(writes, "create pods demo-2") || slices.Contains(writes, "create pods demo-1") || err != nil {
 		t.Errorf("writes %q, error %v; want the Pod that was not made", writes, err)
 	}
-	if s.controller.sessions.of(s.rdc()).failure != nil {
+	if s.controller.sessions.get(s.rdc()).failure != nil {
 		t.Error("the failure is remembered after a success")
 	}
 }

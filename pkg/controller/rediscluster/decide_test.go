@@ -181,7 +181,7 @@ func TestDecideStrangers(t *testing.T) {
 		"nobody is introduced then":                           {seen: see(six(), elsewhere(3, 0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
 		"nothing is given up then":                            {seen: see(six(), renewed(0, 3), known("ghost", true, "", 4), accepting(lossToken("0-5460"))), want: stuckBy(reasonStranger, "ghost")},
 		"Pods are made nevertheless":                          {seen: see(six(), stored, noPod(3), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost").making("create Pod demo-3")},
-		"at first it may be the node of a Pod that was there": {seen: since(leastPatience-1, see(six(), known("ghost", true, "", 4))), want: waits("to miss ghost at 10.9.9.9")},
+		"at first it may be the node of a Pod that was there": {seen: since(minPatience-1, see(six(), known("ghost", true, "", 4))), want: waits("to miss ghost at 10.9.9.9")},
 		"a node of nobody that is dead is forgotten by those that know it": {
 			seen: see(six(), known("ghost", false, "", 0, 4)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 4)...),
 		},
@@ -217,7 +217,7 @@ func TestDecideLosses(t *testing.T) {
 			seen: see(triples(), renewed(0), unlinked(-1, 0, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more"),
 		},
 		"one that was linked at last does not": {
-			seen: see(triples(), renewed(0), unlinked(time.Hour+leastPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(time.Hour+minPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
 		"one that was restarted since has no offset, but may have all of the data": {
 			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(-1, 0, 6)), want: does("demo-6 takes over", "failover demo-6 FORCE"),
@@ -230,7 +230,7 @@ func TestDecideLosses(t *testing.T) {
 			want: stuckBy(reasonHeldBack, "demo-3 or demo-6 has more of what their master held"),
 		},
 		"one that was linked at last for sure takes over": {
-			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*leastPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*minPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
 		"the offset decides between two that were not restarted": {
 			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
@@ -491,8 +491,8 @@ func TestDecideBalance(t *testing.T) {
 		"but not while one is missing":                      {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
 		"nor while another replica of its master is behind": {seen: see(cluster(triples...), stored, replicas(1), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
 		"nor while the replica of another master is":        {seen: see(cluster(triples...), replicas(1), linkDown(8)), want: waits("Waiting for demo-8 to be up to date")},
-		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, by whom")},
-		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot keep")},
+		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, which reports")},
+		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot write to its disk")},
 		"fewer masters of the same Pods: one gives its slots away": {
 			seen: see(cluster(narrower...), replicas(2)), want: moves("are left", "move slots demo-2 demo-0 8192-8207"),
 		},
@@ -509,7 +509,7 @@ func TestDecideWholeAndRemove(t *testing.T) {
 		"a replica is silent: it is waited for":                 {seen: see(cluster(sixOf()...), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
 		"also if another is to be replaced":                     {seen: see(cluster(sixOf()...), podIs(old, 3), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
 		"also if another is to be removed":                      {seen: see(cluster(left...), sized(6), silenced(1, 4)), want: waits("Waiting for demo-4")},
-		"one by whom the cluster is down is waited for":         {seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)), want: waits("Waiting for demo-1, by whom the cluster cannot be used")},
+		"one by whom the cluster is down is waited for":         {seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)), want: waits("Waiting for demo-1, which reports that the cluster cannot be used")},
 		"a replica that is behind is waited for":                {seen: see(cluster(sixOf()...), podIs(old, 3), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
 		"a replica that is behind is, if it is to be removed":   {seen: see(cluster(left...), sized(6), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
 		"who is to be removed is waited for by nobody":          {seen: see(cluster(left...), sized(6), silenced(1, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
@@ -566,8 +566,8 @@ func TestDecideSpreadRollReady(t *testing.T) {
 // TestDecideKeepsTheOnlyCopy asks policies alone for what the ones before them prevent.
 func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 	o := see(cluster(master("0-16383"), replica(0)), podIs(old, 0), linkDown(1))
-	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *roll(o))
-	if p := roll(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
+	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *rollPods(o))
+	if p := rollPods(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
 		t.Errorf("%q of Pods that are being deleted", p.step)
 	}
 }
@@ -743,7 +743,7 @@ func happenings() []happening {
 				trial.members[i] = new(*m)
 			}
 			see(&trial)
-			if p := losses(&trial); p != nil && p.loss != nil {
+			if p := replaceLostMasters(&trial); p != nil && p.loss != nil {
 				accepting(p.loss.token)(o)
 			}
 		}),
@@ -801,8 +801,8 @@ func (s scene) harm(p plan) string {
 	if len(deleted) > 1 {
 		return fmt.Sprintf("deletes %d Pods at once", len(deleted))
 	}
-	for _, n := range s.unknown() {
-		if !s.dead(n.ID) && len(p.commands) > 0 {
+	for _, n := range s.unknownNodes() {
+		if !s.unreachable(n.ID) && len(p.commands) > 0 {
 			return "acts though " + n.ID + " is nobody's, and lives"
 		}
 	}

@@ -37,7 +37,7 @@ func wrote(ordinals ...int) alter {
 }
 
 // differs has masters have had different functions for this long.
-func differs(lasts time.Duration) alter { return func(o *observed) { o.differing = lasts } }
+func differs(lasts time.Duration) alter { return func(o *observed) { o.functionsDifferFor = lasts } }
 
 func TestDecideFunctions(t *testing.T) {
 	wider := func() *observed { return cluster(append(sixOf(), master(""), replica(6))...) }
@@ -132,7 +132,7 @@ func (w *world) haveFunctions() {
 	shards := w.rdc().Status.Shards
 	want := w.view(shards[0].Master).Libraries
 	for _, shard := range shards {
-		if got := w.view(shard.Master).Libraries; len(got) != 1 || differing(got, want) != "" {
+		if got := w.view(shard.Master).Libraries; len(got) != 1 || differentLibrary(got, want) != "" {
 			w.t.Errorf("%s has the libraries %q, want %q", shard.Master, got, want)
 		}
 	}

@@ -57,11 +57,11 @@ func statusFor(o *observed, problems ...problem) v1.RedisClusterStatus {
 func TestStatus(t *testing.T) {
 	refused := func(o *observed) {
 		silenced(time.Second, 4)(o)
-		o.members[4].fails(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
+		o.members[4].fail(fmt.Errorf("HELLO: %w: the node has another one", redisnode.ErrPassword))
 	}
 	commandFails := func(lasts time.Duration) alter {
 		return func(o *observed) {
-			o.failure, o.failing = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, lasts
+			o.failure, o.failingFor = &problem{reasonFailing, "meet demo-1 demo-0: it fails"}, lasts
 		}
 	}
 	service := problem{reasonConflict, "Service demo exists already and has no controller"}
@@ -159,7 +159,7 @@ func TestStatus(t *testing.T) {
 			seen: see(cluster(append(sixOf(), newcomer())...)), message: "Introducing", want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
 		},
 		"a node says that the cluster is down": {
-			seen: see(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, by whom",
+			seen: see(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
 			want: "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
 		},
 	} {
@@ -255,7 +255,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 	from := func(port int) v1.RedisClusterStatus {
 		o := six()
 		silenced(time.Hour, 4)(o)
-		o.members[4].fails(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
+		o.members[4].fail(fmt.Errorf("CLUSTER MYID: read tcp 10.1.2.3:%d->10.1.0.4:6379: i/o timeout", port))
 		return statusFor(see(o))
 	}
 	if a, b := from(40001), from(40002); !equality.Semantic.DeepEqual(a, b) {
@@ -267,7 +267,7 @@ func TestStatusIsTheSameForTheSame(t *testing.T) {
 		"connect: dial tcp 10.1.0.4:6379: connect: connection refused": "connect: dial tcp 10.1.0.4:6379: connect: connection refused",
 		"it is loading its data": "it is loading its data",
 	} {
-		if got := cause(errors.New(text)); got != want {
+		if got := withoutPort(errors.New(text)); got != want {
 			t.Errorf("the cause of %q is %q, want %q", text, got, want)
 		}
 	}

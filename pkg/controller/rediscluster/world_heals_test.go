@@ -490,9 +490,9 @@ func TestKeysOnTheMoveSurvive(t *testing.T) {
 	w := newWorld(t, "moves")
 	w.ready("the cluster to be formed")
 	load := w.load(t)
-	load.everyKey() // So that every batch of slots has some keys.
+	load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
 	load.end()
-	// Some keys of the first batch are on the way, and the slots are still the old master's.
+	// Some keys of the first maxSlotsPerMove are on the way, and the slots are still the old master's.
 	migrated := 0
 	w.lives = func(int) bool {
 		if w.last == "MIGRATE" {
@@ -590,7 +590,7 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			w := newWorld(t, "gives", change)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
-			load.everyKey() // So that every batch of slots has some keys.
+			load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
 			load.end()
 			migrated := 0
 			w.lives = func(int) bool {

@@ -27,14 +27,14 @@ func TestSlotsGoToAndFro(t *testing.T) {
 		if n := o.assigned().Len(); n != redisnode.SlotCount {
 			t.Fatalf("after %d moves, %d slots have a master: %s", moves, n, w.describe())
 		}
-		from, others := o.owner(0), o.holders()
+		from, others := o.owner(0), o.slotOwners()
 		to := others[moves%len(others)]
 		if to == from {
 			to = others[(moves+1)%len(others)]
 		}
-		next := open(o)
+		next := finishMoves(o)
 		if next == nil {
-			next = hand(from, to, redisnode.SlotRange(0, batch-1), "to and fro")
+			next = handOver(from, to, redisnode.SlotRange(0, maxSlotsPerMove-1), "to and fro")
 		}
 		if len(next.commands) == 0 {
 			time.Sleep(time.Millisecond)
