@@ -167,7 +167,7 @@ func (e executor) verify(ctx context.Context, m *member) error {
 	if e.verified[m] {
 		return nil
 	}
-	live, err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Get(ctx, m.name, metav1.GetOptions{})
+	live, err := e.podClient().Get(ctx, m.name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get Pod %s: %w", m.name, err)
 	}

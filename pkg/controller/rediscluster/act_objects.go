@@ -102,30 +102,52 @@ func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Want[*corev
 	}
 }
 
+func (e executor) claimClient() typedcorev1.PersistentVolumeClaimInterface {
+	return e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace)
+}
+
+func (e executor) podClient() typedcorev1.PodInterface {
+	return e.kube.CoreV1().Pods(e.o.rdc.Namespace)
+}
+
 func (e executor) createClaim(ctx context.Context, m *member) error {
-	created, err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
-		Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
-	if apierrors.IsAlreadyExists(err) {
-		return nameTakenError("PersistentVolumeClaim " + claimName(e.o.rdc, m.ordinal))
-	}
+	created, err := e.claimClient().Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	if err != nil {
-		return err
+		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.rdc, m.ordinal))
 	}
 	e.written.Record(e.key(), "create persistentvolumeclaims", e.claimCache, created)
 	return nil
 }
 
+func (e executor) createPod(ctx context.Context, m *member) error {
+	created, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return nameTaken(err, "Pod "+m.name)
+	}
+	e.written.Record(e.key(), "create pods", e.podCache, created)
+	return nil
+}
+
+// nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not
+// have the label of this RedisCluster, so that they do not show it. Otherwise it returns err.
+func nameTaken(err error, object string) error {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return problemError{reasonConflict, object + " exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"}
+}
+
 // growClaim requests a larger volume.
 func (e executor) growClaim(ctx context.Context, m *member) error {
+	requests := corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
-		"spec":     map[string]any{"resources": map[string]any{"requests": corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}}},
+		"spec":     map[string]any{"resources": map[string]any{"requests": requests}},
 	})
 	if err != nil {
 		return err
 	}
-	grown, err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
-		Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	grown, err := e.claimClient().Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
 	if err != nil {
 		return err
 	}
@@ -138,24 +160,11 @@ func (e executor) deleteClaim(ctx context.Context, m *member) error {
 	if m.claim.DeletionTimestamp != nil {
 		return nil
 	}
-	err := e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace).
-		Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
+	err := e.claimClient().Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claimCache, m.claim)
-	return nil
-}
-
-func (e executor) createPod(ctx context.Context, m *member) error {
-	created, err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
-	if apierrors.IsAlreadyExists(err) {
-		return nameTakenError("Pod " + m.name)
-	}
-	if err != nil {
-		return err
-	}
-	e.written.Record(e.key(), "create pods", e.podCache, created)
 	return nil
 }
 
@@ -166,7 +175,7 @@ func (e executor) deletePod(ctx context.Context, m *member) error {
 	if !isReady(m.pod) {
 		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
 	}
-	err := e.kube.CoreV1().Pods(e.o.rdc.Namespace).Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: preconditions})
+	err := e.podClient().Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: preconditions})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -181,7 +190,7 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 }
 
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
-// PodDisruptionBudget does not allow that now, and a twoBudgetsError if two of them select the Pod.
+// PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod.
 func (e executor) evictPod(ctx context.Context, m *member) error {
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
@@ -224,7 +233,7 @@ func isInternal(err error) bool {
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
-// findTwoBudgets returns a twoBudgetsError if more than one PodDisruptionBudget selects the Pod; nil if not.
+// findTwoBudgets returns a problemError if more than one PodDisruptionBudget selects the Pod; nil if not.
 func (e executor) findTwoBudgets(ctx context.Context, pod *corev1.Pod) error {
 	list, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -245,8 +254,8 @@ func (e executor) findTwoBudgets(ctx context.Context, pod *corev1.Pod) error {
 	if count < 2 {
 		return nil
 	}
-	return twoBudgetsError(fmt.Sprintf("Pod %s cannot be evicted, since %d PodDisruptionBudgets select it. Delete %s, or change what it selects",
-		pod.Name, count, strings.Join(others, ", ")))
+	return problemError{reasonBudgets, fmt.Sprintf("Pod %s cannot be evicted, since %d PodDisruptionBudgets select it. "+
+		"Delete %s, or change what it selects", pod.Name, count, strings.Join(others, ", "))}
 }
 
 // evictionRefusedError reports that a PodDisruptionBudget does not allow an eviction now, and when to try again.
@@ -257,28 +266,15 @@ type evictionRefusedError struct {
 
 func (e evictionRefusedError) Error() string { return e.message }
 
-// twoBudgetsError reports that two PodDisruptionBudgets select a Pod.
-type twoBudgetsError string
+// problemError is an error that has a reason for the conditions.
+type problemError problem
 
-func (e twoBudgetsError) Error() string { return string(e) }
+func (e problemError) Error() string { return e.message }
 
-// nameTakenError reports that an object exists which the caches do not show as one of this RedisCluster: the caches
-// are behind, or the object does not have the label.
-type nameTakenError string
-
-func (e nameTakenError) Error() string {
-	return string(e) + " exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"
-}
-
-// problemOf returns the problem that an error of commands is.
+// problemOf returns an error of commands as a problem.
 func problemOf(err error) *problem {
-	var taken nameTakenError
-	var budgets twoBudgetsError
-	switch {
-	case errors.As(err, &taken):
-		return &problem{reasonConflict, taken.Error()}
-	case errors.As(err, &budgets):
-		return &problem{reasonBudgets, budgets.Error()}
+	if known, ok := errors.AsType[problemError](err); ok {
+		return new(problem(known))
 	}
 	return &problem{reasonFailing, withoutPort(err)}
 }

@@ -210,7 +210,8 @@ func (c *Controller) report(ctx context.Context, rdc *v1.RedisCluster, status v1
 	}
 	changed := *rdc
 	changed.Status = status
-	updated, err := c.client.RedisV1().RedisClusters(rdc.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
+	updated, err := c.client.RedisV1().RedisClusters(rdc.Namespace).
+		UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
 	if apierrors.IsNotFound(err) {
 		return 0, nil // The object was deleted in the meantime.
 	}

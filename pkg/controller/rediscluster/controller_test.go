@@ -430,7 +430,7 @@ func TestSync(t *testing.T) {
 
 func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
 	s := playing(t, sixStored()).settle()
-	if len(s.controller.sessions.keys()) != 1 {
+	if len(s.controller.sessions.byKey) != 1 {
 		t.Fatal("there is no session")
 	}
 	if err := s.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("redisclusters"), "default", "demo"); err != nil {
@@ -440,8 +440,8 @@ func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
 	if writes, after, err := s.sync(); len(writes) > 0 || after != 0 || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want nothing", writes, after, err)
 	}
-	if keys := s.controller.sessions.keys(); len(keys) > 0 {
-		t.Errorf("sessions %v, want none", keys)
+	if known := s.controller.sessions.byKey; len(known) > 0 {
+		t.Errorf("sessions %v, want none", known)
 	}
 }
 

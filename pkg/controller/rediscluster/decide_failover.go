@@ -211,7 +211,8 @@ func (l *loss) accepted(rdc *v1.RedisCluster) bool {
 }
 
 func (l *loss) message() string {
-	return fmt.Sprintf("The slots %s (%d of %d) have lost what they held: the Pods of their master and its replicas are gone, and their volumes. "+
+	return fmt.Sprintf("The slots %s (%d of %d) have lost what they held: "+
+		"the Pods of their master and its replicas are gone, and their volumes. "+
 		"Bring those back, or set the annotation %s=%s to go on with these slots empty",
 		l.slots, l.slots.Len(), redisnode.SlotCount, AnnotationAcceptDataLoss, l.token)
 }

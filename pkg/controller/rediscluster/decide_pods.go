@@ -195,13 +195,15 @@ func rollPods(o *observed) *plan {
 	successor := o.successor(m, func(*member) bool { return true })
 	switch {
 	case successor == nil && o.rdc.Spec.Storage == nil:
-		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica", m.name, o.slots[m.id])
+		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica",
+			m.name, o.slots[m.id])
 	case successor == nil:
 		return do([]command{evictOrDelete(m)}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
 	case successor.promotedFor > 0:
 		return wait(brief, "Waiting for %s to take over from %s", successor.name, m.name)
 	}
-	return do([]command{{verb: failover, on: successor, how: redisnode.Graceful}}, "%s takes over from %s, which is to be replaced", successor.name, m.name)
+	return do([]command{{verb: failover, on: successor, how: redisnode.Graceful}},
+		"%s takes over from %s, which is to be replaced", successor.name, m.name)
 }
 
 // waitForReadiness ends an operation when the Pods are ready. Earlier steps ignore readiness: what the nodes

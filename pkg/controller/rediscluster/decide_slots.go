@@ -62,7 +62,8 @@ func moveStrandedKeys(o *observed) *plan {
 			}
 			for _, m := range o.members {
 				if !m.answers() && (m.id != "" || m == o.unidentified()) {
-					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone", m.name, slot, from.name)
+					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone",
+						m.name, slot, from.name)
 				}
 			}
 			if p := takeOverStrandedKeys(o, from, id); p != nil {
@@ -105,7 +106,8 @@ func finishImports(o *observed) *plan {
 		for slot, id := range to.self().Importing {
 			owner, one := o.owner(slot), redisnode.NewSlots(slot)
 			if owner != nil && !owner.answers() && o.byID[id] == nil {
-				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone", owner.name, slot, to.name)
+				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone",
+					owner.name, slot, to.name)
 			}
 			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
 				continue
@@ -117,7 +119,8 @@ func finishImports(o *observed) *plan {
 		}
 		for _, owner := range o.answering() {
 			if slots := unmarked[owner]; slots.Len() > 0 {
-				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}}, "%s goes on to give the slots %s to %s", owner.name, slots, to.name)
+				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}},
+					"%s continues to give the slots %s to %s", owner.name, slots, to.name)
 			}
 			if slots := byOwner[owner]; slots.Len() > 0 {
 				return do([]command{{verb: closeSlots, on: to, slots: slots}},
@@ -180,7 +183,7 @@ func (o *observed) finishImport(to *member) *plan {
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
 		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
-		return handOver(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
 	}
 	return nil
 }
@@ -203,7 +206,7 @@ func (o *observed) finishExport(from *member) *plan {
 			return do([]command{{verb: closeSlots, on: from, slots: slots}},
 				"Closing the slots %s on %s: the node that was to get them is its replica now", slots, from.name)
 		}
-		return handOver(from, to, slots, "Going on with the slots %s, from %s to %s", slots, from.name, to.name)
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
 	}
 	return nil
 }
@@ -335,7 +338,8 @@ func copyLibraries(o *observed) *plan {
 		if difference != "" {
 			return wait(check, "Waiting for all masters to have the same functions, before %s gets slots: %s", to.name, difference)
 		}
-		return do([]command{{verb: copyFunctions, on: to, peer: masters[0]}}, "%s gets the functions of %s, before it gets slots", to.name, masters[0].name)
+		return do([]command{{verb: copyFunctions, on: to, peer: masters[0]}},
+			"%s gets the functions of %s, before it gets slots", to.name, masters[0].name)
 	}
 	return nil
 }
@@ -357,7 +361,8 @@ func (o *observed) functionsDiffer() string {
 	masters := o.functionMasters()
 	for _, m := range masters {
 		if name := differentLibrary(masters[0].view.Libraries, m.view.Libraries); name != "" {
-			return fmt.Sprintf("%s and %s do not have the same library %s. Load it on all masters, or delete it on all", masters[0].name, m.name, name)
+			return fmt.Sprintf("%s and %s do not have the same library %s. Load it on all masters, or delete it on all",
+				masters[0].name, m.name, name)
 		}
 	}
 	return ""

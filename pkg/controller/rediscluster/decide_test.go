@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/dump"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -438,12 +441,12 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"one has not heard which slots another has":                {seen: see(six(), claims(1, "5461-10900"), claims(2, "10901-16383")), want: quarrel("demo-0 has not heard which slots demo-1 has")},
 		"one has not heard that another is a replica":              {seen: see(six(), func(o *observed) { saidBy(o, 0, "id-4").Master = true }), want: quarrel("demo-0 has not heard which role demo-4 has")},
 		"what those say who are to be removed does not count":      {seen: see(cluster(append(sixOf(), master(""))...), sized(6), forgotten("id-6", 0, 1)), want: does("Removing demo-6", append(every("forget demo-%d id-6", 2, 3, 4, 5), "delete Pod demo-6")...)},
-		"a move goes on, some slots at a time":                     {seen: see(six(), moving("0-20", 0, 1, true)), want: moves("Going on with the slots 0-15", "move slots demo-0 demo-1 0-15")},
-		"a move goes on that the giver alone knows of":             {seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that the taker alone knows of":             {seen: see(six(), expecting("7,9", 1, 0)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that is not needed any more":               {seen: see(six(), moving("5461", 1, 2, true)), want: moves("Going on", "move slots demo-1 demo-2 5461")},
+		"a move goes on, some slots at a time":                     {seen: see(six(), moving("0-20", 0, 1, true)), want: moves("Continuing to move the slots 0-15", "move slots demo-0 demo-1 0-15")},
+		"a move goes on that the giver alone knows of":             {seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Continuing", "move slots demo-0 demo-1 7,9")},
+		"a move goes on that the taker alone knows of":             {seen: see(six(), expecting("7,9", 1, 0)), want: moves("Continuing", "move slots demo-0 demo-1 7,9")},
+		"a move goes on that is not needed any more":               {seen: see(six(), moving("5461", 1, 2, true)), want: moves("Continuing", "move slots demo-1 demo-2 5461")},
 		"slots are not given before the taker can keep them":       {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9)), want: decision{step: "Waiting for demo-1 to hear of the last change of demo-0", wait: shortly}},
-		"who has heard of the epoch can keep them":                 {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)), want: moves("Going on", "move slots demo-0 demo-1 7")},
+		"who has heard of the epoch can keep them":                 {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)), want: moves("Continuing", "move slots demo-0 demo-1 7")},
 		"who has the latest epoch of all, which is not that later": {seen: see(six(), moving("7", 0, 1, true), epoch(0, 2), behind(2, 1)), want: decision{step: "Waiting for demo-1", wait: shortly}},
 		"the mark of a taker that has the slot is removed":         {seen: see(six(), expecting("5461", 1, 0)), want: does("Closing the slots 5461 on demo-1", "close slots demo-1 5461")},
 		"the mark of a giver that has given is removed":            {seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463")},
@@ -453,7 +456,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"the taker was replaced by its replica: that gets them":    {seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7")},
 		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7")},
 		"the taker is no master any more: its mark is removed":     {seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7")},
-		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Going on", "move slots demo-0 demo-1 7")},
+		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Continuing", "move slots demo-0 demo-1 7")},
 	}.run(t)
 }
 
@@ -888,18 +891,66 @@ func (s scene) lossAccepted() bool {
 	return ok
 }
 
-// TestDecideChangesNothing has decide look twice at what nobody may change.
+// TestDecideChangesNothing compares what was observed before and after a decision and its status.
 func TestDecideChangesNothing(t *testing.T) {
 	for i := range 300 {
 		s := sceneOf(rand.New(rand.NewSource(int64(i))))
+		deep := i < 30 // A dump takes long.
+		before := ""
+		if deep {
+			before = dump.ForHash(s.observed)
+		}
 		first, again := decide(s.observed), decide(s.observed)
 		if !slices.Equal(inWords(first.commands), inWords(again.commands)) {
 			t.Errorf("seed %d, %q: %q at first, and then %q", i, s.told, inWords(first.commands), inWords(again.commands))
+		}
+		statusOf(s.observed, first, outcome{})
+		if deep && dump.ForHash(s.observed) != before {
+			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.told, first.policy)
 		}
 		ids := slices.Sorted(maps.Keys(s.nodes))
 		s.merge()
 		if got := slices.Sorted(maps.Keys(s.nodes)); !slices.Equal(got, ids) {
 			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.told, ids, got)
+		}
+	}
+}
+
+// TestObservedIsPlain ensures that what was observed can be written to a file.
+func TestObservedIsPlain(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(path string, is reflect.Type)
+	walk = func(path string, is reflect.Type) {
+		if seen[is] {
+			return
+		}
+		seen[is] = true
+		switch is.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is a %s", path, is.Kind())
+		case reflect.Map:
+			walk(path+" (key)", is.Key())
+			walk(path, is.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(path, is.Elem())
+		case reflect.Struct:
+			for field := range is.Fields() {
+				walk(path+"."+field.Name, field.Type)
+			}
+		}
+	}
+	walk("observed", reflect.TypeFor[observed]())
+	if len(seen) < 50 {
+		t.Errorf("%d types were found, want those of Pods, claims and views too", len(seen))
+	}
+}
+
+// TestPoliciesHaveTheNamesOfTheirFunctions, which logs have.
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	for _, p := range policies {
+		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+p.name) {
+			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

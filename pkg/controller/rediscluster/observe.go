@@ -19,7 +19,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
@@ -128,17 +127,13 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observ
 	if err != nil {
 		return nil, err
 	}
-	var noPassword noPasswordError
-	switch err := c.sessions.authenticate(ctx, rdc); {
-	case err == nil:
-		c.askNodes(ctx, o)
-	case errors.As(err, &noPassword):
-		o.problems = append(o.problems, problem{reasonNoPassword, noPassword.Error()})
-	case apierrors.IsNotFound(err):
-		o.problems = append(o.problems, problem{reasonNoPassword,
-			fmt.Sprintf("Secret %s does not exist: create it, with the password in the key %s", rdc.Spec.AuthSecretRef.Name, rdc.Spec.AuthSecretRef.Key)})
-	default:
+	switch noPassword, err := c.sessions.authenticate(ctx, rdc); {
+	case err != nil:
 		return nil, err
+	case noPassword != nil:
+		o.problems = append(o.problems, *noPassword)
+	default:
+		c.askNodes(ctx, o)
 	}
 	o.identify()
 	o.merge()

@@ -9,12 +9,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -126,15 +126,12 @@ func (s *sessions) forget(key cache.ObjectName) {
 }
 
 func (s *sessions) closeAll() {
-	for _, key := range s.keys() {
-		s.forget(key)
-	}
-}
-
-func (s *sessions) keys() []cache.ObjectName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.byKey))
+	for _, known := range s.byKey {
+		known.close()
+	}
+	clear(s.byKey)
 }
 
 func (s *session) close() {
@@ -143,34 +140,33 @@ func (s *session) close() {
 	}
 }
 
-// noPasswordError reports that the Secret has no password.
-type noPasswordError string
-
-func (e noPasswordError) Error() string { return string(e) }
-
-// authenticate reads the password if it was not read yet, or if a node refused it. It returns a
-// noPasswordError if the Secret has none.
-func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) error {
+// authenticate reads the password if it was not read yet, or if a node refused it. It returns a problem if
+// there is no password.
+func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*problem, error) {
 	current, ref := s.get(rdc), rdc.Spec.AuthSecretRef
 	if ref == nil {
 		current.secret, current.password, current.readAt = v1.SecretKeyReference{}, "", time.Time{}
-		return nil
+		return nil, nil
 	}
 	known := !current.readAt.IsZero() && current.secret == *ref
 	if known && (!current.refused || s.clock.Since(current.readAt) < minPasswordAge) {
-		return nil
+		return nil, nil
 	}
 	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &problem{reasonNoPassword, fmt.Sprintf("Secret %s does not exist: create it, with the password in the key %s", ref.Name, ref.Key)}, nil
+	}
 	if err != nil {
-		return fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)
+		return nil, fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)
 	}
 	// The scripts do the same: "kubectl create secret --from-file" adds the newline of the file.
 	password := strings.TrimRight(string(secret.Data[ref.Key]), "\n")
 	if password == "" {
-		return noPasswordError(fmt.Sprintf("Secret %s has no password in %s: set it, or name another key in spec.authSecretRef", ref.Name, ref.Key))
+		return &problem{reasonNoPassword,
+			fmt.Sprintf("Secret %s has no password in %s: set it, or name another key in spec.authSecretRef", ref.Name, ref.Key)}, nil
 	}
 	current.secret, current.password, current.readAt, current.refused = *ref, password, s.clock.Now(), false
-	return nil
+	return nil, nil
 }
 
 // node returns the connection to a Pod of the RedisCluster.
