@@ -239,7 +239,7 @@ func TestFunctionsOfOtherCodeAreNotCopied(t *testing.T) {
 		return c.FunctionLoad(ctx, code).Err()
 	})
 	w.change(size(8))
-	w.until("the difference to be told", func() bool {
+	w.until("the difference to be reported", func() bool {
 		return strings.Contains(w.condition("Degraded").Message, "do not have the same code of the library notes")
 	})
 	if got := w.view("functions-6").Libraries; len(got) > 0 {

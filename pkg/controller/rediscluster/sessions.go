@@ -34,7 +34,7 @@ type Node interface {
 	Replicate(ctx context.Context, masterID string) error
 	Failover(ctx context.Context, how redisnode.Failover) error
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
-	Keys(ctx context.Context, slots redisnode.Slots, most int) (map[int][]string, error)
+	Keys(ctx context.Context, slots redisnode.Slots, maxKeys int) (map[int][]string, error)
 	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)

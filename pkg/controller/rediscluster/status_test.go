@@ -144,7 +144,7 @@ func TestStatus(t *testing.T) {
 		"a command fails for long": {
 			seen: see(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true, want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
 		},
-		"the Service is somebody else's": {
+		"the Service has another owner": {
 			seen: see(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
 			want: "-Conflict -Formed +Conflict +Formed +AllSlotsCovered -NoDataLoss",
 		},
@@ -207,11 +207,11 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 	if status.Size != 6 || status.Masters != 3 || status.SlotsAssigned != redisnode.SlotCount || status.Selector == "" || status.ObservedGeneration != 1 {
 		t.Errorf("%+v", status)
 	}
-	// Nobody answers: what is known is not known any better.
+	// No member answers: nothing newer is known.
 	o.rdc.Status = status
 	dark := see(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
 	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
-		t.Errorf("shards %+v of %d masters at %q while nobody answers, want them as before, and no endpoint", got.Shards, got.Masters, got.Endpoint)
+		t.Errorf("shards %+v of %d masters at %q while no member answers, want them as before, and no endpoint", got.Shards, got.Masters, got.Endpoint)
 	}
 }
 
@@ -223,17 +223,17 @@ func TestStatusOperation(t *testing.T) {
 		seen *observed
 		want *v1.Operation
 	}{
-		"settled: none":                       {see(six()), nil},
-		"the one before has ended":            {see(six(), under(opRoll)), nil},
-		"one begins":                          {see(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
-		"it goes on":                          {see(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
-		"it goes on until the Pods are ready": {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
+		"settled: none":                                {see(six()), nil},
+		"the one before has ended":                     {see(six(), under(opRoll)), nil},
+		"one begins":                                   {see(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
+		"it continues":                                 {see(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
+		"it continues until the Pods are ready":        {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
 		"what is to be healed meanwhile is part of it": {see(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began}},
 		"another takes its place":                      {see(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
 		"fewer Pods come before another revision":      {see(cluster(append(sixOf(), replica(0))...), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
-		"more Pods":                                   {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods while one is healed":               {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods of a cluster that is being formed": {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
+		"more Pods":                                    {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods while one is healed":                {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods of a cluster that is being formed":  {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := statusFor(test.seen).Operation
@@ -320,7 +320,7 @@ func TestStatusOfInvalid(t *testing.T) {
 	}
 }
 
-// TestStatusKeepsALoss while nobody can tell that it is over.
+// TestStatusKeepsALoss until the nodes show that it is over.
 func TestStatusKeepsALoss(t *testing.T) {
 	lost := statusFor(see(six(), renewed(0, 3)))
 	c := meta.FindStatusCondition(lost.Conditions, v1.ConditionDataLoss)
@@ -339,7 +339,7 @@ func TestStatusKeepsALoss(t *testing.T) {
 		want   bool
 	}{
 		"it is still so":       {later(renewed(0, 3)), true},
-		"nobody answers":       {later(silenced(time.Hour, 0, 1, 2, 3, 4, 5)), true},
+		"no member answers":    {later(silenced(time.Hour, 0, 1, 2, 3, 4, 5)), true},
 		"the slots are back":   {later(), false},
 		"the password is gone": {later(silenced(1, 0, 1, 2, 3, 4, 5), func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }), true},
 	} {

@@ -137,7 +137,7 @@ func TestTopologyNextTransferIsNone(t *testing.T) {
 	for name, seen := range map[string]*observed{
 		"all have as many as the others, or one more": see(six()),
 		"there is no master":                          see(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
-		"nobody has any":                              see(cluster(master(""), master(""), master(""))),
+		"no master has any":                           see(cluster(master(""), master(""), master(""))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if next := seen.nextTransfer(seen.intendedMasters(), maxSlotsPerMove); next != nil {

@@ -16,7 +16,7 @@ import (
 
 // TestSlotsGoToAndFro has the same slots moved to another master and back as fast as it
 // goes, under load. What a node was told then meets what it hears, and of two that claim a
-// slot the later must win: otherwise it is nobody's, and its keys are gone.
+// slot the later must win: otherwise it has no owner, and its keys are gone.
 func TestSlotsGoToAndFro(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "to-and-fro")
