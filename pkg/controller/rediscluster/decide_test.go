@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/dump"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -121,7 +124,7 @@ func every(words string, ordinals ...int) []string {
 
 func clearStatus(o *observed) { o.rdc.Status = v1.RedisClusterStatus{} }
 
-// takenBy has the name of a Pod be somebody else's.
+// takenBy makes a Pod of another owner have the name of a member.
 func takenBy(ordinal int) alter {
 	return func(o *observed) {
 		noPod(ordinal)(o)
@@ -172,17 +175,17 @@ func TestDecideChildren(t *testing.T) {
 
 func TestDecideStrangers(t *testing.T) {
 	decisions{
-		"a node of nobody that lives stops everything":        {seen: see(six(), known("ghost", true, "", 0, 1)), want: stuckBy(reasonStranger, "Node ghost at 10.9.9.9:6379")},
+		"a living node without a Pod stops everything":        {seen: see(six(), known("ghost", true, "", 0, 1)), want: stuckBy(reasonStranger, "Node ghost at 10.9.9.9:6379")},
 		"also if one node alone knows it":                     {seen: see(six(), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
 		"also if only one of those that know it is connected": {seen: see(six(), known("ghost", false, "", 0, 1), known("ghost", true, "", 2)), want: stuckBy(reasonStranger, "ghost")},
 		"also if it has slots":                                {seen: see(six(), known("ghost", true, "0-100", 0)), want: stuckBy(reasonStranger, "ghost")},
 		"a replica is not told to take over then":             {seen: see(six(), renewed(0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
 		"no Pod is replaced then":                             {seen: see(six(), allOld, known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
-		"nobody is introduced then":                           {seen: see(six(), elsewhere(3, 0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
+		"no node is introduced then":                          {seen: see(six(), elsewhere(3, 0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
 		"nothing is given up then":                            {seen: see(six(), renewed(0, 3), known("ghost", true, "", 4), accepting(lossToken("0-5460"))), want: stuckBy(reasonStranger, "ghost")},
 		"Pods are made nevertheless":                          {seen: see(six(), stored, noPod(3), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost").making("create Pod demo-3")},
-		"at first it may be the node of a Pod that was there": {seen: since(leastPatience-1, see(six(), known("ghost", true, "", 4))), want: waits("to miss ghost at 10.9.9.9")},
-		"a node of nobody that is dead is forgotten by those that know it": {
+		"at first it may be the node of a Pod that was there": {seen: since(minPatience-1, see(six(), known("ghost", true, "", 4))), want: waits("to miss ghost at 10.9.9.9")},
+		"a lost node without a Pod is forgotten by the nodes that know it": {
 			seen: see(six(), known("ghost", false, "", 0, 4)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 4)...),
 		},
 	}.run(t)
@@ -200,12 +203,12 @@ func TestDecideLosses(t *testing.T) {
 	withKeys := func(o *observed) { o.formed = false }
 	decisions{
 		"a master's Pod is gone: another is elected":           {seen: since(time.Second, see(six(), renewed(0))), want: waits("be elected for the slots 0-5460")},
-		"nobody was elected: its replica is told to take over": {seen: see(six(), renewed(0)), want: does("demo-3 takes over the slots 0-5460", "failover demo-3 FORCE")},
-		"it is told once, and gets the time":                   {seen: see(six(), renewed(0), asked(3)), want: waits("Waiting for demo-3 to take over")},
+		"no replica was elected: one is told to take over":     {seen: see(six(), renewed(0)), want: does("demo-3 takes over the slots 0-5460", "failover demo-3 FORCE")},
+		"it gets one command, and the time":                    {seen: see(six(), renewed(0), asked(3)), want: waits("Waiting for demo-3 to take over")},
 		"it reaches most masters: they can agree":              {seen: see(six(), renewed(0), silenced(1, 1)), want: does("demo-3 takes over", "failover demo-3 FORCE")},
-		"it reaches half of them: nobody is asked":             {seen: see(six(), renewed(0), missed(1, 3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
+		"it reaches half of them: no master is asked":          {seen: see(six(), renewed(0), missed(1, 3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
 		"a replica that never got its data does not take over": {seen: see(six(), renewed(0), viewed(func(v *redisnode.View) { v.Keys, v.Offset = 0, 0 }, 3)), want: lost},
-		"most masters are gone: nobody is asked":               {seen: see(six(), renewed(0, 1)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
+		"most masters are gone: no master is asked":            {seen: see(six(), renewed(0, 1)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
 		"the replica with the most of the data takes over": {
 			seen: see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), renewed(0), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 6)),
 			want: does("demo-6 takes over", "failover demo-6 FORCE"),
@@ -217,7 +220,7 @@ func TestDecideLosses(t *testing.T) {
 			seen: see(triples(), renewed(0), unlinked(-1, 0, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more"),
 		},
 		"one that was linked at last does not": {
-			seen: see(triples(), renewed(0), unlinked(time.Hour+leastPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(time.Hour+minPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
 		"one that was restarted since has no offset, but may have all of the data": {
 			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(-1, 0, 6)), want: does("demo-6 takes over", "failover demo-6 FORCE"),
@@ -230,7 +233,7 @@ func TestDecideLosses(t *testing.T) {
 			want: stuckBy(reasonHeldBack, "demo-3 or demo-6 has more of what their master held"),
 		},
 		"one that was linked at last for sure takes over": {
-			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*leastPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*minPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
 		},
 		"the offset decides between two that were not restarted": {
 			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
@@ -266,10 +269,10 @@ func TestDecideLosses(t *testing.T) {
 		"also if no node owns them any more":                           {seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), forgotten("id-3", 1, 2, 4, 5)), want: lost},
 		"some slots of a master were lost":                             {seen: see(six(), has(0, "0-5000")), want: some},
 		"some are lost though it is not known that it was formed":      {seen: see(six(), has(0, "0-5000"), withKeys), want: some},
-		"nothing is lost while somebody is silent, who may know better": {
+		"nothing is lost while a member is silent, which may have the data": {
 			seen: see(six(), renewed(0, 3), silenced(time.Hour, 4)), want: waits("Waiting for demo-4: the slots 0-5460 have no master"),
 		},
-		"nothing is lost while nobody answers":        {seen: see(six(), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: waits("Waiting for demo-0: connection refused")},
+		"nothing is lost while no member answers":     {seen: see(six(), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: waits("Waiting for demo-0: connection refused")},
 		"a wrong value accepts nothing":               {seen: see(six(), renewed(0, 3), accepting("true")), want: lost},
 		"the value of another loss accepts nothing":   {seen: see(six(), renewed(0, 3), accepting(lossToken("0-5459"))), want: lost},
 		"accepted: those who had them are forgotten":  {seen: see(six(), renewed(0, 3), token), want: forgetting},
@@ -316,7 +319,7 @@ func orphaned(ordinal int) alter {
 	}
 }
 
-// namelessly has a silent Pod be one whose node nobody knows: it has another address, and
+// namelessly makes the node of a silent Pod unknown: it has another address, and
 // was never noted.
 func namelessly(ordinal int) alter {
 	return func(o *observed) {
@@ -335,20 +338,20 @@ func TestDecideGoneAndBroken(t *testing.T) {
 		"who is the replica of a node does not forget it": {
 			seen: see(six(), known("ghost", false, "", 0, 1, 2, 3, 4, 5), orphaned(3)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 1, 2, 4, 5)...),
 		},
-		"nobody is forgotten who may be the node of a silent Pod": {seen: see(six(), stored, namelessly(3)), want: waits("Waiting for demo-3")},
-		"nor of a volume whose Pod is not made yet":               {seen: see(six(), stored, clearStatus, noPod(3)), want: waits("Waiting for demo-3: there is no Pod").making("create Pod demo-3")},
-		"a Pod that runs is left alone, however silent":           {seen: see(six(), allOld, silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"a Pod of this revision that does not run, too":           {seen: see(six(), stored, podIs(unstarted, 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"one of another revision is replaced":                     {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience, 3)), want: does("Replacing demo-3, which cannot run as it is", "delete Pod demo-3")},
-		"not at once":                                             {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience-1, 3)), want: waits("Waiting for demo-3")},
-		"one whose container does not start is, too":              {seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)), want: does("Replacing demo-3", "delete Pod demo-3")},
-		"unless it is being deleted":                              {seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"one with slots and a volume is, too":                     {seen: see(six(), stored, podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: does("Replacing demo-0", "delete Pod demo-0")},
-		"one with slots and no volume is not":                     {seen: see(six(), podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: stuckBy(reasonHeldBack, "demo-0 does not run, and may have the only copy of the slots 0-5460")},
+		"no node is forgotten that may be the node of a silent Pod": {seen: see(six(), stored, namelessly(3)), want: waits("Waiting for demo-3")},
+		"nor of a volume whose Pod is not made yet":                 {seen: see(six(), stored, clearStatus, noPod(3)), want: waits("Waiting for demo-3: there is no Pod").making("create Pod demo-3")},
+		"a Pod that runs is left alone, however silent":             {seen: see(six(), allOld, silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
+		"a Pod of this revision that does not run, too":             {seen: see(six(), stored, podIs(unstarted, 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
+		"one of another revision is replaced":                       {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience, 3)), want: does("Replacing demo-3, which cannot run as it is", "delete Pod demo-3")},
+		"not at once":                                               {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience-1, 3)), want: waits("Waiting for demo-3")},
+		"one whose container does not start is, too":                {seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)), want: does("Replacing demo-3", "delete Pod demo-3")},
+		"unless it is being deleted":                                {seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
+		"one with slots and a volume is, too":                       {seen: see(six(), stored, podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: does("Replacing demo-0", "delete Pod demo-0")},
+		"one with slots and no volume is not":                       {seen: see(six(), podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: stuckBy(reasonHeldBack, "demo-0 does not run, and may have the only copy of the slots 0-5460")},
 		"nor a replica, if its master is silent too": {
 			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 0, 3)), want: stuckBy(reasonHeldBack, "demo-3 does not run, and may have the only copy of the slots 0-5460"),
 		},
-		"nor if nobody tells who has slots": {
+		"nor if no node tells who has slots": {
 			seen: see(six(), podIs(both(old, crashing), 0, 1, 2, 3, 4, 5), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: stuckBy(reasonHeldBack, "demo-0 does not run"),
 		},
 		"Pods that never started are replaced by what can": {
@@ -365,21 +368,21 @@ func TestDecideIntroduce(t *testing.T) {
 	apartFrom := part{slots: slotsOf("5000-6000"), masterOf: -1, lone: true}
 	harmless := part{masterOf: -1, lone: true, slots: nil}
 	decisions{
-		"new nodes are introduced to the first":     {seen: see(news(), unformed), want: does("Introducing", every("meet demo-%d demo-0", 1, 2, 3, 4, 5)...)},
-		"those that are about to know it are not":   {seen: see(news(), unformed, greeted(1, 0), greeted(4, 0)), want: does("Introducing", every("meet demo-%d demo-0", 2, 3, 5)...)},
-		"a new node goes to the others":             {seen: see(cluster(append(sixOf(), harmless)...)), want: does("Introducing", "meet demo-6 demo-0")},
-		"a new node with a low ordinal does so too": {seen: see(six(), renewed(1), takenOver(1, 4), forgotten("id-1", 0, 2, 3, 4, 5)), want: does("Introducing", "meet demo-1 demo-0")},
-		"a Pod with a new address is told of":       {seen: see(six(), elsewhere(3, 0, 5)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
-		"to all, also while some are silent":        {seen: see(six(), elsewhere(3, 0, 5), silenced(1, 1)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
-		"unless it is about to be known there":      {seen: see(six(), elsewhere(3, 0, 5), greeted(0, 3)), want: does("Introducing", "meet demo-5 demo-3")},
-		"one that was forgotten by some is told of": {seen: see(six(), forgotten("id-3", 2)), want: does("Introducing", "meet demo-2 demo-3")},
-		"nobody is introduced who knows a node without a Pod": {
+		"new nodes are introduced to the first":      {seen: see(news(), unformed), want: does("Introducing", every("meet demo-%d demo-0", 1, 2, 3, 4, 5)...)},
+		"those that are about to know it are not":    {seen: see(news(), unformed, greeted(1, 0), greeted(4, 0)), want: does("Introducing", every("meet demo-%d demo-0", 2, 3, 5)...)},
+		"a new node goes to the others":              {seen: see(cluster(append(sixOf(), harmless)...)), want: does("Introducing", "meet demo-6 demo-0")},
+		"a new node with a low ordinal does so too":  {seen: see(six(), renewed(1), takenOver(1, 4), forgotten("id-1", 0, 2, 3, 4, 5)), want: does("Introducing", "meet demo-1 demo-0")},
+		"a Pod with a new address is introduced":     {seen: see(six(), elsewhere(3, 0, 5)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
+		"to all, also while some are silent":         {seen: see(six(), elsewhere(3, 0, 5), silenced(1, 1)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
+		"unless it is about to be known there":       {seen: see(six(), elsewhere(3, 0, 5), greeted(0, 3)), want: does("Introducing", "meet demo-5 demo-3")},
+		"one that some have forgotten is introduced": {seen: see(six(), forgotten("id-3", 2)), want: does("Introducing", "meet demo-2 demo-3")},
+		"a node that knows a node without a Pod is not introduced": {
 			seen: see(six(), stored, namelessly(4), renewed(3)), want: waits("Waiting for demo-0 to forget"),
 		},
-		"nobody is introduced to one who does": {
+		"no node is introduced to one that does": {
 			seen: see(cluster(append(sixOf(), harmless)...), stored, namelessly(4), forgotten("id-4", 1, 2, 3, 5)), want: waits("Waiting for demo-0 to forget id-4"),
 		},
-		"two that do not know each other both have a slot: nobody touches them": {
+		"two that do not know each other both have a slot: they are left alone": {
 			seen: see(cluster(append(sixOf(), apartFrom)...)), want: stuckBy(reasonDivided, "demo-0 and demo-6 do not know each other, and both have the slots 5000-6000"),
 		},
 		"no more than so many at once": {
@@ -438,12 +441,12 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"one has not heard which slots another has":                {seen: see(six(), claims(1, "5461-10900"), claims(2, "10901-16383")), want: quarrel("demo-0 has not heard which slots demo-1 has")},
 		"one has not heard that another is a replica":              {seen: see(six(), func(o *observed) { saidBy(o, 0, "id-4").Master = true }), want: quarrel("demo-0 has not heard which role demo-4 has")},
 		"what those say who are to be removed does not count":      {seen: see(cluster(append(sixOf(), master(""))...), sized(6), forgotten("id-6", 0, 1)), want: does("Removing demo-6", append(every("forget demo-%d id-6", 2, 3, 4, 5), "delete Pod demo-6")...)},
-		"a move goes on, some slots at a time":                     {seen: see(six(), moving("0-20", 0, 1, true)), want: moves("Going on with the slots 0-15", "move slots demo-0 demo-1 0-15")},
-		"a move goes on that the giver alone knows of":             {seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that the taker alone knows of":             {seen: see(six(), expecting("7,9", 1, 0)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that is not needed any more":               {seen: see(six(), moving("5461", 1, 2, true)), want: moves("Going on", "move slots demo-1 demo-2 5461")},
+		"a move continues, some slots at a time":                   {seen: see(six(), moving("0-20", 0, 1, true)), want: moves("Continuing to move the slots 0-15", "move slots demo-0 demo-1 0-15")},
+		"a move continues that the giver alone knows of":           {seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Continuing", "move slots demo-0 demo-1 7,9")},
+		"a move continues that the taker alone knows of":           {seen: see(six(), expecting("7,9", 1, 0)), want: moves("Continuing", "move slots demo-0 demo-1 7,9")},
+		"a move continues that is not needed any more":             {seen: see(six(), moving("5461", 1, 2, true)), want: moves("Continuing", "move slots demo-1 demo-2 5461")},
 		"slots are not given before the taker can keep them":       {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9)), want: decision{step: "Waiting for demo-1 to hear of the last change of demo-0", wait: shortly}},
-		"who has heard of the epoch can keep them":                 {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)), want: moves("Going on", "move slots demo-0 demo-1 7")},
+		"who has heard of the epoch can keep them":                 {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)), want: moves("Continuing", "move slots demo-0 demo-1 7")},
 		"who has the latest epoch of all, which is not that later": {seen: see(six(), moving("7", 0, 1, true), epoch(0, 2), behind(2, 1)), want: decision{step: "Waiting for demo-1", wait: shortly}},
 		"the mark of a taker that has the slot is removed":         {seen: see(six(), expecting("5461", 1, 0)), want: does("Closing the slots 5461 on demo-1", "close slots demo-1 5461")},
 		"the mark of a giver that has given is removed":            {seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463")},
@@ -453,7 +456,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		"the taker was replaced by its replica: that gets them":    {seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7")},
 		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7")},
 		"the taker is no master any more: its mark is removed":     {seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7")},
-		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Going on", "move slots demo-0 demo-1 7")},
+		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Continuing", "move slots demo-0 demo-1 7")},
 	}.run(t)
 }
 
@@ -477,7 +480,7 @@ func TestDecideBalance(t *testing.T) {
 		"its replica takes over if there are too few": {seen: see(cluster(inherited...), sized(6)), want: does("demo-4 takes over from its master, which leaves", "failover demo-4")},
 		"it gets the time for that":                   {seen: see(cluster(inherited...), sized(6), asked(4)), want: decision{step: "Waiting for demo-4 to take over from demo-6", wait: brief}},
 		"the one that is connected does":              {seen: see(cluster(inherited...), sized(6), linkDown(4)), want: does("demo-5 takes over", "failover demo-5")},
-		"somebody deletes a master's volume: as if it left": {
+		"a user deletes a master's volume: it leaves": {
 			seen: see(six(), stored, terminating(0)), want: does("demo-3 takes over from its master, which leaves", "failover demo-3"),
 		},
 		"more masters of the same Pods: one is made anew": {
@@ -491,8 +494,8 @@ func TestDecideBalance(t *testing.T) {
 		"but not while one is missing":                      {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
 		"nor while another replica of its master is behind": {seen: see(cluster(triples...), stored, replicas(1), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
 		"nor while the replica of another master is":        {seen: see(cluster(triples...), replicas(1), linkDown(8)), want: waits("Waiting for demo-8 to be up to date")},
-		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, by whom")},
-		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot keep")},
+		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, which reports")},
+		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot write to its disk")},
 		"fewer masters of the same Pods: one gives its slots away": {
 			seen: see(cluster(narrower...), replicas(2)), want: moves("are left", "move slots demo-2 demo-0 8192-8207"),
 		},
@@ -506,23 +509,23 @@ func TestDecideWholeAndRemove(t *testing.T) {
 	notOK := func(v *redisnode.View) { v.StateOK = false }
 	six, seven := []int{0, 1, 2, 3, 4, 5}, []int{0, 1, 2, 3, 4, 5, 6, 8}
 	decisions{
-		"a replica is silent: it is waited for":                 {seen: see(cluster(sixOf()...), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
-		"also if another is to be replaced":                     {seen: see(cluster(sixOf()...), podIs(old, 3), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
-		"also if another is to be removed":                      {seen: see(cluster(left...), sized(6), silenced(1, 4)), want: waits("Waiting for demo-4")},
-		"one by whom the cluster is down is waited for":         {seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)), want: waits("Waiting for demo-1, by whom the cluster cannot be used")},
-		"a replica that is behind is waited for":                {seen: see(cluster(sixOf()...), podIs(old, 3), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
-		"a replica that is behind is, if it is to be removed":   {seen: see(cluster(left...), sized(6), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
-		"who is to be removed is waited for by nobody":          {seen: see(cluster(left...), sized(6), silenced(1, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"nor whether it is behind":                              {seen: see(cluster(left...), sized(6), linkDown(6), viewed(notOK, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"replicas are removed before their masters":             {seen: see(cluster(leaving...), sized(6)), want: does("Removing demo-7", append(every("forget demo-%d id-7", seven...), "delete Pod demo-7")...)},
-		"one after the other":                                   {seen: see(cluster(left...), sized(6), podIs(going, 6), silenced(1, 6)), want: waits("Waiting for demo-6 to be gone")},
-		"one that has no slots, but keys, is kept":              {seen: see(cluster(append(sixOf(), master(""))...), sized(6), full), want: stuckBy(reasonHeldBack, "demo-6 has no slots, but 3 keys")},
-		"a replica has keys, and is removed":                    {seen: see(cluster(left...), sized(6), full), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"the volume of one that leaves is deleted, and first":   {seen: see(cluster(left...), stored, sized(6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete claim of demo-6", "delete Pod demo-6")...)},
-		"a silent one that leaves, with slots, is waited for":   {seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16000"), replica(0), replica(1), replica(2), master("16001-16383")), sized(6), silenced(time.Hour, 6)), want: waits("Waiting for demo-6, which has the slots 16001-16383")},
-		"a silent one of which nobody knows which node it is":   {seen: see(cluster(left...), stored, sized(6), namelessly(6)), want: waits("Waiting for demo-6, which may have keys: connection refused")},
-		"unless it cannot have anything yet":                    {seen: see(cluster(left...), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", six...)), want: does("Removing demo-6", "delete claim of demo-6", "delete Pod demo-6")},
-		"somebody deletes a replica's volume: its Pod goes too": {seen: see(cluster(sixOf()...), stored, terminating(5)), want: does("Removing demo-5", append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...)},
+		"a replica is silent: it is waited for":               {seen: see(cluster(sixOf()...), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
+		"also if another is to be replaced":                   {seen: see(cluster(sixOf()...), podIs(old, 3), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
+		"also if another is to be removed":                    {seen: see(cluster(left...), sized(6), silenced(1, 4)), want: waits("Waiting for demo-4")},
+		"one by whom the cluster is down is waited for":       {seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)), want: waits("Waiting for demo-1, which reports that the cluster cannot be used")},
+		"a replica that is behind is waited for":              {seen: see(cluster(sixOf()...), podIs(old, 3), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
+		"a replica that is behind is, if it is to be removed": {seen: see(cluster(left...), sized(6), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
+		"a member that is to be removed is not waited for":    {seen: see(cluster(left...), sized(6), silenced(1, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
+		"nor whether it is behind":                            {seen: see(cluster(left...), sized(6), linkDown(6), viewed(notOK, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
+		"replicas are removed before their masters":           {seen: see(cluster(leaving...), sized(6)), want: does("Removing demo-7", append(every("forget demo-%d id-7", seven...), "delete Pod demo-7")...)},
+		"one after the other":                                 {seen: see(cluster(left...), sized(6), podIs(going, 6), silenced(1, 6)), want: waits("Waiting for demo-6 to be gone")},
+		"one that has no slots, but keys, is kept":            {seen: see(cluster(append(sixOf(), master(""))...), sized(6), full), want: stuckBy(reasonHeldBack, "demo-6 has no slots, but 3 keys")},
+		"a replica has keys, and is removed":                  {seen: see(cluster(left...), sized(6), full), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
+		"the volume of one that leaves is deleted, and first": {seen: see(cluster(left...), stored, sized(6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete claim of demo-6", "delete Pod demo-6")...)},
+		"a silent one that leaves, with slots, is waited for": {seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16000"), replica(0), replica(1), replica(2), master("16001-16383")), sized(6), silenced(time.Hour, 6)), want: waits("Waiting for demo-6, which has the slots 16001-16383")},
+		"a silent one whose node is unknown":                  {seen: see(cluster(left...), stored, sized(6), namelessly(6)), want: waits("Waiting for demo-6, which may have keys: connection refused")},
+		"unless it cannot have anything yet":                  {seen: see(cluster(left...), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", six...)), want: does("Removing demo-6", "delete claim of demo-6", "delete Pod demo-6")},
+		"a user deletes a replica's volume: its Pod goes too": {seen: see(cluster(sixOf()...), stored, terminating(5)), want: does("Removing demo-5", append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...)},
 	}.run(t)
 }
 
@@ -566,8 +569,8 @@ func TestDecideSpreadRollReady(t *testing.T) {
 // TestDecideKeepsTheOnlyCopy asks policies alone for what the ones before them prevent.
 func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 	o := see(cluster(master("0-16383"), replica(0)), podIs(old, 0), linkDown(1))
-	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *roll(o))
-	if p := roll(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
+	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *rollPods(o))
+	if p := rollPods(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
 		t.Errorf("%q of Pods that are being deleted", p.step)
 	}
 }
@@ -575,7 +578,7 @@ func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 // scene is one of many states of a cluster, most of which no cluster was ever in.
 type scene struct {
 	*observed
-	told []string // what happened
+	history []string // what happened
 }
 
 // happening is an alter of a scene, in words.
@@ -600,7 +603,7 @@ func sceneOf(r *rand.Rand) scene {
 	s := scene{observed: cluster(parts...)}
 	var alters []alter
 	add := func(words string, a alter) {
-		s.told = append(s.told, words)
+		s.history = append(s.history, words)
 		alters = append(alters, a)
 	}
 	if r.Intn(2) == 0 {
@@ -633,7 +636,7 @@ func sceneOf(r *rand.Rand) scene {
 	case 0:
 		since(time.Second, s.observed)
 	case 1:
-		s.told = append(s.told, "the operator was started since")
+		s.history = append(s.history, "the operator was started since")
 		unwitnessed(s.observed)
 	}
 	return s
@@ -672,7 +675,7 @@ func unlikeReplicas(r *rand.Rand, n int) alter {
 	}
 }
 
-// attempt does nothing if what is to happen to somebody cannot, as who is silent says
+// attempt does nothing if what is to happen to a member cannot, as a silent one says
 // nothing.
 func attempt(o *observed, a alter) {
 	defer func() { _ = recover() }()
@@ -701,7 +704,7 @@ func happenings() []happening {
 		one("link down", func(i int) alter { return linkDown(i) }),
 		one("stale", func(i int) alter { return unlinked(2*time.Hour, 17, i) }),
 		one("restarted", func(i int) alter { return unlinked(-1, 0, i) }),
-		one("keys of nobody", func(i int) alter { return viewed(func(v *redisnode.View) { v.Keys = 3 }, i) }),
+		one("keys without slots", func(i int) alter { return viewed(func(v *redisnode.View) { v.Keys = 3 }, i) }),
 		one("never bound", func(i int) alter {
 			return func(o *observed) {
 				renewed(i)(o)
@@ -743,14 +746,14 @@ func happenings() []happening {
 				trial.members[i] = new(*m)
 			}
 			see(&trial)
-			if p := losses(&trial); p != nil && p.loss != nil {
+			if p := replaceLostMasters(&trial); p != nil && p.loss != nil {
 				accepting(p.loss.token)(o)
 			}
 		}),
 	}
 }
 
-// TestDecideIsSafe has decide look at thousands of states, and never does it what may lose
+// TestDecideIsSafe has decide look at thousands of states, and never does anything that may lose
 // anything.
 func TestDecideIsSafe(t *testing.T) {
 	const seed = 20260109
@@ -764,7 +767,7 @@ func TestDecideIsSafe(t *testing.T) {
 			s := sceneOf(rand.New(rand.NewSource(seed + int64(i))))
 			defer func() {
 				if p := recover(); p != nil {
-					t.Errorf("seed %d, %q: %v", seed+i, s.told, p)
+					t.Errorf("seed %d, %q: %v", seed+i, s.history, p)
 				}
 			}()
 			p := decide(s.observed)
@@ -772,7 +775,7 @@ func TestDecideIsSafe(t *testing.T) {
 				did[c.verb]++
 			}
 			if message := s.harm(p); message != "" {
-				t.Errorf("seed %d, %q: %s: %s, by %q", seed+i, s.told, message, p.step, inWords(slices.Concat(p.upkeep, p.commands)))
+				t.Errorf("seed %d, %q: %s: %s, by %q", seed+i, s.history, message, p.step, inWords(slices.Concat(p.upkeep, p.commands)))
 			}
 		}()
 	}
@@ -801,9 +804,9 @@ func (s scene) harm(p plan) string {
 	if len(deleted) > 1 {
 		return fmt.Sprintf("deletes %d Pods at once", len(deleted))
 	}
-	for _, n := range s.unknown() {
-		if !s.dead(n.ID) && len(p.commands) > 0 {
-			return "acts though " + n.ID + " is nobody's, and lives"
+	for _, n := range s.unknownNodes() {
+		if !s.unreachable(n.ID) && len(p.commands) > 0 {
+			return "acts though " + n.ID + " belongs to no Pod, and lives"
 		}
 	}
 	for _, c := range p.upkeep {
@@ -817,7 +820,7 @@ func (s scene) harm(p plan) string {
 func (s scene) harmOf(c command) string {
 	for _, m := range []*member{c.on, c.peer} {
 		if m != nil && !slices.Contains(s.members, m) {
-			return "is of nobody here"
+			return "is for no member"
 		}
 	}
 	switch c.verb {
@@ -830,7 +833,7 @@ func (s scene) harmOf(c command) string {
 		return "is no command"
 	}
 	if !c.on.answers() || (c.peer != nil && !c.peer.answers()) {
-		return "is told to who does not answer"
+		return "is for a member that does not answer"
 	}
 	switch c.verb {
 	case meet:
@@ -847,7 +850,7 @@ func (s scene) harmOf(c command) string {
 		}
 	case addSlots:
 		if taken := c.slots.Intersect(s.assigned()); taken.Len() > 0 || (s.formed && !s.lossAccepted()) {
-			return "gives out what is somebody's"
+			return "assigns slots that have an owner"
 		}
 	case replicate:
 		if s.slots[c.on.id].Len() > 0 || c.on == c.peer || !c.peer.view.Master {
@@ -888,18 +891,66 @@ func (s scene) lossAccepted() bool {
 	return ok
 }
 
-// TestDecideChangesNothing has decide look twice at what nobody may change.
+// TestDecideChangesNothing compares what was observed before and after a decision and its status.
 func TestDecideChangesNothing(t *testing.T) {
 	for i := range 300 {
 		s := sceneOf(rand.New(rand.NewSource(int64(i))))
+		deep := i < 30 // A dump takes long.
+		before := ""
+		if deep {
+			before = dump.ForHash(s.observed)
+		}
 		first, again := decide(s.observed), decide(s.observed)
 		if !slices.Equal(inWords(first.commands), inWords(again.commands)) {
-			t.Errorf("seed %d, %q: %q at first, and then %q", i, s.told, inWords(first.commands), inWords(again.commands))
+			t.Errorf("seed %d, %q: %q at first, and then %q", i, s.history, inWords(first.commands), inWords(again.commands))
+		}
+		statusOf(s.observed, first, outcome{})
+		if deep && dump.ForHash(s.observed) != before {
+			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.history, first.policy)
 		}
 		ids := slices.Sorted(maps.Keys(s.nodes))
 		s.merge()
 		if got := slices.Sorted(maps.Keys(s.nodes)); !slices.Equal(got, ids) {
-			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.told, ids, got)
+			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.history, ids, got)
+		}
+	}
+}
+
+// TestObservedIsPlain ensures that what was observed can be written to a file.
+func TestObservedIsPlain(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(path string, is reflect.Type)
+	walk = func(path string, is reflect.Type) {
+		if seen[is] {
+			return
+		}
+		seen[is] = true
+		switch is.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is a %s", path, is.Kind())
+		case reflect.Map:
+			walk(path+" (key)", is.Key())
+			walk(path, is.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(path, is.Elem())
+		case reflect.Struct:
+			for field := range is.Fields() {
+				walk(path+"."+field.Name, field.Type)
+			}
+		}
+	}
+	walk("observed", reflect.TypeFor[observed]())
+	if len(seen) < 50 {
+		t.Errorf("%d types were found, want those of Pods, claims and views too", len(seen))
+	}
+}
+
+// TestPoliciesHaveTheNamesOfTheirFunctions, which logs have.
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	for _, p := range policies {
+		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+p.name) {
+			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

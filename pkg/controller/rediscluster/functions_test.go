@@ -37,7 +37,7 @@ func wrote(ordinals ...int) alter {
 }
 
 // differs has masters have had different functions for this long.
-func differs(lasts time.Duration) alter { return func(o *observed) { o.differing = lasts } }
+func differs(lasts time.Duration) alter { return func(o *observed) { o.functionsDifferFor = lasts } }
 
 func TestDecideFunctions(t *testing.T) {
 	wider := func() *observed { return cluster(append(sixOf(), master(""), replica(6))...) }
@@ -132,7 +132,7 @@ func (w *world) haveFunctions() {
 	shards := w.rdc().Status.Shards
 	want := w.view(shards[0].Master).Libraries
 	for _, shard := range shards {
-		if got := w.view(shard.Master).Libraries; len(got) != 1 || differing(got, want) != "" {
+		if got := w.view(shard.Master).Libraries; len(got) != 1 || differentLibrary(got, want) != "" {
 			w.t.Errorf("%s has the libraries %q, want %q", shard.Master, got, want)
 		}
 	}
@@ -239,7 +239,7 @@ func TestFunctionsOfOtherCodeAreNotCopied(t *testing.T) {
 		return c.FunctionLoad(ctx, code).Err()
 	})
 	w.change(size(8))
-	w.until("the difference to be told", func() bool {
+	w.until("the difference to be reported", func() bool {
 		return strings.Contains(w.condition("Degraded").Message, "do not have the same code of the library notes")
 	})
 	if got := w.view("functions-6").Libraries; len(got) > 0 {

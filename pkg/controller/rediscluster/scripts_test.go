@@ -89,7 +89,7 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	t.Helper()
 	dir := t.TempDir()
 	n := &scriptNode{t: t, path: path, dir: dir,
-		// An address that nobody else has, so that the port may be any.
+		// No other process has this address, so that the port may be any.
 		ip: fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)), port: 20000 + rand.IntN(10000),
 		stdout: filepath.Join(dir, "stdout"), stderr: filepath.Join(dir, "stderr"),
 	}
@@ -585,7 +585,7 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			replica.start()
 			replica.eventually("it is ready again", func() bool { out, _ := replica.probe("ready.sh"); return out == "" })
 
-			// Two masters that are gone are a majority: nobody takes over.
+			// Two masters that are gone are a majority: no replica takes over.
 			for _, n := range nodes[1:3] {
 				_ = n.end(syscall.SIGKILL)
 			}

@@ -132,7 +132,7 @@ func (w *world) start() {
 	own.WaitForCacheSyncWithContext(ctx)
 	w.t.Cleanup(func() {
 		cancel()
-		w.controller.sessions.close()
+		w.controller.sessions.closeAll()
 	})
 }
 
@@ -262,7 +262,7 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 	if !alive {
 		w.deaths++
 		w.writes = 0
-		w.controller.sessions.close()
+		w.controller.sessions.closeAll()
 		w.controller = newController(w.config)
 	}
 	return alive, after, err
