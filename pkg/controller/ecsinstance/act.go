@@ -54,7 +54,10 @@ const nextStep = time.Millisecond
 // act takes the step of a plan. A rejection by ECS is no error: the outcome holds the step for some time.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
 	out := newOutcome(o, p)
-	err := c.take(ctx, o, p, &out)
+	var err error
+	if p.acts() {
+		err = c.take(ctx, o, p, &out)
+	}
 	s := c.sessions.open(o.ecs)
 	s.memory = out.memory // Also after an error: ECS may have received the call.
 	look := p.look
@@ -70,14 +73,12 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 // take takes the step of a plan.
 func (c *Controller) take(ctx context.Context, o *observed, p plan, out *outcome) error {
 	switch p.step {
-	case stepNone, stepAdopt, stepRenew: // The status alone changes.
-		return nil
 	case stepFinalize:
-		return c.setFinalizers(ctx, out, append(slices.Clone(o.ecs.Finalizers), v1alpha1.Finalizer))
-	case stepBury:
-		return c.bury(ctx, o, p, out)
+		return c.setFinalizer(ctx, out, true)
+	case stepVerifyGone:
+		return c.verifyGone(ctx, o, p, out)
 	case stepRelease:
-		return c.release(ctx, out)
+		return c.setFinalizer(ctx, out, false)
 	case stepCreate:
 		return c.create(ctx, o, p, out)
 	case stepSettle:
@@ -253,8 +254,8 @@ func (c *Controller) record(ctx context.Context, o *observed, p plan, out *outco
 	return err
 }
 
-// bury removes the finalizer, unless instances still have the tag of the object.
-func (c *Controller) bury(ctx context.Context, o *observed, p plan, out *outcome) (err error) {
+// verifyGone removes the finalizer, unless instances still have the tag of the object.
+func (c *Controller) verifyGone(ctx context.Context, o *observed, p plan, out *outcome) (err error) {
 	found, err := c.findTagged(ctx, o)
 	if err != nil {
 		return c.failed(ctx, o, p, out, err)
@@ -270,18 +271,16 @@ func (c *Controller) bury(ctx context.Context, o *observed, p plan, out *outcome
 		c.hold(o, p.step, problem, out)
 		return nil
 	}
-	return c.release(ctx, out)
+	return c.setFinalizer(ctx, out, false)
 }
 
-// release removes the finalizer.
-func (c *Controller) release(ctx context.Context, out *outcome) error {
-	rest := slices.DeleteFunc(slices.Clone(out.ecs.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
-	return c.setFinalizers(ctx, out, rest)
-}
-
-// setFinalizers changes the finalizers. It fails if the object changed since it was read.
-func (c *Controller) setFinalizers(ctx context.Context, out *outcome, finalizers []string) error {
+// setFinalizer adds or removes the finalizer. It fails if the object changed since it was read.
+func (c *Controller) setFinalizer(ctx context.Context, out *outcome, wanted bool) error {
 	ecs := out.ecs
+	finalizers := slices.DeleteFunc(slices.Clone(ecs.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
+	if wanted {
+		finalizers = append(finalizers, v1alpha1.Finalizer)
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": ecs.ResourceVersion, "uid": ecs.UID,
 	}})

@@ -272,7 +272,7 @@ func TestDecideForDeath(t *testing.T) {
 		"nothing was ever made":                             {absentYet, decision{step: stepRelease, silent: true}},
 		"nothing was made, whoever's account":               {all(absentYet, elsewhereNow), decision{step: stepRelease, silent: true}},
 		"nothing was made, without credentials":             {all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }), decision{step: stepRelease, silent: true}},
-		"every call was answered with a no: look once more": {all(unanswered, func(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }), decision{step: stepBury, silent: true}},
+		"every call was answered with a no: look once more": {all(unanswered, func(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }), decision{step: stepVerifyGone, silent: true}},
 		"every call was, and nobody can look any more": {all(unanswered, func(o *observed) {
 			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
 		}), decision{step: stepRelease, silent: true}},
@@ -280,7 +280,7 @@ func TestDecideForDeath(t *testing.T) {
 		"an attempt was only put down":                 {all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), decision{step: stepRelease, silent: true}},
 		"it is not known what came of a call":          {unanswered, decision{step: stepSettle, reason: reasonSettling}},
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), decision{step: stepBury, silent: true}},
+		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), decision{step: stepVerifyGone, silent: true}},
 		"an earlier call is not known to be a no":      {all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), decision{step: stepSettle, reason: reasonSettling}},
 		"there are no credentials":                     {func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, decision{problem: true, stalled: true, reason: reasonRefused}},
 		"the account is another one":                   {elsewhereNow, decision{problem: true, stalled: true, reason: reasonWrongAccount}},
@@ -290,13 +290,13 @@ func TestDecideForDeath(t *testing.T) {
 		"it was deleted since":                         {func(o *observed) { o.memory.changedAt = t0 }, decision{silent: true, looks: true}},
 		"it is not there":                              {goneSince(time.Second), decision{looks: true, reason: reasonDeleting}},
 		"it is not there, and looks fail since":        {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), decision{problem: true, stalled: true, reason: reasonRefused}},
-		"it is gone":                                   {goneSince(goneAfter), decision{step: stepBury, silent: true}},
+		"it is gone":                                   {goneSince(goneAfter), decision{step: stepVerifyGone, silent: true}},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), decision{looks: true, reason: reasonDeleting}},
 		"it is somebody else's":                    {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is somebody else's, and is to be kept": {all(unowned, retain), decision{step: stepBury, silent: true}},
-		"it was to be adopted, and is another's":   {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepBury, silent: true}},
+		"it is somebody else's, and is to be kept": {all(unowned, retain), decision{step: stepVerifyGone, silent: true}},
+		"it was to be adopted, and is another's":   {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepVerifyGone, silent: true}},
 		"it was to be adopted, and is tagged":      {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }), decision{step: stepUntag, reason: reasonDeleting}},
 		"it was to be adopted, and nothing done":   {toAdopt, decision{step: stepRelease, silent: true}},
 		"it is to be kept":                         {retain, decision{step: stepUntag, reason: reasonDeleting, says: "it stays"}},
@@ -307,7 +307,7 @@ func TestDecideForDeath(t *testing.T) {
 		"it was deleted just now":                  {tried(stepDelete, 1, time.Second), decision{looks: true, reason: reasonDeleting}},
 		"ECS does not let it go":                   {notBefore(stepDelete), decision{problem: true, reason: reasonOutOfStock}},
 		"what is held was about making it":         {notBefore(stepCreate), decision{step: stepDelete, reason: reasonDeleting}},
-		"recreatePolicy is no matter":              {all(goneSince(goneAfter), recreate), decision{step: stepBury, silent: true}},
+		"recreatePolicy is no matter":              {all(goneSince(goneAfter), recreate), decision{step: stepVerifyGone, silent: true}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()

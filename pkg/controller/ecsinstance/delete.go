@@ -19,7 +19,7 @@ func releaseUncreated(o *observed) *plan {
 		return nil
 	}
 	if o.creating() && o.accessProblem() == nil { // Another operator may have called since.
-		return &plan{step: stepBury, silent: true}
+		return &plan{step: stepVerifyGone, silent: true}
 	}
 	return &plan{step: stepRelease, silent: true}
 }
@@ -34,7 +34,7 @@ func settleAttempt(o *observed) *plan {
 func releaseGone(o *observed) *plan {
 	switch missing, surely := o.missing(goneAfter); {
 	case surely:
-		return &plan{step: stepBury, silent: true}
+		return &plan{step: stepVerifyGone, silent: true}
 	case missing:
 		return &plan{look: lookOften, reason: reasonDeleting, message: fmt.Sprintf("Instance %s does not show any more", o.id)}
 	}
@@ -46,7 +46,7 @@ func releaseOtherOwner(o *observed) *plan {
 	case o.owned():
 		return nil
 	case o.adopting() || o.ecs.Spec.DeletionPolicy == v1alpha1.DeletionRetain:
-		return &plan{step: stepBury, silent: true}
+		return &plan{step: stepVerifyGone, silent: true}
 	}
 	return &plan{problem: o.notOwned()}
 }

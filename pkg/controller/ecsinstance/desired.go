@@ -57,10 +57,8 @@ func request(ecs *v1alpha1.ECSInstance, userData []byte) aliyun.CreateRequest {
 
 // tags returns the tags for a new instance: those of the spec, and those that name its object.
 func tags(ecs *v1alpha1.ECSInstance) map[string]string {
-	all := maps.Clone(ecs.Spec.Tags)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, ecs.Spec.Tags)
 	maps.Copy(all, ownership(ecs))
 	return all
 }

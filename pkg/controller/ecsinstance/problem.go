@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,12 +179,6 @@ func deletionBlocked(code string) (reason, message string) {
 // of the instance at that moment.
 func refusesType(err error) bool {
 	e, ok := errors.AsType[*aliyun.Error](err)
-	if !ok || e.RequestID == "" {
-		return false
-	}
-	switch e.Class {
-	case aliyun.Rejected, aliyun.Capacity, aliyun.Quota, aliyun.Unauthorized, aliyun.DeleteBlocked:
-		return true
-	}
-	return false
+	return ok && e.RequestID != "" &&
+		slices.Contains([]aliyun.Class{aliyun.Rejected, aliyun.Capacity, aliyun.Quota, aliyun.Unauthorized, aliyun.DeleteBlocked}, e.Class)
 }

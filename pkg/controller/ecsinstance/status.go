@@ -101,9 +101,8 @@ func showInstance(i *aliyun.Instance, status *v1alpha1.ECSInstanceStatus) {
 	status.State, status.InstanceType, status.ZoneID = string(i.State), i.Type, i.ZoneID
 	status.PrivateIPs, status.PublicIPs = addresses(i.PrivateIPs), addresses(i.PublicIPs)
 	status.IP = ""
-	for _, ip := range slices.Concat(status.PublicIPs, status.PrivateIPs) {
-		status.IP = ip
-		break
+	if ips := slices.Concat(status.PublicIPs, status.PrivateIPs); len(ips) > 0 {
+		status.IP = ips[0]
 	}
 	status.CreationTime = nil
 	if !i.CreationTime.IsZero() {
@@ -179,26 +178,29 @@ const fine = "Nothing is wrong"
 // conditions sets the conditions of status.
 func conditions(ecs *v1alpha1.ECSInstance, p plan, now time.Time, status *v1alpha1.ECSInstanceStatus) {
 	c := report.Conditions{List: &status.Conditions, Generation: ecs.Generation, Now: now}
-	switch {
-	case p.problem != nil:
+	if p.problem != nil {
 		problemConditions(c, p.problem)
-	case p.ready:
-		c.Set(glassback.ConditionReady, true, p.reason, p.message)
-		c.Set(glassback.ConditionProgressing, false, reasonSettled, "All is done")
-		if len(p.drift) > 0 {
-			c.Set(glassback.ConditionDegraded, true, reasonDrifted, strings.Join(p.drift, "; "))
-		} else {
-			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
-		}
-	default:
-		c.Set(glassback.ConditionReady, false, p.reason, p.message)
-		c.Set(glassback.ConditionProgressing, true, p.reason, p.message)
-		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
+	} else {
+		progressConditions(c, p)
 	}
 	if p.problem != nil && p.problem.stalled {
 		c.Keep(v1alpha1.ConditionStalled, true, p.problem.reason, "Waiting for a correction: see Ready")
 	} else {
 		c.Set(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "No correction is needed")
+	}
+}
+
+// progressConditions sets Ready, Progressing and Degraded for a plan without a problem.
+func progressConditions(c report.Conditions, p plan) {
+	c.Set(glassback.ConditionReady, p.ready, p.reason, p.message)
+	if p.ready {
+		p.reason, p.message = reasonSettled, "All is done"
+	}
+	c.Set(glassback.ConditionProgressing, !p.ready, p.reason, p.message)
+	if len(p.drift) > 0 {
+		c.Set(glassback.ConditionDegraded, true, reasonDrifted, strings.Join(p.drift, "; "))
+	} else {
+		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
 	}
 }
 
