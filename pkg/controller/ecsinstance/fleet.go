@@ -84,31 +84,31 @@ type target struct {
 func (f *fleet) look(id string, user cache.ObjectName) *snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.targets[id]
-	if m == nil {
-		m = &target{users: map[cache.ObjectName]bool{}, due: f.clock.Now(), awaited: true}
-		f.targets[id] = m
+	t := f.targets[id]
+	if t == nil {
+		t = &target{users: map[cache.ObjectName]bool{}, due: f.clock.Now(), awaited: true}
+		f.targets[id] = t
 		f.wakeUp()
 	}
-	m.users[user] = true
-	return m.seen
+	t.users[user] = true
+	return t.seen
 }
 
 // soon schedules the next look at an instance within some time. A sync follows it, whatever it shows.
 func (f *fleet) soon(id string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := f.targets[id]
-	if m == nil {
+	t := f.targets[id]
+	if t == nil {
 		return
 	}
-	m.awaited = true
-	if m.seen != nil && m.seen.err != nil {
+	t.awaited = true
+	if t.seen != nil && t.seen.err != nil {
 		return // The error decides when the next look makes sense.
 	}
 	now := f.clock.Now()
-	if due := now.Add(jittered(within, id, now)); due.Before(m.due) {
-		m.due = due
+	if due := now.Add(jittered(within, id, now)); due.Before(t.due) {
+		t.due = due
 		f.wakeUp()
 	}
 }
@@ -117,8 +117,8 @@ func (f *fleet) soon(id string, within time.Duration) {
 func (f *fleet) leave(id string, user cache.ObjectName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m := f.targets[id]; m != nil {
-		if delete(m.users, user); len(m.users) == 0 {
+	if t := f.targets[id]; t != nil {
+		if delete(t.users, user); len(t.users) == 0 {
 			delete(f.targets, id)
 		}
 	}
@@ -175,11 +175,11 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	now := f.clock.Now()
 	ids := make([]string, 0, len(f.targets))
 	rejected := now.Add(pollEvery)
-	for id, m := range f.targets {
-		if m.seen != nil && aliyun.ClassOf(m.seen.err) == aliyun.Rejected && m.due.After(now) {
+	for id, t := range f.targets {
+		if t.seen != nil && aliyun.ClassOf(t.seen.err) == aliyun.Rejected && t.due.After(now) {
 			// ECS would reject every call with this ID.
-			if m.due.Before(rejected) {
-				rejected = m.due
+			if t.due.Before(rejected) {
+				rejected = t.due
 			}
 			continue
 		}
@@ -242,24 +242,25 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 	due := now.Add(jittered(untilNextLook(err), ids[0], now))
 	var changes []notification
 	for _, id := range ids {
-		m := f.targets[id]
-		if m == nil {
+		t := f.targets[id]
+		if t == nil {
 			continue // Its last user left meanwhile.
 		}
 		is := &snapshot{at: asked, instance: byID[id]}
 		if err != nil {
-			is = m.seen.failed(err, asked)
+			is = t.seen.failed(err, asked)
 		}
-		verb, fields := m.seen.differs(is)
-		if verb == "" && m.awaited {
-			verb = string(cache.Sync)
+		cause := trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}}
+		cause.Verb, cause.Fields = t.seen.differs(is)
+		if cause.Verb == "" && t.awaited {
+			cause.Verb = string(cache.Sync)
 		}
-		if verb != "" {
-			for user := range m.users {
-				changes = append(changes, notification{user, trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}, Verb: verb, Fields: fields}})
+		for user := range t.users {
+			if cause.Verb != "" {
+				changes = append(changes, notification{user, cause})
 			}
 		}
-		m.seen, m.due, m.awaited = is, due, false
+		t.seen, t.due, t.awaited = is, due, false
 	}
 	return changes
 }
