@@ -40,6 +40,7 @@ func changeAttributes(o *observed) *plan {
 	return o.try(plan{step: stepModify, change: c, reason: reasonChanging, message: "Changing name or security groups of instance " + o.id})
 }
 
+// changeType changes the type of a stopped instance, and stops a running one first.
 func changeType(o *observed) *plan {
 	s, i := &o.ecs.Spec, o.instance
 	if s.InstanceType == i.Type || o.typeDrift() != "" {

@@ -21,6 +21,7 @@ import (
 // instance that may have the tag.
 func (o *observed) adopting() bool { return o.ecs.Spec.AdoptInstanceID != "" && !o.ecs.Status.Adopted }
 
+// adoptInstance takes the next of the three steps.
 func adoptInstance(o *observed) *plan {
 	if !o.adopting() {
 		return nil
@@ -54,6 +55,8 @@ func createInstance(o *observed) *plan {
 	return &plan{step: stepCreate, reason: reasonCreating, message: "Creating an instance in ECS"}
 }
 
+// replaceInstance begins another attempt if the instance is gone and recreatePolicy says so, or if ECS never
+// finished it.
 func replaceInstance(o *observed) *plan {
 	missing, surely := o.missing(settleAfter)
 	id := o.ecs.Status.InstanceID

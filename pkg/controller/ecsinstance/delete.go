@@ -13,7 +13,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// releaseUncreated: ECS was never called to create an instance, or rejected every call.
+// releaseUncreated removes the finalizer if ECS was never called to create an instance, or rejected every call.
 func releaseUncreated(o *observed) *plan {
 	if o.ecs.Status.InstanceID != "" || (o.creating() && !o.createRejected()) {
 		return nil
@@ -24,6 +24,7 @@ func releaseUncreated(o *observed) *plan {
 	return &plan{step: stepRelease, silent: true}
 }
 
+// settleAttempt looks up what the last attempt created, to delete it.
 func settleAttempt(o *observed) *plan {
 	if !o.creating() {
 		return nil
@@ -31,6 +32,7 @@ func settleAttempt(o *observed) *plan {
 	return &plan{step: stepSettle, reason: reasonSettling, message: "Looking up whether the last attempt created an instance"}
 }
 
+// releaseGone removes the finalizer once the instance is gone.
 func releaseGone(o *observed) *plan {
 	switch missing, surely := o.missing(goneAfter); {
 	case surely:
@@ -41,6 +43,7 @@ func releaseGone(o *observed) *plan {
 	return nil
 }
 
+// releaseOtherOwner keeps the finalizer if the tag of the instance changed, unless the instance may stay.
 func releaseOtherOwner(o *observed) *plan {
 	switch {
 	case o.owned():
@@ -51,6 +54,7 @@ func releaseOtherOwner(o *observed) *plan {
 	return &plan{problem: o.notOwned()}
 }
 
+// releaseRetained removes the operator's tags from an instance that stays.
 func releaseRetained(o *observed) *plan {
 	if o.ecs.Spec.DeletionPolicy != v1alpha1.DeletionRetain && !o.adopting() {
 		return nil

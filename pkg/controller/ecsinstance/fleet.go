@@ -265,17 +265,6 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 	return changes
 }
 
-// untilNextLook returns the time between a look that ended with err and the next one.
-func untilNextLook(err error) time.Duration {
-	switch aliyun.ClassOf(err) {
-	case "":
-		return pollEvery
-	case aliyun.Transient:
-		return pollRetry
-	}
-	return problemOf(err, "").wait
-}
-
 // failed returns the snapshot after a look that failed: it keeps what was seen before.
 func (s *snapshot) failed(err error, now time.Time) *snapshot {
 	is := snapshot{failing: now}

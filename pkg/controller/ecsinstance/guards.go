@@ -18,6 +18,7 @@ import (
 // The guards are the policies that keep a sync from touching an instance on missing, stale or wrong
 // information. Both lists begin with them.
 
+// addFinalizer comes before every call: from then on, a deletion waits for the operator.
 func addFinalizer(o *observed) *plan {
 	if slices.Contains(o.ecs.Finalizers, v1alpha1.Finalizer) {
 		return nil
@@ -28,6 +29,7 @@ func addFinalizer(o *observed) *plan {
 // unreachableAfter is how long ECS may fail to answer before the status says so.
 const unreachableAfter = 2 * time.Minute
 
+// waitForAccess waits until there are credentials that ECS accepts. For some time, a silent ECS leaves Ready True.
 func waitForAccess(o *observed) *plan {
 	p := o.accessProblem()
 	if p == nil {
@@ -63,7 +65,8 @@ func (s *secretState) problem(keys, remedy string) *problem {
 	return &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret, message: message}
 }
 
-// refuseOtherAccount: an instance that another account does not show is not gone.
+// refuseOtherAccount waits for credentials of the account of the instance. Another account does not show the
+// instance, which does not mean that it is gone.
 func refuseOtherAccount(o *observed) *plan {
 	account := o.boundTo()
 	if account == "" || account == o.account {
@@ -87,7 +90,7 @@ const (
 	lookOften = 4 * time.Second
 )
 
-// waitForLook: a look from before the last change does not count.
+// waitForLook waits until ECS was asked for the instance after the last change.
 func waitForLook(o *observed) *plan {
 	switch {
 	case o.lookProblem != nil:
@@ -129,6 +132,7 @@ func recordFirstLook(o *observed) *plan {
 	return &plan{silent: true}
 }
 
+// refuseOtherOwner leaves an instance alone whose tag does not name this object.
 func refuseOtherOwner(o *observed) *plan {
 	if o.owned() {
 		return nil
@@ -148,6 +152,7 @@ var stateReasons = map[aliyun.State]string{
 	aliyun.StatePending: reasonCreating, aliyun.StateStarting: reasonStarting, aliyun.StateStopping: reasonStopping,
 }
 
+// waitForState waits while ECS creates, starts or stops the instance.
 func waitForState(o *observed) *plan {
 	state := o.instance.State
 	if state == aliyun.StateRunning || state == aliyun.StateStopped {

@@ -157,6 +157,17 @@ func problemOf(err error, from string) *problem {
 	return &p
 }
 
+// untilNextLook returns the time between a look that ended with err and the next one.
+func untilNextLook(err error) time.Duration {
+	switch aliyun.ClassOf(err) {
+	case "":
+		return pollEvery
+	case aliyun.Transient:
+		return pollRetry
+	}
+	return problemOf(err, "").wait
+}
+
 // deletionBlocked returns why ECS does not delete an instance.
 func deletionBlocked(code string) (reason, message string) {
 	switch {
