@@ -53,6 +53,22 @@ func scriptSecret() *corev1.Secret {
 	return s
 }
 
+// withScript is request with the user data of a Secret, nil for none.
+func withScript(ecs *v1alpha1.ECSInstance, s *corev1.Secret) aliyun.CreateRequest {
+	if s == nil {
+		return request(ecs, nil)
+	}
+	return request(ecs, s.Data[ecs.Spec.UserDataSecretRef.Key])
+}
+
+// stateOf is the state of a Secret with a script, nil for none.
+func stateOf(s *corev1.Secret) *secretState {
+	if s == nil {
+		return nil
+	}
+	return &secretState{name: s.Name, exists: true, uid: s.UID, resourceVersion: s.ResourceVersion}
+}
+
 func TestRequest(t *testing.T) {
 	minimal := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "least", UID: "0a1b2c3d-0000-4000-8000-000000000002"},
@@ -84,7 +100,7 @@ func TestRequest(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := test.ecs.DeepCopy()
-			if got := request(test.ecs, test.script); !reflect.DeepEqual(got, test.want) {
+			if got := withScript(test.ecs, test.script); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("it is\n%+v, want\n%+v", got, test.want)
 			}
 			if !reflect.DeepEqual(test.ecs, before) {
@@ -96,7 +112,7 @@ func TestRequest(t *testing.T) {
 
 // TestRequestHasAllFields: a field that is new is either asked for, or named here.
 func TestRequestHasAllFields(t *testing.T) {
-	v := reflect.ValueOf(request(fullECS(), scriptSecret()))
+	v := reflect.ValueOf(withScript(fullECS(), scriptSecret()))
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "ClientToken" {
 			t.Errorf("%s is not asked for", name)
@@ -107,7 +123,7 @@ func TestRequestHasAllFields(t *testing.T) {
 func TestDigest(t *testing.T) {
 	of := func(ecs *v1alpha1.ECSInstance, script *corev1.Secret) string {
 		t.Helper()
-		d, err := digest(ecs, request(ecs, script), script)
+		d, err := digest(ecs, withScript(ecs, script), stateOf(script))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,9 +179,9 @@ func TestDigest(t *testing.T) {
 	if of(ecs, scriptSecret()) != same {
 		t.Error("it changes with what ECS is not asked for")
 	}
-	token := request(fullECS(), scriptSecret())
+	token := withScript(fullECS(), scriptSecret())
 	token.ClientToken = "another"
-	if d, err := digest(fullECS(), token, scriptSecret()); err != nil || d != same {
+	if d, err := digest(fullECS(), token, stateOf(scriptSecret())); err != nil || d != same {
 		t.Errorf("it changes with the token: %v", err)
 	}
 }
@@ -174,8 +190,8 @@ func TestDigest(t *testing.T) {
 func TestDigestHasNoUserData(t *testing.T) {
 	one, two := scriptSecret(), scriptSecret()
 	two.Data["userData"] = []byte("#!/bin/sh\necho another\n")
-	a, err1 := digest(fullECS(), request(fullECS(), one), one)
-	b, err2 := digest(fullECS(), request(fullECS(), two), two)
+	a, err1 := digest(fullECS(), withScript(fullECS(), one), stateOf(one))
+	b, err2 := digest(fullECS(), withScript(fullECS(), two), stateOf(two))
 	if err1 != nil || err2 != nil || a != b {
 		t.Errorf("of two scripts in the same version of the same Secret it is %s and %s", a, b)
 	}
@@ -277,11 +293,11 @@ func TestDrift(t *testing.T) {
 		"what the spec does not say": {func(e *v1alpha1.ECSInstance) {
 			e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName, e.Spec.ImageID = "", "", "", ""
 		}, "cn-beijing", nil},
-		"the region":                    {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou" and not "cn-beijing"`}},
-		"the image":                     {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd" and not "b.vhd"`}},
-		"how it is paid for":            {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid }, "cn-beijing", []string{`instanceChargeType is "PrePaid" and not "PostPaid"`}},
+		"the region":                    {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou", not "cn-beijing"`}},
+		"the image":                     {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd", not "b.vhd"`}},
+		"how it is paid for":            {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid }, "cn-beijing", []string{`instanceChargeType is "PrePaid", not "PostPaid"`}},
 		"how one that was adopted is":   {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true }, "cn-beijing", nil},
-		"the zone, the vSwitch and key": {func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" }, "cn-beijing", []string{`zoneID is "cn-beijing-h" and not "z"`, `vSwitchID is "vsw-a" and not "v"`, `keyPairName is "mine" and not "k"`}},
+		"the zone, the vSwitch and key": {func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" }, "cn-beijing", []string{`zoneID is "cn-beijing-h", not "z"`, `vSwitchID is "vsw-a", not "v"`, `keyPairName is "mine", not "k"`}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ecs := fullECS()

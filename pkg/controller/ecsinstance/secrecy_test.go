@@ -243,7 +243,7 @@ func TestNothingSecretGetsOut(t *testing.T) {
 						t.Errorf("%s has %q", where, found)
 					}
 				}
-				if log := texts["the log"]; !strings.Contains(log, "ECS has not done it") || !strings.Contains(log, "Could not look at instances") {
+				if log := texts["the log"]; !strings.Contains(log, "Call to ECS failed") || !strings.Contains(log, "Could not describe instances") {
 					t.Error("nothing went wrong")
 				}
 			})

@@ -216,7 +216,7 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 		},
 		"the type is out of stock": {
 			spec:   setType("ecs.nostock.large"),
-			reason: reasonOutOfStock, says: []string{"asked again", "instanceType, zoneID or vSwitchID"},
+			reason: reasonOutOfStock, says: []string{"tries again", "instanceType, zoneID or vSwitchID"},
 			calls: 20, writes: 20, mend: mendType,
 		},
 		"the account has no money": {
@@ -253,17 +253,17 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 		},
 		"ECS throttles all creates": {
 			begin:  func(w *world) { w.refuse(ecssim.Throttled400(), "CreateInstance") },
-			reason: reasonThrottled, says: []string{"lets no more calls through"},
+			reason: reasonThrottled, says: []string{"throttles"},
 			calls: 2 * 67, writes: 67, mend: mendCloud, patience: 3 * time.Minute,
 		},
 		"ECS throttles everything": {
 			begin:  func(w *world) { w.refuse(ecssim.Throttled429()) },
-			reason: reasonThrottled, says: []string{"lets no more calls through"},
+			reason: reasonThrottled, says: []string{"throttles"},
 			calls: 67, writes: 1, mend: mendCloud, patience: 3 * time.Minute, // Once, there is a code to tell of.
 		},
 		"ECS does not answer": {
 			begin:  func(w *world) { w.refuse(ecssim.BadGateway()) },
-			reason: reasonUnreachable, says: []string{"does not answer as it should"},
+			reason: reasonUnreachable, says: []string{"ECS did not answer"},
 			calls: 267, mend: mendCloud,
 		},
 	} {
