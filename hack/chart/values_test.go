@@ -547,9 +547,13 @@ func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]a
 // What the chart writes on the command line, and what it refuses there, the operator knows.
 func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	known := map[string]bool{"v": true, "logging-format": true, "n": true} // of component-base, and short
-	files, err := filepath.Glob("../../pkg/app/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, declares := range []string{"../../pkg/app/*.go", "../../pkg/options/*.go"} {
+		found, err := filepath.Glob(declares)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
