@@ -60,22 +60,25 @@ func newApplied(config Config, written *loop.Written) applied {
 }
 
 // applyChildren applies the children. It tries each of them, even if another one fails.
-func (a applied) applyChildren(ctx context.Context, o *observed) (outcome, error) {
-	rdc := o.rdc
+func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (outcome, error) {
+	o, err := c.observeObjects(rdc)
+	if err != nil {
+		return outcome{}, err
+	}
 	changes := []child.Change{
-		a.services.Reconcile(rdc, rdc.Name, a.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
-		a.budgets.Reconcile(rdc, rdc.Name, a.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
+		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 	}
 	name := configurationName(rdc)
-	changes = append(changes, a.configurations.Reconcile(rdc, name, a.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))))
-	existing, err := a.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
+	changes = append(changes, c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))))
+	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
 		return outcome{}, err
 	}
 	for _, cm := range existing {
 		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
 		if cm.Name != name && !o.revisions[revision] && metav1.IsControlledBy(cm, rdc) {
-			changes = append(changes, a.configurations.Reconcile(rdc, cm.Name, a.configurations.Observe(rdc, cm.Name), false, nil))
+			changes = append(changes, c.configurations.Reconcile(rdc, cm.Name, c.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
 	var out outcome

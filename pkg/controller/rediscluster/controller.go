@@ -142,8 +142,9 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 // Sync takes the next step for one RedisCluster. It returns when to sync again: no watch reports what
 // happens within Redis.
 //
-// It differs from the other controllers in two things. It applies the children before it decides: no
-// Pod is created before its ConfigMap exists and its PodDisruptionBudget counts it. And it reports
+// It differs from the other controllers in two things. It applies the children before it observes: no
+// Pod is created before its ConfigMap exists and its PodDisruptionBudget counts it, a Secret that cannot
+// be read delays no child, and a slow write does not make old what the nodes say. And it reports
 // before it acts: later syncs rely on the status to know that the cluster was formed, and which node a
 // silent Pod is.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -157,13 +158,13 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if errs := rdc.Validate(nil); len(errs) > 0 {
 		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	o, err := c.observe(ctx, rdc)
-	if err != nil {
-		return 0, err
-	}
-	children, applyErr := c.applyChildren(ctx, o)
+	children, applyErr := c.applyChildren(ctx, rdc)
 	if children.wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.
+	}
+	o, err := c.observe(ctx, rdc)
+	if err != nil {
+		return 0, errors.Join(applyErr, err)
 	}
 	p := decide(o)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)

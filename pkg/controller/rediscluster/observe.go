@@ -50,7 +50,7 @@ type observed struct {
 	failingFor time.Duration
 	// evictionRefused is why the last eviction was refused; "" if it was not.
 	evictionRefused string
-	// actedAt is when the last plan was anything but to wait; zero if that is unknown.
+	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
 	actedAt time.Time
 
 	// revisions are those of the Pods that exist.

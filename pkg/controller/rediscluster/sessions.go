@@ -76,7 +76,7 @@ type session struct {
 	reportedAt      time.Time // when the status was written
 	failure         error     // the error of the last commands
 	evictionRefused string    // why the last eviction was refused; "" if it was not
-	actedAt         time.Time // when the last plan was anything but to wait
+	actedAt         time.Time // when the last plan was carried out that did not only wait
 
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID

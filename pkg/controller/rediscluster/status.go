@@ -161,7 +161,7 @@ func shards(o *observed) []v1.Shard {
 }
 
 // operation returns the operation that the plan belongs to; nil if the cluster is as the spec says. An operation ends
-// when every policy is satisfied, also while it only waits.
+// when every policy is satisfied; it continues while a policy waits.
 func operation(o *observed, p plan) *v1.Operation {
 	if p.step == "" {
 		return nil

@@ -233,13 +233,19 @@ func (o *observed) isUnidentified(m *member) bool {
 // a user deleted its volume, or it is emptied because it has to be replaced. The last two happen to one
 // member at a time.
 func (o *observed) leaving(m *member) bool {
-	return m.ordinal >= int(*o.rdc.Spec.Size) || m == o.withDeletedVolume() || m == o.nextToEmpty()
+	return m.ordinal >= int(*o.rdc.Spec.Size) ||
+		(m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
 }
 
-// withDeletedVolume returns the first member whose claim is being deleted and whose Pod exists, or nil.
+// losesVolume returns whether the member's claim is being deleted and its Pod exists.
+func (m *member) losesVolume() bool {
+	return m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil
+}
+
+// withDeletedVolume returns the first member that loses its volume, or nil.
 func (o *observed) withDeletedVolume() *member {
 	for _, m := range o.members {
-		if m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil {
+		if m.losesVolume() {
 			return m
 		}
 	}
