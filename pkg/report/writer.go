@@ -84,9 +84,9 @@ func (w *Writer[T, S]) Report(ctx context.Context, object T, status S) (time.Dur
 	return 0, err
 }
 
-// Write writes status if it differs from the status of object, and sends an event for each transition. It returns
-// the object as the API server stores it. A conflict says that the cache was stale, and NotFound that the object no
-// longer exists. It does not change object.
+// Write writes status if it differs from the status of object, and sends an event for each transition. It returns a
+// copy of object with the status and the resourceVersion that the API server stores. A conflict says that the cache
+// was stale, and NotFound that the object no longer exists. It does not change object.
 func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error) {
 	before, conditions := w.Fields(object)
 	if equality.Semantic.DeepEqual(*before, status) {
@@ -110,7 +110,10 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	if w.Wrote != nil {
 		w.Wrote(object, changed)
 	}
-	return updated, nil
+	stored, _ := w.Fields(updated)
+	*after = *stored
+	changed.SetResourceVersion(updated.GetResourceVersion())
+	return changed, nil
 }
 
 // Forget drops the time of the last write. Call it when the object no longer exists.

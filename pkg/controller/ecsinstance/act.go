@@ -59,6 +59,9 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 		err = c.take(ctx, o, p, &out)
 	}
 	s := c.sessions.open(o.ecs)
+	if out.memory.hold != o.memory.hold {
+		s.heldWith = s.access
+	}
 	s.memory = out.memory // Also after an error: ECS may have received the call.
 	look := p.look
 	if p.changes() {
@@ -205,7 +208,7 @@ func (c *Controller) writeAttempt(ctx context.Context, o *observed, p plan, out 
 	p.silent = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
 	status := plannedStatus(o.after(*out), p)
 	status.Create, status.AccountID = next.create, o.account
-	out.ecs, err = c.write(ctx, out.ecs, status)
+	out.ecs, err = c.status.Write(ctx, out.ecs, status)
 	return err
 }
 
@@ -248,7 +251,7 @@ func (c *Controller) findTagged(ctx context.Context, o *observed) ([]aliyun.Inst
 func (c *Controller) record(ctx context.Context, o *observed, p plan, out *outcome, id string) (err error) {
 	status := plannedStatus(o.after(*out), p)
 	status.InstanceID, status.AccountID, status.State = id, o.account, ""
-	if out.ecs, err = c.write(ctx, out.ecs, status); err == nil {
+	if out.ecs, err = c.status.Write(ctx, out.ecs, status); err == nil {
 		out.memory.nothingFoundSince = time.Time{}
 	}
 	return err
@@ -264,7 +267,7 @@ func (c *Controller) verifyGone(ctx context.Context, o *observed, p plan, out *o
 		status := o.ecs.Status
 		status.AccountID = o.account
 		out.memory.rejectedToken, out.wait = "", nextStep
-		out.ecs, err = c.write(ctx, out.ecs, status)
+		out.ecs, err = c.status.Write(ctx, out.ecs, status)
 		return err
 	}
 	if problem := leftovers(o, found); problem != nil {

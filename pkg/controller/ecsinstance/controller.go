@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -80,6 +79,7 @@ type Controller struct {
 	recorder  record.EventRecorder
 	clock     clock.PassiveClock
 	written   *loop.Written
+	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
 	sessions  *sessions
 	secrets   *secrets
 	fleets    *fleets
@@ -88,14 +88,23 @@ type Controller struct {
 
 // New returns a Controller and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
+	written := loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace)
 	c := &Controller{
 		client:    config.Client,
 		instances: config.ECSInstances.Lister(),
 		cache:     config.ECSInstances.Informer().GetStore(),
 		recorder:  config.Recorder,
 		clock:     config.Clock,
-		written:   loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace),
-		sessions:  &sessions{byKey: map[cache.ObjectName]*session{}},
+		written:   written,
+		status: report.NewWriter(report.Config[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]{
+			Kind: "ECSInstance", Resource: "ecsinstances", Store: config.ECSInstances.Informer().GetStore(),
+			Written: written, Recorder: config.Recorder, Clock: config.Clock,
+			Fields: func(ecs *v1alpha1.ECSInstance) (*v1alpha1.ECSInstanceStatus, []metav1.Condition) {
+				return &ecs.Status, ecs.Status.Conditions
+			},
+			Calm: calm,
+		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
+		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
 	c.loop = loop.New(loop.Config{
 		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
@@ -124,8 +133,8 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 }
 
 // Sync takes the next step for one ECSInstance. It runs again when the object, one of its Secrets, or
-// the snapshot of its instance changes. There is one exception from "act writes all but the status":
-// create writes its token into the status before it calls ECS.
+// the snapshot of its instance changes. Act writes a part of the status too: the token of an attempt before
+// it calls ECS, and the instance and the account as soon as they are known.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -135,7 +144,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := ecs.Validate(nil); len(errs) > 0 && ecs.DeletionTimestamp == nil {
-		return c.report(ctx, ecs, statusOfInvalid(ecs, errs, c.clock.Now()))
+		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, errs, c.clock.Now()))
 	}
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
@@ -147,7 +156,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if err != nil || out.finalizersChanged {
 		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.
 	}
-	wait, err := c.report(ctx, out.ecs, statusOf(o, p, out))
+	wait, err := c.status.Report(ctx, out.ecs, statusOf(o, p, out))
 	return loop.Soonest(wait, untilNextSync(o, p, out)), err
 }
 
@@ -178,36 +187,4 @@ func (c *Controller) forget(key cache.ObjectName) error {
 		c.fleets.leave(s.access, s.watched, key)
 	}
 	return c.secrets.use(key)
-}
-
-// report writes the status. A deleted object needs no report.
-func (c *Controller) report(ctx context.Context, ecs *v1alpha1.ECSInstance, status v1alpha1.ECSInstanceStatus) (time.Duration, error) {
-	_, err := c.write(ctx, ecs, status)
-	if apierrors.IsNotFound(err) {
-		return 0, nil
-	}
-	return 0, err
-}
-
-// write writes the status if it changed, sends events of its transitions, and returns the object with
-// the status and the resourceVersion that it has then. The write fails if the object changed since ecs
-// was read.
-func (c *Controller) write(
-	ctx context.Context, ecs *v1alpha1.ECSInstance, status v1alpha1.ECSInstanceStatus,
-) (*v1alpha1.ECSInstance, error) {
-	if equality.Semantic.DeepEqual(ecs.Status, status) {
-		return ecs, nil
-	}
-	changed := *ecs
-	changed.Status = status
-	updated, err := c.client.AlibabacloudV1alpha1().ECSInstances(ecs.Namespace).
-		UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
-	if err != nil {
-		return ecs, fmt.Errorf("update status of ECSInstance %s: %w", ecs.Name, err)
-	}
-	c.written.Record(cache.MetaObjectToName(ecs), "update ecsinstances/status", c.cache, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, ecs, ecs.Status.Conditions, status.Conditions, calm...)
-	changed.Status, changed.ResourceVersion = updated.Status, updated.ResourceVersion
-	return &changed, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // The guards are the policies that keep a sync from touching an instance on missing, stale or wrong
-// information. Both lists begin with them.
+// information. The lists of decide.go say which policies come before them.
 
 // addFinalizer comes before every call: from then on, a deletion waits for the operator.
 func addFinalizer(o *observed) *plan {

@@ -33,6 +33,8 @@ type session struct {
 	// fleet looks at, "" for none.
 	access  fleetKey
 	watched string
+	// heldWith is what access was when the hold of the memory began.
+	heldWith fleetKey
 	// key is the last access key that the Secret held.
 	key aliyun.AccessKey
 	// userData is the script for an instance to create. It may be secret.
@@ -76,10 +78,11 @@ type memory struct {
 	// there is no instance; ECS does not answer; the instance has none of the tags that left the spec.
 	missingSince, unreachableSince, untaggedSince time.Time
 
-	// lastCall is the last call to create, by the status. The next three fields are about it and the calls
+	// lastCall is the last call to create, by the status. The next two fields are about it and the calls
 	// before: another operator may have made a later call.
 	lastCall call
-	// rejectedToken is the token of which ECS rejected every call: no call with it created an instance.
+	// rejectedToken is a token of which no call created an instance: ECS rejected every call, or lookups found
+	// none until an attempt was settled.
 	rejectedToken string
 	// nothingFoundSince is the time of the first lookup after lastCall that found no instance, zero for none.
 	nothingFoundSince time.Time

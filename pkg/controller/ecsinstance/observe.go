@@ -123,7 +123,7 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*o
 	if err != nil {
 		return nil, err
 	}
-	if access != s.access {
+	if access != s.heldWith && o.accessProblem() == nil {
 		o.memory.hold = hold{} // ECS rejected other credentials, or a call in another region.
 	}
 	c.watch(o, s, access)

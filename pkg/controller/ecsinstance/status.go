@@ -186,7 +186,8 @@ func conditions(ecs *v1alpha1.ECSInstance, p plan, now time.Time, status *v1alph
 	if p.problem != nil && p.problem.stalled {
 		c.Keep(v1alpha1.ConditionStalled, true, p.problem.reason, "Waiting for a correction: see Ready")
 	} else {
-		c.Set(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "No correction is needed")
+		// Keep, so that a version with another text writes nothing for a settled object.
+		c.Keep(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "No correction is needed")
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -63,9 +62,8 @@ type Config struct {
 type Controller struct {
 	applied
 	kube       kubernetes.Interface
-	client     versioned.Interface
 	clusters   listers.RedisClusterLister
-	cache      cache.Store // the store behind clusters
+	status     *report.Writer[*v1.RedisCluster, v1.RedisClusterStatus]
 	pods       corelisters.PodLister
 	podCache   cache.Store
 	claims     corelisters.PersistentVolumeClaimLister
@@ -114,11 +112,17 @@ func labelled(obj metav1.Object) (cache.ObjectName, bool) {
 func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
 	return &Controller{
-		applied:    newApplied(config, written),
-		kube:       config.Kube,
-		client:     config.Client,
-		clusters:   config.RedisClusters.Lister(),
-		cache:      config.RedisClusters.Informer().GetStore(),
+		applied:  newApplied(config, written),
+		kube:     config.Kube,
+		clusters: config.RedisClusters.Lister(),
+		status: report.NewWriter(report.Config[*v1.RedisCluster, v1.RedisClusterStatus]{
+			Kind: kind.Kind, Resource: "redisclusters", Store: config.RedisClusters.Informer().GetStore(),
+			Written: written, Recorder: config.Recorder, Clock: config.Clock,
+			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
+				return &rdc.Status, rdc.Status.Conditions
+			},
+			Calm: expectedReasons, MinorEvery: textEvery, Major: withoutTexts,
+		}, config.Client.RedisV1().RedisClusters),
 		pods:       config.Pods.Lister(),
 		podCache:   config.Pods.Informer().GetStore(),
 		claims:     config.Claims.Lister(),
@@ -156,7 +160,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
-		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
+		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
 	children, applyErr := c.applyChildren(ctx, rdc)
 	if children.wrote {
@@ -171,7 +175,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if p.keepStatus {
 		return p.wait, applyErr
 	}
-	wait, err := c.report(ctx, rdc, statusOf(o, p, children))
+	wait, err := c.status.Report(ctx, rdc, statusOf(o, p, children))
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
@@ -185,6 +189,7 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 	cached, err := c.clusters.RedisClusters(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.owners.Forget(key)
+		c.status.Forget(key)
 		c.sessions.forget(key)
 		return nil, nil
 	}
@@ -197,31 +202,4 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 	rdc := cached.DeepCopy()
 	rdc.Default()
 	return rdc, nil
-}
-
-// report writes the status if it has changed, and sends events for transitions. If only texts have
-// changed, it may postpone the write, and then returns for how long.
-func (c *Controller) report(ctx context.Context, rdc *v1.RedisCluster, status v1.RedisClusterStatus) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(rdc.Status, status) {
-		return 0, nil
-	}
-	key, s := cache.MetaObjectToName(rdc), c.sessions.get(rdc)
-	if wait := textEvery - c.clock.Since(s.reportedAt); wait > 0 && !transition(rdc.Status, status) {
-		return wait, nil
-	}
-	changed := *rdc
-	changed.Status = status
-	updated, err := c.client.RedisV1().RedisClusters(rdc.Namespace).
-		UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
-	if apierrors.IsNotFound(err) {
-		return 0, nil // The object was deleted in the meantime.
-	}
-	if err != nil {
-		return 0, fmt.Errorf("update status of RedisCluster %s: %w", rdc.Name, err)
-	}
-	s.reportedAt = c.clock.Now()
-	c.written.Record(key, "update redisclusters/status", c.cache, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, rdc, rdc.Status.Conditions, status.Conditions, expectedReasons...)
-	return 0, nil
 }

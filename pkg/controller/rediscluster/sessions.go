@@ -73,7 +73,6 @@ type session struct {
 	readAt   time.Time // when the password was read; zero if there is none
 	refused  bool      // whether a node refused the password
 
-	reportedAt      time.Time // when the status was written
 	failure         error     // the error of the last commands
 	evictionRefused string    // why the last eviction was refused; "" if it was not
 	actedAt         time.Time // when the last plan was carried out that did not only wait

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -320,21 +319,12 @@ func joinMessages(problems []problem) string {
 	return strings.Join(messages, "; ")
 }
 
-// transition returns whether more than texts and moving slots have changed.
-func transition(was, is v1.RedisClusterStatus) bool {
-	return !equality.Semantic.DeepEqual(withoutTexts(was), withoutTexts(is))
-}
-
+// withoutTexts returns a status without texts and moving slots: for these alone no write is worth while.
 func withoutTexts(status v1.RedisClusterStatus) v1.RedisClusterStatus {
 	if status.Operation != nil {
 		status.Operation = &v1.Operation{Type: status.Operation.Type}
 	}
 	status.Shards = nil // They change with every move of slots.
-	conditions := make([]metav1.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		c.Message = ""
-		conditions[i] = c
-	}
-	status.Conditions = conditions
+	status.Conditions = report.WithoutMessages(status.Conditions)
 	return status
 }
