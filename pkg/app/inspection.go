@@ -24,12 +24,12 @@ import (
 const keptStages = 8192
 
 // inspection returns the handler of the page, which shows everything that runs.
-func (op *operator) inspection(
-	ctx context.Context, o *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
+func (o *operator) inspection(
+	ctx context.Context, opts *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
 ) (http.Handler, error) {
 	aliases := aliases()
 	config := inspect.Config{
-		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: o.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
+		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: opts.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
 	}
 	watch := func(f *factories) {
 		for _, i := range f.informers {
@@ -38,17 +38,17 @@ func (op *operator) inspection(
 			})
 		}
 	}
-	for _, s := range op.scopes {
+	for _, s := range o.scopes {
 		watch(s.informers)
 		for _, c := range s.controllers {
 			config.Loops = append(config.Loops, inspect.Run{Loop: c.Loop(), Namespace: s.informers.namespace})
 		}
 	}
-	if op.webhooks != nil && op.webhooks.keeper != nil {
-		for _, f := range op.webhooks.informers {
+	if o.webhooks != nil && o.webhooks.keeper != nil {
+		for _, f := range o.webhooks.informers {
 			watch(f)
 		}
-		config.Loops = append(config.Loops, inspect.Run{Loop: op.webhooks.keeper.Loop()})
+		config.Loops = append(config.Loops, inspect.Run{Loop: o.webhooks.keeper.Loop()})
 	}
 	return inspect.New(config)
 }
