@@ -19,7 +19,7 @@ SPDX-License-Identifier: Apache-2.0
 // on the webhooks: they say at once what a condition would say a moment later. And where a
 // schema says all there is to say, the API server is not made to ask (see kinds):
 //
-//	kind          default            validate                      if nobody answers
+//	kind          default            validate                      without an answer
 //	ApiExampleA   -                  -                             -
 //	Application   -                  warnings                      go on
 //	ECSInstance   -                  warnings                      go on
@@ -40,7 +40,7 @@ SPDX-License-Identifier: Apache-2.0
 //     bytes than its JSON, and an answer quotes no more than the beginning of it.
 //   - An update is refused for what it makes wrong, not for what was wrong before.
 //   - Out of a cluster (Owned), the operator registers its webhooks itself, and removes them.
-//     In a cluster (Injected), it writes the caBundle of what somebody has applied.
+//     In a cluster (Injected), it writes the caBundle of the configurations that a user has applied.
 //
 // Where certificates come from is the business of package certificate.
 package webhook

@@ -159,10 +159,9 @@ func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
 	return obj, nil
 }
 
-// newErrors returns what an update makes wrong. What was wrong before does not keep
-// anybody from taking a finalizer off, or from mending one field after the other: the
-// API server goes by the same rule with a schema (KEP-4008), and the controller says
-// what is still wrong.
+// newErrors returns the errors that an update adds. Errors from before the update are allowed,
+// so that users can remove a finalizer, or correct one field after the other. The API server
+// applies the same rule to schemas (KEP-4008), and the controller reports the remaining errors.
 func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	errs := short(now.Validate(old))
 	if old == nil || len(errs) == 0 {

@@ -653,7 +653,8 @@ func testForeignConfigurations(t *testing.T, w *world) {
 	before := w.configurations(t, foreign.mutating.Name)
 	h := w.launchHooked(t, u)
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
-		h.waitFor(kind + " " + h.name + " is somebody else's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
+		h.waitFor(kind + " " + h.name +
+			" is not the operator's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
 	}
 	if code := h.stop(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -664,7 +665,7 @@ func testForeignConfigurations(t *testing.T, w *world) {
 
 	// What it says to do helps.
 	h = w.launchHooked(t, u)
-	h.waitFor("is somebody else's")
+	h.waitFor("is not the operator's")
 	w.unregister(t, h.name)
 	w.called(t, "default")
 }

@@ -24,7 +24,7 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// Files is a serving certificate in two files, which somebody else renews.
+// Files is a serving certificate in two files, which another program renews.
 //
 // It reads them at every handshake, which costs little beside the handshake itself, and
 // so never shows an old one. API servers keep their connections.
