@@ -67,7 +67,7 @@ func newRedis(in promauto.Factory) redisnode.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_redis_requests_total",
 		Help: "Requests to Redis nodes by command; VIEW is the round trip of five that looks at a node. The result is success, " +
-			"refused (the node answered with an error), password, unreachable, or canceled (nobody waits any more).",
+			"refused (the node answered with an error), password, unreachable, or canceled (the caller no longer waits).",
 	}, []string{"command", "result"})
 	took := in.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "glassback_redis_request_duration_seconds",

@@ -45,7 +45,7 @@ func Register(version, commit string) {
 
 var (
 	registered sync.Once
-	counting   atomic.Bool // whether somebody is shown what AddInformer is told
+	counting   atomic.Bool // whether AddInformer records informers, because metrics are served
 )
 
 func register(registerer prometheus.Registerer, version, commit string) {

@@ -46,8 +46,8 @@ const (
 // nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
 // HTTP status 401 (no token, or none that is good), 403 (no right), 414 (the path is too long to
 // ask for), 500 (the API server did not say), or 503 (too many ask at once). Verdicts are
-// remembered for a moment, by a hash of token, path and method; the token itself is shown to
-// nobody else.
+// cached for a moment, by a hash of token, path and method; the token itself goes to the API
+// server alone.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
 	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts), reviews: make(chan struct{}, mostReviews)}
 }

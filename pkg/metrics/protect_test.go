@@ -32,7 +32,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// The tokens, and who has them. Nobody else has a token, and only prometheus may get /metrics.
+// The tokens with their users. No other token is valid, and only prometheus may get /metrics.
 const (
 	scraperToken = "eyJhbGciOiJSUzI1NiJ9.prometheus"
 	strayToken   = "eyJhbGciOiJSUzI1NiJ9.stray"
@@ -109,7 +109,7 @@ func (a *reviewer) review(path string, body []byte) (any, error) {
 		review.Status.Allowed = review.Spec.User == users[scraperToken].Username && *review.Spec.NonResourceAttributes == may
 		return review, nil
 	}
-	return nil, fmt.Errorf("nobody asks for %s", path)
+	return nil, fmt.Errorf("unexpected request for %s", path)
 }
 
 func (a *reviewer) client() kubernetes.Interface {
@@ -163,7 +163,7 @@ func TestWhoSeesTheMetrics(t *testing.T) {
 		"no token":                          {status: 401, line: "there is no bearer token"},
 		"a password":                        {authorization: "Basic YTpi", status: 401, line: "there is no bearer token"},
 		"a scheme without a token":          {authorization: "Bearer  ", status: 401, line: "there is no bearer token"},
-		"a token that is nobody's":          {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
+		"an unknown token":                  {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
 		"a user without the right":          {authorization: "Bearer " + strayToken, status: 403, line: `"system:serviceaccount:default:default" may not get "/metrics"`, tokens: 1, accesses: 1},
 		"a user with the right":             {authorization: "Bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
 		"schemes are the same in any case":  {authorization: "bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},

@@ -456,8 +456,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	s.view(t)
 }
 
-// A pod that is gone leaves an IP that nobody answers for: here, a port whose queue of
-// connections is full.
+// The IP of a Pod that is gone does not answer. Here a port whose queue of connections is full
+// stands for it.
 func TestAddressThatDoesNotAnswer(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	check(t, err)

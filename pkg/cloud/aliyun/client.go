@@ -61,7 +61,7 @@ type Cloud struct {
 
 	mu       sync.Mutex
 	accounts map[string]string    // account numbers by access key ID
-	proofs   map[proven]time.Time // when somebody was last known to be allowed to ask for instances
+	proofs   map[proven]time.Time // when an account was last known to have the right to list instances
 }
 
 // proven is who may ask, by access key ID, and where.
@@ -99,8 +99,7 @@ func New(config Config) (*Cloud, error) {
 	}, nil
 }
 
-// parseEndpoint returns nil for "". Errors never hold the text: somebody may have put a
-// password into it.
+// parseEndpoint returns nil for "". Errors never hold the text: it may contain a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // Alibaba Cloud's own.

@@ -47,8 +47,8 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 }
 
-// words are those of user data that look as if nobody should read them: a server may repeat a
-// part of a script.
+// words returns the words of user data that may be secrets: a server may repeat a part of a
+// script.
 func words(script string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(word string) bool {
 		plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })

@@ -266,7 +266,7 @@ type answer struct {
 
 func (a *answer) success() bool { return a.status/100 == 2 && a.code == "" }
 
-// badAnswer is an answer that is none of ECS: of a proxy, or of nobody.
+// badAnswer is an answer that is not from ECS: from a proxy, for example.
 type badAnswer struct {
 	status int
 	what   string
