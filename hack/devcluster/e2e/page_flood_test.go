@@ -47,7 +47,7 @@ const flooded = "configmaps(apiexamplea)"
 // flood stands between one operator and the API server. The operator's WATCH of ApiExampleAs'
 // ConfigMaps tells what the API server tells, and, while there is a rate, that these ConfigMaps
 // change all the time: more often than an API server that shares its cores with an operator and
-// a browser can be made to change them. What changes is an annotation that nobody heeds.
+// a browser can be made to change them. Only an annotation changes, which has no effect.
 type flood struct {
 	kubeconfig string
 	rate       atomic.Int64 // changes a second
@@ -151,7 +151,7 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 				continue
 			}
 			if _, err := out.Write(event); err != nil {
-				return // Nobody reads any more.
+				return // The client has closed the connection.
 			}
 		}
 	}()

@@ -84,8 +84,8 @@ var resources = map[string]struct{ informer, file string }{
 	"ecsinstance":  {"ecsinstances.alibabacloud.zhouzhengxi.com", "ecsinstance.yaml"},
 }
 
-// applyExamples applies one of each resource. The RedisCluster is paused: nobody is at the
-// addresses of Pods that are simulated.
+// applyExamples applies one of each resource. The RedisCluster is paused: the addresses of
+// simulated Pods do not answer.
 func (s *shown) applyExamples(t *testing.T) {
 	t.Helper()
 	for controller, r := range resources {
