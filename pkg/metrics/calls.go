@@ -16,9 +16,9 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// mostRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
+// maxRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
 // what they like.
-const mostRegions = 64
+const maxRegions = 64
 
 // newCloud returns what counts the calls of Alibaba Cloud. They are few: the labels are
 // looked up for each.
@@ -54,7 +54,7 @@ func (r *regions) label(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.names[name] {
-		if len(r.names) == mostRegions {
+		if len(r.names) == maxRegions {
 			return "other"
 		}
 		r.names[name] = true

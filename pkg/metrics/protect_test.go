@@ -291,11 +291,11 @@ func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
 func TestVerdictsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
 		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
-		for n := range mostVerdicts + 100 {
+		for n := range maxVerdicts + 100 {
 			get(g, fmt.Sprintf("Bearer guess-%d", n))
 		}
-		if n := len(g.verdicts.Keys()); n != mostVerdicts {
-			t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+		if n := len(g.verdicts.Keys()); n != maxVerdicts {
+			t.Errorf("%d verdicts are kept, want %d", n, maxVerdicts)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		api := &reviewer{delay: time.Second}
 		handler, _ := api.protect(t)
 		const more = 20
-		codes := make(chan int, mostReviews+more)
+		codes := make(chan int, maxReviews+more)
 		for n := range cap(codes) {
 			go func() { codes <- get(handler, fmt.Sprint("Bearer made-up-", n)).Code }()
 		}
@@ -395,7 +395,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		for range cap(codes) {
 			got[<-codes]++
 		}
-		if got[http.StatusUnauthorized] != mostReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != mostReviews {
+		if got[http.StatusUnauthorized] != maxReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != maxReviews {
 			t.Errorf("answers by status: %v, after %d reviews", got, api.tokens.Load())
 		}
 	})

@@ -67,9 +67,9 @@ type Cloud struct {
 // proven is who may ask, by access key ID, and where.
 type proven struct{ key, region string }
 
-// mostAccounts bounds what is remembered of accounts. Access keys of a RAM role have
+// maxAccounts bounds what is remembered of accounts. Access keys of a RAM role have
 // another ID every hour.
-const mostAccounts = 1000
+const maxAccounts = 1000
 
 // New returns a Cloud. It starts nothing. An error is one line that says what to put right.
 func New(config Config) (*Cloud, error) {
@@ -167,7 +167,7 @@ func (c *Cloud) accountOf(key *AccessKey) string {
 func (c *Cloud) remember(key *AccessKey, account string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.accounts) >= mostAccounts {
+	if len(c.accounts) >= maxAccounts {
 		clear(c.accounts)
 	}
 	c.accounts[key.ID] = account
@@ -184,7 +184,7 @@ func (c *Cloud) mayAsk(key, region string) bool {
 func (c *Cloud) mayAskSince(key, region string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.proofs) >= mostAccounts {
+	if len(c.proofs) >= maxAccounts {
 		clear(c.proofs)
 	}
 	c.proofs[proven{key, region}] = at

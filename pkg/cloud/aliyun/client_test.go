@@ -192,7 +192,7 @@ func TestUnknownRegion(t *testing.T) {
 				func(r *Region) error { return r.Start(t.Context(), "i-1") },
 			} {
 				e := failure(t, call(cloud.Open(&secret, test.region)))
-				if e.Class != test.want || len([]rune(e.Message)) > mostRunes || strings.Contains(e.Message, "\n") {
+				if e.Class != test.want || len([]rune(e.Message)) > maxRunes || strings.Contains(e.Message, "\n") {
 					t.Errorf("got %#v", e)
 				}
 				if test.want == Rejected && (e.Code != "InvalidRegionId.NotFound" || e.Ambiguous()) {

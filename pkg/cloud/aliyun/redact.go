@@ -15,8 +15,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// mostRunes bounds a message: conditions and events hold a thousand bytes or so.
-const mostRunes = 500
+// maxRunes bounds a message: conditions and events hold a thousand bytes or so.
+const maxRunes = 500
 
 // shortest is below what every key of Alibaba Cloud has. The "test" of a simulator may well
 // be a part of a code, by chance.
@@ -84,8 +84,8 @@ func redactor(secrets []string) *strings.Replacer {
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if runes := []rune(text); len(runes) > mostRunes {
-		text = string(runes[:mostRunes-1]) + "…"
+	if runes := []rune(text); len(runes) > maxRunes {
+		text = string(runes[:maxRunes-1]) + "…"
 	}
 	return text
 }

@@ -112,7 +112,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			}))
 			_, err := region.Create(t.Context(), CreateRequest{Name: "n", UserData: []byte(userData), Tags: map[string]string{"a": "b"}})
 			e := failure(t, err)
-			if len([]rune(e.Message)) > mostRunes || strings.ContainsAny(e.Message, "\r\n") {
+			if len([]rune(e.Message)) > maxRunes || strings.ContainsAny(e.Message, "\r\n") {
 				t.Errorf("the message is long, or has lines: %q", e.Message)
 			}
 			if found := leaks(all(err), signatures...); found != "" {
@@ -250,7 +250,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		e := failure(t, err)
-		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > mostRunes || leaks(err.Error()) != "" {
+		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > maxRunes || leaks(err.Error()) != "" {
 			t.Errorf("%d %q is %#v", status, body, e)
 		}
 	})
