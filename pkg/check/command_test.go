@@ -220,8 +220,8 @@ func TestCRDs(t *testing.T) {
 		installable State
 		reason      string // of usable
 	}{
-		"as it should be": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
-		"none":            {nil, Failed, OK, "it is not there"},
+		"the desired definition": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
+		"none":                   {nil, Failed, OK, "it is not there"},
 		"an older one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "0" },
 			Failed, OK, "it is older: revision 0"},
 		"a newer one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "99" },

@@ -82,7 +82,7 @@ func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 	return redisnode.Entry{}
 }
 
-// await waits until all servers have a view as it should be. A node that cannot be
+// await waits until all servers have the expected view. A node that cannot be
 // asked has none.
 func await(t *testing.T, what string, servers []server, is func(*redisnode.View) bool) {
 	t.Helper()

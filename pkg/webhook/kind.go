@@ -125,7 +125,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	var old P
 	if request.Operation == admissionv1.Update {
 		if old, err = t.defaulted(request.OldObject); err != nil {
-			old = nil // What was stored cannot be compared with: it is replaced.
+			old = nil // The stored object cannot be decoded: the update replaces it.
 		}
 	}
 	if errs := newErrors(now, old); len(errs) > 0 {

@@ -164,7 +164,7 @@ func (i Injected[T, P]) own() ([]entry, error) {
 // Owned is a configuration that the operator itself has made, out of a cluster.
 type Owned[T any, P configuration[T]] struct {
 	registered[T, P]
-	// desired returns the configuration as it should be.
+	// desired returns the desired configuration.
 	desired func(caBundle []byte) P
 }
 

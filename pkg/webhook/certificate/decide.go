@@ -47,8 +47,8 @@ type situation struct {
 //	                 every leaf that the retiree └───────┘ ◀──── next takes  └─────────┘
 //	                 signed has expired                          over
 //
-// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The
-// one that signed before goes on being trusted: a caBundle still has it.
+// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The CA
+// that signed before stays trusted: a caBundle still has it.
 func decide(c contents, s situation, mint func() (*authority, error)) (contents, []string, error) {
 	var did []string
 	if c.next != nil && !valid(c.next.cert, s.now) {

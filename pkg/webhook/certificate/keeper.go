@@ -45,15 +45,15 @@ type Store interface {
 	Put(ctx context.Context, secret *corev1.Secret) error
 }
 
-// Registration is a webhook configuration, which tells API servers whom to trust.
+// Registration is a webhook configuration, whose caBundles API servers trust.
 type Registration interface {
-	// Bundles returns the caBundle of every webhook of this operator, as the cache has
-	// them; none if the configuration is not there.
+	// Bundles returns the caBundle of every webhook of this operator, from the cache; none
+	// if the configuration does not exist.
 	Bundles() ([][]byte, error)
-	// Says reports whether the configuration, as the cache has it, has this caBundle in
-	// every webhook of this operator, and whatever else it should say.
+	// Says reports whether the cached configuration has this caBundle in every webhook of
+	// this operator, and its other fields as desired.
 	Says(caBundle []byte) (bool, error)
-	// Trust writes the caBundle, and whatever else the configuration should say.
+	// Trust writes the caBundle and the other desired fields of the configuration.
 	Trust(ctx context.Context, caBundle []byte) error
 }
 
