@@ -401,7 +401,7 @@ func (in *installation) followed(t *testing.T, before string, patience time.Dura
 	return time.Since(began)
 }
 
-// restartLeader kills the leader's process: the kubelet starts it again, and it goes on as the
+// restartLeader kills the leader's process: the kubelet starts it again, and it continues as the
 // leader that it was.
 func (in *installation) restartLeader(t *testing.T) {
 	t.Helper()

@@ -84,7 +84,7 @@ func (c *collector) read(dir string) error {
 	for _, g := range grants {
 		r.names.Insert(asked{group: g.group, resource: g.resource, name: g.name})
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A log that has grown large goes on in another.
+	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A large log continues in another file.
 	if err != nil {
 		return err
 	}

@@ -693,7 +693,7 @@ func testCleanStop(t *testing.T, w *world) {
 	}
 }
 
-// testCrash kills the operator. What its webhooks have no say in goes on.
+// testCrash kills the operator. Requests that its webhooks do not check still succeed.
 func testCrash(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	h := w.hook(t)
