@@ -260,7 +260,7 @@ func (s source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (s source) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("nobody has to LIST where a WATCH can begin with all objects")
+	return nil, errors.New("unexpected LIST: a WATCH can begin with all objects")
 }
 
 func (s source) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {

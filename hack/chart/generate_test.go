@@ -91,7 +91,7 @@ func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 			userRoles, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n", "1 times, not 3 times",
 		},
 		"no rules": {rules, "kind: ClusterRole\n", "no rules"},
-		"a rule about something of the cluster that nobody has thought of": {
+		"a rule about an unexpected resource of the cluster": {
 			rules, "\nrules:\n  - apiGroups: [storage.k8s.io]\n    resources: [storageclasses]\n    verbs: [get]\n", "say in hack/chart/rules.go",
 		},
 		"a rule about nodes, which are in the same group as Pods": {

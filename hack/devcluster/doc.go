@@ -15,8 +15,8 @@
 //	      │  ├─ sandbox   where a real node does nothing to the machine
 //	      │  └─ requirements  what a real node needs of the machine
 //	      ├─ control      how the supervisor is asked
-//	      ├─ state        what is on disk, and the lock that says who lives
-//	      └─ lifeline     nobody outlives who started it
+//	      ├─ state        the files on disk, and the lock that says which cluster runs
+//	      └─ lifeline     ends a process with the one that started it
 //
 // Beside it are mkimage, which makes images from Debian's packages, and pause, the program that holds the namespaces of each Pod.
 //

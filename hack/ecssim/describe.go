@@ -303,8 +303,8 @@ func (x *exchange) numberedPage(found []*machine, answer *describedInstances) ([
 	return found[from:min(len(found), from+size)], nil
 }
 
-// nextToken is for what comes after a machine: what is made or released between two pages
-// makes nobody skip one.
+// nextToken returns the token of the page that begins after a machine. Instances created or
+// released between two pages cause no other one to be skipped.
 func nextToken(last *machine) string {
 	return base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(last.seq)))
 }

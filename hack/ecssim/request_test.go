@@ -31,9 +31,9 @@ func TestWhoIsLetIn(t *testing.T) {
 	}{
 		"a key":                            {who: clientOf(key), status: 200},
 		"a temporary key":                  {who: clientOf(temporary), status: 200},
-		"nobody":                           {who: client{}, status: 400, code: "MissingParameter"},
+		"no access key":                    {who: client{}, status: 400, code: "MissingParameter"},
 		"no key":                           {who: clientOf(key), with: []string{"AccessKeyId", "-"}, status: 400, code: "MissingParameter"},
-		"a key of nobody's":                {who: client{id: "other", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
+		"an unknown access key":            {who: client{id: "other", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
 		"a wrong secret":                   {who: client{id: "key", secret: "Secret"}, status: 400, code: "SignatureDoesNotMatch"},
 		"a wrong signature":                {who: clientOf(key), with: []string{"Signature", "abc"}, status: 400, code: "SignatureDoesNotMatch"},
 		"no signature":                     {who: clientOf(key), with: []string{"Signature", ""}, status: 400, code: "IncompleteSignature"},

@@ -105,7 +105,7 @@ func say(t *testing.T, text string, alert promql.Sample) string {
 	const variables = "{{$labels := .Labels}}{{$value := .Value}}"
 	data := template.AlertTemplateData(alert.Metric.Map(), nil, "", alert)
 	noQueries := func(context.Context, string, time.Time) (promql.Vector, error) {
-		return nil, fmt.Errorf("there is nobody to ask")
+		return nil, fmt.Errorf("no server")
 	}
 	said, err := template.NewTemplateExpander(t.Context(), variables+text, "annotation", data, model.Time(alert.T), noQueries, nil, []string{"missingkey=error"}).Expand()
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 				leader_election_master_status{` + a + `,name="glassback"} 1x10 stale
 				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "",
 		},
-		"nobody leads": {
+		"no replica leads": {
 			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
 				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Replicas of Glassback run, but none leads.",
 		},
@@ -194,7 +194,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 1+1x120`,
 			"The queue of mycronjob has not been empty for 20 minutes.",
 		},
-		"a standby's queue gets longer, as nobody takes from it": {
+		"a standby's queue gets longer, as no worker empties it": {
 			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 0x120
 				workqueue_depth{` + b + `,name="mycronjob"} 1+1x120`, "",
 		},

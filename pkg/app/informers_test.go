@@ -91,7 +91,7 @@ func TestTransforms(t *testing.T) {
 		"of a child that has none none are kept":                   {withOwnManagedFields, configMap(), configMap()},
 		"of a Job the template is not kept, nor the managedFields": {trimJob, job(pods, own, status), job(corev1.PodTemplateSpec{})},
 		"of a Pod what tells how it is":                            {trimPod, pod("password", own, status), pod("")},
-		"... also if somebody else made it, without containers":    {trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
+		"... also if another client made it, without containers":   {trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
 		"a tombstone passes, to be looked into by who handles it": {
 			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)}, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 		},
@@ -195,16 +195,16 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		synctest.Wait() // Each waits for its next try.
 		cancel()
 		if f.synced(ctx) || cluster.synced(ctx) {
-			t.Error("they are synced, and nobody has answered")
+			t.Error("they are synced, and the API server has not answered")
 		}
 		f.shutdown()
 		cluster.shutdown()
 		running.Wait()
 		for _, request := range sets.List(want.Difference(asked)) {
-			t.Errorf("nobody asked for %s", request)
+			t.Errorf("no request for %s", request)
 		}
 		for _, request := range sets.List(asked.Difference(want)) {
-			t.Errorf("somebody asked for %s", request)
+			t.Errorf("unexpected request for %s", request)
 		}
 	})
 }

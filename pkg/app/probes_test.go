@@ -127,6 +127,6 @@ func TestTheWebhooksAreReadyWithACertificate(t *testing.T) {
 		t.Error(err)
 	}
 	if got := readyz(); !strings.Contains(got, "[-]webhook-server failed: ") {
-		t.Errorf("when nobody listens: %s", got)
+		t.Errorf("without a listener: %s", got)
 	}
 }

@@ -38,7 +38,7 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 			[]Section{{Checks: []Check{{ID: "a", Run: says(pass(""))}, {ID: "b", Needs: []string{"a"}, Run: says(pass("x"))}}}},
 			"a ok, b ok", "x", "", OK,
 		},
-		"a warning keeps nobody from being asked": {
+		"a check runs although one that it needs has a warning": {
 			[]Section{{Checks: []Check{{ID: "a", Run: says(warn("w", "r"))}, {ID: "b", Needs: []string{"a"}, Run: says(pass(""))}}}},
 			"a warning, b ok", "", "", Warning,
 		},

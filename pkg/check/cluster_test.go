@@ -174,7 +174,7 @@ func TestTheWayToTheAPIServer(t *testing.T) {
 			map[string]func(http.ResponseWriter){"/version": status(401, metav1.StatusReasonUnauthorized, "Unauthorized"), who: status(401, metav1.StatusReasonUnauthorized, "Unauthorized")},
 			"ok ok failed skipped skipped ok", "does not accept them",
 		},
-		"nobody's credentials": {
+		"credentials that the API server does not know": {
 			map[string]func(http.ResponseWriter){"/version": version, who: status(403, metav1.StatusReasonForbidden, `User "system:anonymous" cannot create`)},
 			"ok ok failed skipped skipped ok", "there are none: the API server takes this for system:anonymous",
 		},

@@ -189,7 +189,7 @@ func TestEveryCheckHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-// IDs are what checks need: one that is not there would be needed by nobody.
+// Checks name by ID the checks that they need. A wrong ID would go unnoticed.
 func TestWhatIsNeededIsThere(t *testing.T) {
 	c := checkOf(t, nil, nil)
 	c.webhooks = []registeredWebhooks{{name: "x"}}
@@ -220,13 +220,13 @@ func TestCRDs(t *testing.T) {
 		installable State
 		reason      string // of usable
 	}{
-		"as it should be": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
-		"none":            {nil, Failed, OK, "it is not there"},
+		"the desired definition": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
+		"none":                   {nil, Failed, OK, "it is not there"},
 		"an older one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "0" },
 			Failed, OK, "it is older: revision 0"},
 		"a newer one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "99" },
 			Warning, Warning, "it is newer: revision 99"},
-		"somebody else's": {func(c *apiextensionsv1.CustomResourceDefinition) { delete(c.Annotations, crd.AnnotationRevision) },
+		"one without a revision": {func(c *apiextensionsv1.CustomResourceDefinition) { delete(c.Annotations, crd.AnnotationRevision) },
 			Failed, Warning, "there is one that is not Glassback's"},
 		"one that is being deleted": {func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &metav1.Time{} },
 			Failed, Failed, "it is being deleted"},
@@ -377,7 +377,7 @@ func TestWhatALeaseSays(t *testing.T) {
 		"none":                         {nil, Warning, Skipped, OK},
 		"one that is held":             {lease("a", 2*time.Second), OK, OK, Warning},
 		"one by a clock that is ahead": {lease("a", -time.Minute), OK, OK, Warning},
-		"one that nobody renews":       {lease("a", time.Minute), Failed, Warning, OK},
+		"one that has expired":         {lease("a", time.Minute), Failed, Warning, OK},
 		"one that was given up":        {lease("", time.Second), Warning, Skipped, OK},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -422,7 +422,7 @@ func TestPermissionsAreThoseOfWhoRunsTheOperator(t *testing.T) {
 		"and its own": {nil, nil, []runtime.Object{managerOf(2, 2)}, "me", "", "permissions/glassback-system/secrets:glassback-webhook-ca", OK, ""},
 		"and by itself": {nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "system:serviceaccount:glassback-system:glassback",
 			"those of this account", jobs, OK, ""},
-		"an operator in the cluster, for somebody who may not ask": {nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "me",
+		"an operator in the cluster, for a user who may not ask": {nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "me",
 			"this account may not ask for them; it may: kubectl exec -n glassback-system deployment/glassback-manager -- /glassback check", jobs, Skipped, ""},
 		"who installs": {[]string{"--pre"}, []string{"create clusterroles"}, nil, "me", "those of me, who installs",
 			"permissions/*/clusterroles.rbac.authorization.k8s.io", Failed, "not allowed to create; needed by kubectl apply"},
@@ -558,10 +558,10 @@ func TestWebhooksThatAreRegistered(t *testing.T) {
 		"one is missing": {register(func(_ *admissionregistrationv1.MutatingWebhookConfiguration, v *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			v.Webhooks = v.Webhooks[1:]
 		}), "webhooks/glassback/complete", Warning, "it has not got protect.apiexampleas"},
-		"one calls somebody else": {register(func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"one calls another service": {register(func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			m.Webhooks[0].ClientConfig.Service.Namespace = "other"
 		}), "webhooks/glassback/complete", Failed, "calls other/glassback-webhook, and not the Service glassback-system/glassback-webhook"},
-		"nobody has written the caBundle": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"the caBundle is empty": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 		}),
 			"webhooks/glassback/trust", Failed, "has no caBundle"},
 		"there is no Service": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
@@ -587,11 +587,11 @@ func TestWhatADryRunShows(t *testing.T) {
 		remedy string
 	}{
 		"they refuse":              {errors.New(`admission webhook ` + mine + ` denied the request: RedisCluster "x" is invalid: spec.addr`), OK, ""},
-		"nobody was asked":         {nil, Failed, "apply artifacts/webhook; see that it is for the namespace default"},
+		"no webhook was called":    {nil, Failed, "apply artifacts/webhook; see that it is for the namespace default"},
 		"they are not trusted":     {errors.New(calling + "tls: failed to verify certificate: x509: unknown authority"), Failed, "caBundle"},
 		"they do not answer":       {errors.New(calling + "context deadline exceeded"), Failed, "NetworkPolicies"},
-		"nobody is there":          {errors.New(calling + "dial tcp 127.0.0.1:9443: connect: connection refused"), Failed, "a replica is ready"},
-		"somebody else refuses":    {errors.New(`admission webhook "kyverno" denied the request: no`), Warning, "see what"},
+		"connection refused":       {errors.New(calling + "dial tcp 127.0.0.1:9443: connect: connection refused"), Failed, "a replica is ready"},
+		"another webhook refuses":  {errors.New(`admission webhook "kyverno" denied the request: no`), Warning, "see what"},
 		"this account may not try": {apierrors.NewForbidden(resource, "", errors.New(`User "me" cannot create resource "redisclusters"`)), Skipped, ""},
 		"no such namespace":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), Skipped, ""},
 	} {

@@ -75,7 +75,7 @@ func TestCloud(t *testing.T) {
 
 func TestRegionsAreBounded(t *testing.T) {
 	r := &regions{names: map[string]bool{}}
-	for n := range mostRegions {
+	for n := range maxRegions {
 		if name := fmt.Sprint(n); r.label(name) != name {
 			t.Errorf("region %s is %s", name, r.label(name))
 		}

@@ -32,8 +32,8 @@ func newControllers(in promauto.Factory) *controllers {
 	return &controllers{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_total",
-			Help: "Syncs, by what came of them: error runs again after a backoff; requeue_after asked to run again at a time; " +
-				"requeue met a conflict (somebody else wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
+			Help: "Syncs by result: error runs again after a backoff; requeue_after asked to run again at a time; " +
+				"requeue met a conflict (another client wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
 		}, []string{"controller", "result"}),
 		errors: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_errors_total",

@@ -182,8 +182,8 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop is one event, from Add to the end of its sync. The one of package loop is
-// the same, with nobody who counts.
+// BenchmarkLoop measures one event, from Add to the end of its sync. The benchmark of package
+// loop measures the same without metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})

@@ -66,7 +66,7 @@ func informerDesc(name, help string) *prometheus.Desc {
 func (i *informers) add(of labels, informer *pipeline.Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.drop() // Here too, as there may be nobody who scrapes.
+	i.drop() // Here too, as metrics may never be scraped.
 	i.members = append(i.members, member{of, informer})
 }
 

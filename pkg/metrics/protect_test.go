@@ -32,7 +32,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// The tokens, and who has them. Nobody else has a token, and only prometheus may get /metrics.
+// The tokens with their users. No other token is valid, and only prometheus may get /metrics.
 const (
 	scraperToken = "eyJhbGciOiJSUzI1NiJ9.prometheus"
 	strayToken   = "eyJhbGciOiJSUzI1NiJ9.stray"
@@ -109,7 +109,7 @@ func (a *reviewer) review(path string, body []byte) (any, error) {
 		review.Status.Allowed = review.Spec.User == users[scraperToken].Username && *review.Spec.NonResourceAttributes == may
 		return review, nil
 	}
-	return nil, fmt.Errorf("nobody asks for %s", path)
+	return nil, fmt.Errorf("unexpected request for %s", path)
 }
 
 func (a *reviewer) client() kubernetes.Interface {
@@ -163,7 +163,7 @@ func TestWhoSeesTheMetrics(t *testing.T) {
 		"no token":                          {status: 401, line: "there is no bearer token"},
 		"a password":                        {authorization: "Basic YTpi", status: 401, line: "there is no bearer token"},
 		"a scheme without a token":          {authorization: "Bearer  ", status: 401, line: "there is no bearer token"},
-		"a token that is nobody's":          {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
+		"an unknown token":                  {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
 		"a user without the right":          {authorization: "Bearer " + strayToken, status: 403, line: `"system:serviceaccount:default:default" may not get "/metrics"`, tokens: 1, accesses: 1},
 		"a user with the right":             {authorization: "Bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
 		"schemes are the same in any case":  {authorization: "bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
@@ -291,11 +291,11 @@ func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
 func TestVerdictsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
 		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
-		for n := range mostVerdicts + 100 {
+		for n := range maxVerdicts + 100 {
 			get(g, fmt.Sprintf("Bearer guess-%d", n))
 		}
-		if n := len(g.verdicts.Keys()); n != mostVerdicts {
-			t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+		if n := len(g.verdicts.Keys()); n != maxVerdicts {
+			t.Errorf("%d verdicts are kept, want %d", n, maxVerdicts)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		api := &reviewer{delay: time.Second}
 		handler, _ := api.protect(t)
 		const more = 20
-		codes := make(chan int, mostReviews+more)
+		codes := make(chan int, maxReviews+more)
 		for n := range cap(codes) {
 			go func() { codes <- get(handler, fmt.Sprint("Bearer made-up-", n)).Code }()
 		}
@@ -395,7 +395,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		for range cap(codes) {
 			got[<-codes]++
 		}
-		if got[http.StatusUnauthorized] != mostReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != mostReviews {
+		if got[http.StatusUnauthorized] != maxReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != maxReviews {
 			t.Errorf("answers by status: %v, after %d reviews", got, api.tokens.Load())
 		}
 	})

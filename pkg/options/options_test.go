@@ -125,7 +125,7 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 		"the page, with breakpoints":        {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
 		"the page for all":                  {[]string{"--inspect-bind-address=:8444"}, ""},
 		"breakpoints for all":               {[]string{"--inspect-bind-address=:8444", "--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
-		"breakpoints for nobody":            {[]string{"--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
+		"breakpoints without a page":        {[]string{"--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
 		"the page where the metrics are":    {[]string{"--metrics-bind-address=:8443", "--inspect-bind-address=:8443"}, "--inspect-bind-address must differ from those of probes and metrics"},
 		"no metrics, and no probes, by a 0": {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, ""},
 	} {

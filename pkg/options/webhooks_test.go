@@ -21,7 +21,7 @@ func TestWebhookFlags(t *testing.T) {
 	}{
 		"in a cluster, self-managed":           {nil, WebhooksFromService, ":9443", ""},
 		"another port":                         {[]string{"--webhook-port=8443"}, WebhooksFromService, ":8443", ""},
-		"out of a cluster, nobody could call":  {[]string{out}, WebhooksOff, "", ""},
+		"out of a cluster, unreachable":        {[]string{out}, WebhooksOff, "", ""},
 		"switched off":                         {[]string{"--webhooks=false"}, WebhooksOff, "", ""},
 		"files":                                {[]string{"--webhook-cert-path=/certs"}, WebhooksFromFiles, ":9443", ""},
 		"files out of a cluster":               {[]string{out, "--webhook-cert-path=/certs"}, WebhooksFromFiles, ":9443", ""},

@@ -82,7 +82,7 @@ func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 	return redisnode.Entry{}
 }
 
-// await waits until all servers have a view as it should be. A node that cannot be
+// await waits until all servers have the expected view. A node that cannot be
 // asked has none.
 func await(t *testing.T, what string, servers []server, is func(*redisnode.View) bool) {
 	t.Helper()
@@ -456,8 +456,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	s.view(t)
 }
 
-// A pod that is gone leaves an IP that nobody answers for: here, a port whose queue of
-// connections is full.
+// The IP of a Pod that is gone does not answer. Here a port whose queue of connections is full
+// stands for it.
 func TestAddressThatDoesNotAnswer(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	check(t, err)

@@ -79,7 +79,7 @@ func TestReportDoesNotAllocate(t *testing.T) {
 	}
 	var none *Recorder
 	if n := testing.AllocsPerRun(100, func() { none.Report(e) }); n != 0 {
-		t.Errorf("a report to nobody allocates %v times, want none", n)
+		t.Errorf("a report to a nil Recorder allocates %v times, want none", n)
 	}
 }
 

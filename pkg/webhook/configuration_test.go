@@ -56,7 +56,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A definition without its kind would have no defaults, and nobody would notice.
+// A definition without its kind would silently have no defaults.
 func TestEveryDefinitionHasItsKind(t *testing.T) {
 	crds, err := crd.All()
 	if err != nil {

@@ -214,7 +214,7 @@ func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.Adm
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		klog.FromContext(ctx).V(2).Info("Nobody waited for the answer", "err", err)
+		klog.FromContext(ctx).V(2).Info("The client closed the connection before the answer", "err", err)
 	}
 	return http.StatusOK
 }

@@ -269,7 +269,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		long := strings.Repeat("<", maxText)
 		understood(t, post(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
-	t.Run("an answer that nobody takes", func(t *testing.T) {
+	t.Run("an answer to a closed connection", func(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(good))
 		r.Header.Set("Content-Type", review)
 		h := NewHandler(fake.NewClientset())
@@ -358,7 +358,7 @@ func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
 const (
 	cronJob  = `{"schedule":"%s","jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}],"restartPolicy":"Never"}}}}}`
 	storage  = "spec.storage: without it a Pod's data is gone with the Pod"
-	replicas = "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails"
+	replicas = "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails"
 )
 
 func TestValidate(t *testing.T) {
@@ -381,7 +381,7 @@ func TestValidate(t *testing.T) {
 		"what cannot be read in time": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "",
 			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
 
-		"an update that mends":                               {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
+		"an update that corrects":                            {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
 		"an update that breaks":                              {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
 		"what was wrong before may stay so":                  {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
 		"what was missing before may stay so":                {"RedisCluster", `{"size":9}`, `{}`, "", nil},

@@ -250,7 +250,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 	})
 	for name, edit := range map[string]func(P){
-		"a configuration of somebody else": func(p P) {
+		"a foreign configuration": func(p P) {
 			for _, config := range c.configs(p) {
 				config.Service.Name = "theirs"
 			}
@@ -388,7 +388,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			}
 		},
 	} {
-		t.Run("somebody edited "+name, func(t *testing.T) {
+		t.Run("a user edited "+name, func(t *testing.T) {
 			edited := c.stored(t)
 			edit(edited)
 			if _, err := c.client.Update(t.Context(), edited, metav1.UpdateOptions{}); err != nil {
@@ -410,7 +410,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("one of somebody else is left alone, and told of", func(t *testing.T) {
+	t.Run("a foreign one is left alone and reported", func(t *testing.T) {
 		foreign := c.stored(t)
 		foreign.SetLabels(map[string]string{LabelOwned: "false"})
 		if err := c.store.Update(foreign); err != nil {
@@ -418,7 +418,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 		c.fake.ClearActions()
 		err := own().Trust(t.Context(), []byte("three"))
-		if err == nil || !strings.Contains(err.Error(), "test is somebody else's: it has no label "+LabelOwned) {
+		if err == nil || !strings.Contains(err.Error(), "test is not the operator's: it has no label "+LabelOwned) {
 			t.Errorf("error %v", err)
 		}
 		if did := c.did(t); len(did) > 0 {
@@ -452,11 +452,11 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	}{
 		{"its own", "true", "", nil, []string{"get", "delete"}, false, ""},
 		{"nothing", "", "", nil, []string{"get"}, false, ""},
-		{"one of somebody else", "false", "", nil, []string{"get"}, true, ""},
+		{"a foreign one", "false", "", nil, []string{"get"}, true, ""},
 		{"what cannot be got", "true", "get", errors.New("connection refused"), []string{"get"}, true, " test: connection refused"},
 		{"what cannot be deleted", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true, " test: connection refused"},
-		{"what somebody deletes at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
-		{"what somebody makes anew at the same time", "true", "delete", changed, []string{"get", "delete"}, true, ""},
+		{"one that is deleted at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
+		{"one that is recreated at the same time", "true", "delete", changed, []string{"get", "delete"}, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.restore(slices.Clone(chain))

@@ -338,7 +338,7 @@ func TestServeWaitsForNothingForEver(t *testing.T) {
 			t.Errorf("it waited for %s, want %s", waited, shutdownPatience)
 		}
 		if err := <-failed; err == nil {
-			t.Error("answered, by nobody")
+			t.Error("answered without a server")
 		}
 		close(release)
 	})
@@ -378,7 +378,7 @@ func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
 	})
 }
 
-// Nobody can come any more: there is nothing to linger for.
+// No new connection is possible: there is nothing to linger for.
 func TestServeEndsWhenTheListenerBreaksWhileItLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveLingering(t, t.Context(), fine, time.Hour)
@@ -414,7 +414,7 @@ func TestServeHasLittlePatience(t *testing.T) {
 				}
 				at := time.Now()
 				go io.WriteString(conn, test.sent)
-				io.Copy(io.Discard, conn) // Nobody promises how it ends.
+				io.Copy(io.Discard, conn) // The error is unspecified.
 				took := time.Since(at)
 				if slack := 2 * time.Second; took < test.after || took > test.after+slack {
 					t.Errorf("it ended after %s, want %s", took, test.after)
@@ -574,7 +574,7 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
 		stuck := time.AfterFunc(10*bodyPatience, func() { conn.NetConn().Close() })
-		answer, _ := io.ReadAll(conn) // Nobody promises how it ends.
+		answer, _ := io.ReadAll(conn) // The error is unspecified.
 		stuck.Stop()
 		text := string(answer)
 		if took := time.Since(at); took < bodyPatience || took > bodyPatience+2*time.Second ||

@@ -125,9 +125,9 @@ func TestTraceEndsWhereWaitingDoesNotHelp(t *testing.T) {
 		stdout  io.Writer
 		want    string
 	}{
-		"the kind is none":             {refusing(http.StatusNotFound), io.Discard, "no"},
-		"nobody has answered yet":      {refusing(http.StatusServiceUnavailable), io.Discard, "no"},
-		"nobody reads what is printed": {streams(oneIn(1) + happenings(0, "sync a")), writer, "print: io: read/write on closed pipe"},
+		"the kind is none":            {refusing(http.StatusNotFound), io.Discard, "no"},
+		"no replica has answered yet": {refusing(http.StatusServiceUnavailable), io.Discard, "no"},
+		"standard output is closed":   {streams(oneIn(1) + happenings(0, "sync a")), writer, "print: io: read/write on closed pipe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := follow(t, test.handler, test.stdout); err == nil || err.Error() != test.want {

@@ -119,7 +119,7 @@ func TestWhy(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"a change by somebody else": {func(t *testing.T, h history) {
+		"a change by another client": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:15.000", cron, "Updated", "5", trace.Change{Path: "spec.suspend", Old: "true", New: "false"}, trace.Change{Path: "spec.jobTemplate"})
 			h.began(t, "14:22:15.001", cause("Updated", cron, "5", "spec.suspend", "spec.jobTemplate"))
 			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
@@ -128,7 +128,7 @@ MyCronJob default/sample: its last sync
 It is not there any more.
 
 14:22:15.001000  mycronjob, took 1ms
-  because MyCronJob default/sample was updated (resourceVersion 5), by somebody else
+  because MyCronJob default/sample was updated (resourceVersion 5), by another client
     spec.suspend true → false
     spec.jobTemplate
 `},
@@ -206,7 +206,7 @@ It is not there any more.
 14:22:16.000000  mycronjob, runs since then
   because the sync at 14:22:15.000000 had failed, which is above: a [2Jb c
 `},
-		"another one of the same name, that somebody else has deleted": {func(t *testing.T, h history) {
+		"another one of the same name, that another client has deleted": {func(t *testing.T, h history) {
 			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbStart})
 			h.wrote(t, "14:22:15.001", "delete jobs.batch", theJob, "7")
 			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
@@ -219,7 +219,7 @@ MyCronJob default/sample: its last sync
 It is not there any more.
 
 14:22:17.001000  mycronjob, runs since then
-  because Job default/sample-1 was deleted (resourceVersion 10), by somebody else
+  because Job default/sample-1 was deleted (resourceVersion 10), by another client
 `},
 		"an object that is not synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:14.000", theJob, "Replaced", "6")
@@ -234,17 +234,17 @@ It is not there any more.
   Job default/sample-1 was in the list with which the watch began (resourceVersion 6)
 
 14:22:15.001000
-  Job default/sample-1 was updated (resourceVersion 7), by somebody else
+  Job default/sample-1 was updated (resourceVersion 7), by another client
     metadata.deletionTimestamp
 `},
-		"one that nobody has synced": {func(t *testing.T, h history) {
+		"one that was never synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:15.000", cron, "Added", "5")
 		}, []string{"mcj/sample"}, `
 MyCronJob default/sample: nothing is synced by vm, which stands by: ask the operator that leads
 It is not there any more.
 
 14:22:15.000000
-  MyCronJob default/sample was added (resourceVersion 5), by somebody else
+  MyCronJob default/sample was added (resourceVersion 5), by another client
 `},
 		"syncs for which nothing had happened": {func(t *testing.T, h history) {
 			h.began(t, "14:22:10.000", cause("Added", cron, "1"))
@@ -354,9 +354,9 @@ func TestWhyInJSON(t *testing.T) {
 }
 
 func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
-	nobody := httptest.NewServer(http.NotFoundHandler())
-	gone := nobody.URL
-	nobody.Close()
+	server := httptest.NewServer(http.NotFoundHandler())
+	gone := server.URL
+	server.Close()
 	for name, test := range map[string]struct {
 		args []string
 		code int
@@ -375,7 +375,7 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 		"an address by HTTPS":         {[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server"},
 		"no address":                  {[]string{"mcj/a", "--address="}, command.Usage, `--address must be http://HOST:PORT, not ""`},
 		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
-		"nobody there":                {[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address"},
+		"no server":                   {[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address"},
 		"a flag that there is not":    {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -277,7 +277,7 @@ func end(ctx context.Context, record *state.Record, life *state.Life) error {
 	return life.Wait(ctx)
 }
 
-// removeDead removes what a dead cluster left, unless it did so itself, or somebody has started another cluster there.
+// removeDead removes what a dead cluster left, unless it did so itself, or another cluster has been started there.
 func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error {
 	for {
 		if now, err := dir.Load(); err != nil || now.Token != record.Token {

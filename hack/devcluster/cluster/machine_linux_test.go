@@ -99,7 +99,7 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	}
 	for key := range maps.Keys(m) {
 		if now, there := later[key]; !there {
-			if !strings.HasPrefix(key, "cgroup ") { // No node takes one away: somebody has ended.
+			if !strings.HasPrefix(key, "cgroup ") { // No node removes a cgroup: another process has ended.
 				all = append(all, "gone: "+key)
 			}
 		} else if now != m[key] {
@@ -118,7 +118,7 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	return all
 }
 
-// occupied returns whether key is of a cgroup with processes: somebody else's, since those of a node are looked for by its network.
+// occupied returns whether key names a cgroup with processes. They are not a node's: the test finds those by the node's network.
 func occupied(key string) bool {
 	path, ok := strings.CutPrefix(key, "cgroup ")
 	if !ok {

@@ -73,7 +73,7 @@ func (b *bridge) lead(outer net.Conn) {
 	defer outer.Close()
 	inner, err := b.dial()
 	if err != nil {
-		return // The browser sees that nobody answers; why is in the operator's log.
+		return // The browser sees a closed connection; the operator's log has the reason.
 	}
 	defer inner.Close()
 	var once sync.WaitGroup

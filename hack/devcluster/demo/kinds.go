@@ -110,8 +110,8 @@ func kindsOn(real bool) []*kind {
 	return all
 }
 
-// controllersOn returns what the operator is to run on a real node, or on a simulated one, whose Pods have addresses that are made up: what
-// answers there, if anything does, is somebody else's.
+// controllersOn returns the controllers that the operator runs on a real or a simulated node. The Pods of a simulated node have fictitious
+// addresses: another machine may answer there.
 func controllersOn(real bool) string {
 	controllers := []string{"*"}
 	for _, k := range kinds {

@@ -34,7 +34,7 @@ import (
 // Exit codes.
 const (
 	exitOK          = 0   // every example is Ready, and for a demo without --once: and then came Ctrl-C
-	exitFailed      = 1   // something is not as it should be
+	exitFailed      = 1   // something has failed
 	exitUsage       = 2   // bad flags
 	exitInterrupted = 130 // Ctrl-C before every example was Ready
 )

@@ -81,7 +81,7 @@ func TestApiExampleA(t *testing.T) {
 	reports("jimmy", groupav1.StateRunning, "Greetings to John Song", "Greeted")
 	holds("jimmy", map[string]string{"greeting": "Greetings to John Song"})
 
-	// A ConfigMap of somebody else, which goes away.
+	// A foreign ConfigMap, which is deleted later.
 	foreign, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "late-greeting"}, Data: map[string]string{"greeting": "mine"},
 	}, metav1.CreateOptions{})

@@ -43,13 +43,13 @@ func TestApplication(t *testing.T) {
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
 			"the seed's Application gets its three children":         testApplicationSeed,
-			"what somebody changes or deletes is repaired":           testDrift,
+			"children that a user changes or deletes are repaired":   testDrift,
 			"what others set is left alone":                          testOthersFields,
 			"what the spec no longer asks for is deleted":            testPrune,
 			"replicas go to the autoscaler and back without a dip":   testReplicasHandOver,
 			"kubectl scale scales the Application":                   testScale,
-			"an object of somebody else is named and never touched":  testConflict,
-			"objects of somebody else of all kinds are named":        testConflictOfAllKinds,
+			"a foreign object is named and never touched":            testConflict,
+			"foreign objects of all kinds are named":                 testConflictOfAllKinds,
 			"a child that has lost its label is found again":         testLostLabel,
 			"Pods that cannot be made show as the Deployment's word": testReplicaFailure,
 			"a Deployment that the API server refuses":               testRejectedDeployment,
@@ -345,7 +345,7 @@ func testConflict(t *testing.T, w *world, ns string) {
 	w.condition(t, ns, "a", appv1.ConditionConflict, "NoConflict")
 }
 
-// Where a child of each kind that can be left out should be, there is somebody else's.
+// testConflictOfAllKinds creates a foreign object with the name of each optional child.
 func testConflictOfAllKinds(t *testing.T, w *world, ns string) {
 	meta := metav1.ObjectMeta{Name: "a"}
 	var errs [4]error
@@ -409,7 +409,7 @@ func testReplicaFailure(t *testing.T, w *world, ns string) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	w.must(t, err)
-	eventually(t, 20*time.Second, func(ctx context.Context) error { // until it is counted, it holds nobody up
+	eventually(t, 20*time.Second, func(ctx context.Context) error { // the quota limits nothing before its first count
 		q, err := w.kube.CoreV1().ResourceQuotas(ns).Get(ctx, quota.Name, metav1.GetOptions{})
 		if err != nil || len(q.Status.Hard) == 0 {
 			return fmt.Errorf("quota: %+v, %w", q, err)

@@ -254,7 +254,7 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
 		},
 		"who was not known": {`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil},
-		"somebody else": {
+		"another user": {
 			`{"userAgent":"kubectl/v1.37.0","annotations":{"authorization.k8s.io/decision":"allow"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"}}`, nil,
 		},
 		"a server that was killed while it wrote": {

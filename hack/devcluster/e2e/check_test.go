@@ -133,7 +133,7 @@ func TestCheck(t *testing.T) {
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	admin := []string{"--kubeconfig", w.Kubeconfig()}
 
-	t.Run("nobody can be reached", func(t *testing.T) { checkUnreachable(t, w) })
+	t.Run("the API server cannot be reached", func(t *testing.T) { checkUnreachable(t, w) })
 
 	pre := check(t, append(admin, "--pre")...)
 	pre.only()
@@ -143,9 +143,9 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a check has made CRDs: %d, %v", len(list.Items), err)
 	}
 	account := w.account(t, "manager")
-	nobody := check(t, "--pre", "--kubeconfig", account)
-	nobody.expect("permissions/*/clusterroles.rbac.authorization.k8s.io", "failed", "not allowed to create,get,patch")
-	nobody.expect("permissions/grant", "failed", "so cannot grant: create,patch events; ")
+	powerless := check(t, "--pre", "--kubeconfig", account)
+	powerless.expect("permissions/*/clusterroles.rbac.authorization.k8s.io", "failed", "not allowed to create,get,patch")
+	powerless.expect("permissions/grant", "failed", "so cannot grant: create,patch events; ")
 	bare := check(t, admin...)
 	bare.expect(crdMyCronJobs, "failed", "it is not there")
 	bare.expect("redis/clusters", "skipped", "not asked, since this failed: redisclusters")
@@ -259,7 +259,7 @@ func checkLeases(t *testing.T, w *world, admin []string) {
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))
 	_, err = w.kube.CoordinationV1().Leases(ns).Update(t.Context(), lease, metav1.UpdateOptions{})
 	w.must(t, err)
-	check(t, args...).expect("lease/holder", "warning", "nobody leads: the last to lead, pod-1, has not renewed it for")
+	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last to lead, pod-1, has not renewed it for")
 }
 
 // checkCloud checks access keys with the simulator of ECS. No secret is printed.

@@ -57,7 +57,7 @@ type block struct {
 	not               string   // why it does not run
 }
 
-// command is what somebody types, and what is printed then. There may be several lines of either.
+// command is a command of a document with its output. Both may have several lines.
 type command struct {
 	text  string
 	shown []string // none: anything may be printed, and the command has to succeed
@@ -325,7 +325,7 @@ func TestHowDocumentsAreRead(t *testing.T) {
 		"a session that is not said to be":    {ticks + "\n$ a\n" + ticks, "d:1: commands with what they print are in ```console, not in ```"},
 		"a comment of a block without any":    {"<!-- run: not, a reason -->\n" + ticks + "go\nx\n" + ticks, "d:2: the comment is about a block without commands"},
 		"a comment of no block":               {"<!-- run: not, a reason -->\n\nText.", "d:2: there is no block after the comment"},
-		"a comment that nobody understands":   {"<!-- run: never -->\n", `d:1: what does "never" mean?`},
+		"an unknown comment":                  {"<!-- run: never -->\n", `d:1: what does "never" mean?`},
 		"a comment of the block below itself": {"<!-- run: not, a reason -->\n" + ticks + "sh\na\n" + ticks, "a (a reason); "},
 	} {
 		t.Run(name, func(t *testing.T) {

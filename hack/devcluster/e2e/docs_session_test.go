@@ -49,7 +49,7 @@ const (
 	lookingPatience = 3 * time.Minute
 )
 
-// session is a terminal, or several, in which somebody follows a document.
+// session is a set of terminals in which the test follows a document.
 type session struct {
 	*world // nil without a cluster
 
@@ -113,7 +113,7 @@ func (s *session) run(script string) (string, error) {
 	}
 	defer out.Close()
 	cmd := s.bash(script)
-	cmd.Stdout, cmd.Stderr = out, out // A file: nobody waits for what runs on.
+	cmd.Stdout, cmd.Stderr = out, out // A file: Wait does not wait for background processes.
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (s *session) endAll() {
 	s.operators = nil
 }
 
-// close ends what a document began: its objects, while there is somebody to clean up after them.
+// close deletes the document's objects while the operator still runs to clean up after them.
 func (s *session) close() {
 	s.t.Helper()
 	if s.world != nil {
@@ -245,7 +245,7 @@ func (s *session) close() {
 // endGroups ends what a block has left running with &.
 func (s *session) endGroups() {
 	for _, group := range s.groups {
-		_ = signal(group, syscall.SIGTERM) // Mostly there is nobody.
+		_ = signal(group, syscall.SIGTERM) // Mostly the group has ended.
 	}
 	s.groups = nil
 }

@@ -422,7 +422,7 @@ func testCredentials(t *testing.T, c *cloud) {
 	c.becomes(t, 30*time.Second, name, glassback.ConditionReady, "Running")
 	c.one(t, name)
 
-	// Without credentials there is nobody who could delete it.
+	// Without valid credentials the operator cannot delete the instance.
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: wrong})
 	degraded("CredentialsRefused")
 	c.delete(t, name)

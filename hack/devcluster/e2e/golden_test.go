@@ -56,8 +56,8 @@ var goldenKinds = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// testExamplesAreWrittenAsBefore applies the examples, on a cluster whose API server nobody else
-// uses: no Pod runs and no Deployment makes progress, so that all of it is the operator's work.
+// testExamplesAreWrittenAsBefore applies the examples, on a cluster whose API server has no other
+// client: no Pod runs and no Deployment makes progress, so that all of it is the operator's work.
 // Every MyCronJob gets a Job by run-now, and makes no other: it is suspended.
 func testExamplesAreWrittenAsBefore(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)

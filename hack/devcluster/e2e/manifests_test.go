@@ -334,7 +334,7 @@ func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && object.GetAnnotations()["cert-manager.io/inject-ca-from"] == "" {
-			t.Errorf("nobody writes the caBundle of the %s", object.GetKind())
+			t.Errorf("the caBundle of the %s is empty and stays so", object.GetKind())
 		}
 	}
 	for _, service := range of[corev1.Service](t, all, "Service") {

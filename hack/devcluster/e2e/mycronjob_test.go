@@ -332,7 +332,7 @@ func testRejectedJob(t *testing.T, w *world, ns string) {
 	eventually(t, 30*time.Second, func(ctx context.Context) error {
 		m, err := w.get(ctx, ns, "sample")
 		if err != nil || !meta.IsStatusConditionTrue(m.Status.Conditions, glassback.ConditionReady) || m.Status.LastScheduleTime == nil {
-			return errors.Join(err, fmt.Errorf("status %+v after the template was mended", m.Status))
+			return errors.Join(err, fmt.Errorf("status %+v after the template was corrected", m.Status))
 		}
 		return nil
 	})

@@ -84,8 +84,8 @@ var resources = map[string]struct{ informer, file string }{
 	"ecsinstance":  {"ecsinstances.alibabacloud.zhouzhengxi.com", "ecsinstance.yaml"},
 }
 
-// applyExamples applies one of each resource. The RedisCluster is paused: nobody is at the
-// addresses of Pods that are simulated.
+// applyExamples applies one of each resource. The RedisCluster is paused: the addresses of
+// simulated Pods do not answer.
 func (s *shown) applyExamples(t *testing.T) {
 	t.Helper()
 	for controller, r := range resources {
@@ -237,7 +237,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.until(pagePatience, state+" === 'held'", state)
 	before := s.informer(t, jobs)
 
-	// It fills, while the API server goes on, and nothing of it comes into the index.
+	// It fills, while the API server continues, and no event of it reaches the index.
 	kept := "Number(" + textOf(gear("queue", jobs)+" .gear-value") + ")"
 	p.until(pagePatience, kept+" >= 5", kept, textOf("#panel"))
 	some := ask[int](p, kept)

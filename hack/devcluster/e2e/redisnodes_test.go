@@ -62,7 +62,7 @@ func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.Redis
 	return c
 }
 
-// known is a RedisCluster that somebody else creates.
+// known returns a RedisCluster that another client creates.
 func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	t.Helper()
 	addr, err := netip.ParseAddrPort(rdc.Spec.Addr)

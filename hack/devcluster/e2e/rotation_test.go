@@ -67,7 +67,7 @@ const (
 // TestNoRequestFailsWhileCertificatesRotate asks the API server to create objects, in
 // vain: with dryRun. For each it sends two admission requests to any of three replicas,
 // 10,000 in all, over a new connection each. Meanwhile CAs and leaves follow one another,
-// replicas restart, and somebody spoils the Secret. No request fails, for whatever reason.
+// replicas restart, and a user spoils the Secret. No request may fail.
 func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
@@ -235,7 +235,7 @@ type replica struct {
 }
 
 // begin starts a replica, which gets connections as soon as it listens, and waits until it
-// has a certificate. r.restarting is held, or nobody else is there yet.
+// has a certificate. The caller holds r.restarting, or no other goroutine runs yet.
 func (r *rotation) begin(t *testing.T) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), r.logger.WithValues("replica", r.begun)))
 	r.begun++
@@ -401,7 +401,7 @@ func (r *rotation) force(t *testing.T) {
 	})
 }
 
-// planned waits until CAs have taken over, which nobody has asked for.
+// planned waits until CAs have taken over by schedule, without a request.
 func (r *rotation) planned(t *testing.T, takeovers int64) {
 	t.Helper()
 	before := r.promotions.Load()

@@ -40,7 +40,7 @@ var nodeSecrets = leaktest.Secrets{
 	"a wrong access secret":           "e2e-access-secret-that-is-wrong",
 	"a security token":                "e2e-CAIS-security-token-of-STS",
 	"user data":                       "#!/bin/sh\necho e2e-hunter2-in-user-data\n",
-	"a token that is no token of any": "e2e-bearer-token-that-nobody-made",
+	"a token that is no token of any": "e2e-bearer-token-that-is-invalid",
 }
 
 // TestNodeKeepsSecrets runs all controllers in a Pod, with webhooks, metrics and page, and with the highest

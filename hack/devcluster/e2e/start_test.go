@@ -201,7 +201,7 @@ func (w *world) account(t testing.TB, name string) string {
 	return w.kubeconfig(t, token.Status.Token)
 }
 
-// forged returns a kubeconfig whose token nobody has issued.
+// forged returns a kubeconfig whose token the API server has not issued.
 func (w *world) forged(t testing.TB) string { return w.kubeconfig(t, "forged") }
 
 func (w *world) kubeconfig(t testing.TB, token string) string {

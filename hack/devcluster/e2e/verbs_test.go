@@ -84,7 +84,7 @@ func (c *collector) read(dir string) error {
 	for _, g := range grants {
 		r.names.Insert(asked{group: g.group, resource: g.resource, name: g.name})
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A log that has grown large goes on in another.
+	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A large log continues in another file.
 	if err != nil {
 		return err
 	}
@@ -325,8 +325,8 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	})
 }
 
-// spoilsCA has somebody spoil the Secret of the CA, once so that it can be corrected and once so
-// that it has to be replaced.
+// spoilsCA spoils the Secret of the CA as a user can, once so that it can be corrected and once
+// so that it has to be replaced.
 func (n *node) spoilsCA(t *testing.T) {
 	t.Helper()
 	for _, immutable := range []bool{false, true} {
@@ -341,7 +341,7 @@ func (n *node) spoilsCA(t *testing.T) {
 		eventually(t, patience, func(ctx context.Context) error {
 			now, err := n.kube.CoreV1().Secrets(n.ns).Get(ctx, before.Name, metav1.GetOptions{})
 			if err == nil && string(now.Data["tls.crt"]) == "garbage" {
-				err = errors.New("nobody mends the Secret")
+				err = errors.New("the Secret is not repaired")
 			}
 			return err
 		})
@@ -383,7 +383,7 @@ func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
 		"a dry run is not what a right is for":          {used: []asked{dry}, granted: []grant{role}, want: []string{`role.yaml grants "get pods", which was not used`}},
 		"there is a reason that it is not granted":      {used: []asked{get}, beyond: reasons(get)},
 		"a reason for what is granted":                  {used: []asked{get}, granted: []grant{role}, beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
-		"a reason for what nobody asks for":             {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
+		"a reason for an unused permission":             {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
 		"there is a reason that it is not used":         {granted: []grant{role}, idle: reasons(get)},
 		"a reason for what is used":                     {used: []asked{get}, granted: []grant{role}, idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
 		"a reason for what nothing grants":              {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},

@@ -93,7 +93,7 @@ func (w *world) installCRDs(t *testing.T) {
 	w.operate(t, "--install-crds").kill()
 }
 
-// bareNamespace makes a namespace in which nobody makes a service account.
+// bareNamespace creates a namespace that gets no service account.
 func (w *world) bareNamespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
@@ -425,8 +425,8 @@ func testProtection(t *testing.T, w *world, ns string) {
 	}
 }
 
-// testNoWebhooks starts operators whose webhooks nobody could call. Each says so in one
-// line, with what to do, and ends.
+// testNoWebhooks starts operators whose webhooks are unreachable. Each logs that in one line,
+// with what to do, and ends.
 func testNoWebhooks(t *testing.T, w *world, _ string) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(t, err)
@@ -438,7 +438,7 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 		args       []string
 		want       string
 	}{
-		"somebody else listens at the port": {
+		"the port is in use": {
 			w.Kubeconfig(), []string{"--webhook-url", "https://" + taken.Addr().String()},
 			"cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: " +
 				"listen tcp " + taken.Addr().String() + ": bind: address already in use",
@@ -503,7 +503,7 @@ func testRegistrations(t *testing.T, w *world) {
 	}
 	w.stays(t, spy, h.name)
 
-	// All at once: the operator does not race somebody else, and writes every few seconds.
+	// All at once: the operator does not race another writer, and writes every few seconds.
 	other := newPair(t)
 	m, v := &c.mutating.Webhooks[0], c.validating.Webhooks
 	m.ClientConfig.CABundle, m.FailurePolicy = other.certPEM, ptr.To(admissionregistrationv1.Ignore)
@@ -643,8 +643,8 @@ func (w *world) stays(t *testing.T, spy *spy, name string) {
 	}
 }
 
-// testForeignConfigurations starts the operator where somebody else has configurations
-// of the names that it would use.
+// testForeignConfigurations starts the operator where foreign configurations have the names that
+// it needs.
 func testForeignConfigurations(t *testing.T, w *world) {
 	u := freeURL(t)
 	foreign := desired(u, []string{"nowhere"}, nil)
@@ -653,7 +653,8 @@ func testForeignConfigurations(t *testing.T, w *world) {
 	before := w.configurations(t, foreign.mutating.Name)
 	h := w.launchHooked(t, u)
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
-		h.waitFor(kind + " " + h.name + " is somebody else's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
+		h.waitFor(kind + " " + h.name +
+			" is not the operator's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
 	}
 	if code := h.stop(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -664,7 +665,7 @@ func testForeignConfigurations(t *testing.T, w *world) {
 
 	// What it says to do helps.
 	h = w.launchHooked(t, u)
-	h.waitFor("is somebody else's")
+	h.waitFor("is not the operator's")
 	w.unregister(t, h.name)
 	w.called(t, "default")
 }
@@ -692,7 +693,7 @@ func testCleanStop(t *testing.T, w *world) {
 	}
 }
 
-// testCrash kills the operator. What its webhooks have no say in goes on.
+// testCrash kills the operator. Requests that its webhooks do not check still succeed.
 func testCrash(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	h := w.hook(t)
@@ -807,8 +808,8 @@ func testOtherNamespaces(t *testing.T, w *world) {
 	}
 }
 
-// testFiles runs the operator with a certificate in files, which somebody else renews,
-// and configurations that somebody else has applied.
+// testFiles runs the operator with a certificate in files, which the test renews, and
+// configurations that the test applies.
 func testFiles(t *testing.T, w *world) {
 	first, second := newPair(t), newPair(t)
 	u := freeURL(t)
@@ -836,7 +837,7 @@ func testFiles(t *testing.T, w *world) {
 		{"a key of another certificate", second.certPEM, first.keyPEM, second},
 		{"garbage", []byte("garbage"), []byte("garbage"), second},
 		{"nothing", nil, nil, second},
-		{"mended", first.certPEM, first.keyPEM, first},
+		{"restored", first.certPEM, first.keyPEM, first},
 	} {
 		put(step.certPEM, step.keyPEM)
 		if shown := showing(t, u.Host); !slices.Equal(shown, step.want.leaf) {

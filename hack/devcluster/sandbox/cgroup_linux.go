@@ -262,8 +262,7 @@ func removeFrom(name string, paths ...string) error {
 	return errors.Join(failures...)
 }
 
-// Thaw lets the processes of a sandbox's cgroup go on that somebody has stopped by it, such as a runc that was killed in the middle of its work:
-// with v1 they do not even die.
+// Thaw resumes the processes of a sandbox's frozen cgroup, which a killed runc may leave behind: with v1, frozen processes do not even die.
 func Thaw(name string) error {
 	paths, err := hierarchies()
 	if err != nil {

@@ -226,7 +226,7 @@ func TestWhatIsWrongWithTheFlags(t *testing.T) {
 		"a certificate without a key":   {args: []string{"--tls-cert-file", "x"}, code: exitUsage, says: "need each other"},
 		"a certificate that is not":     {args: []string{"--tls-cert-file", "/none", "--tls-private-key-file", "/none"}, code: exitFailed, says: "no such file"},
 		"an address that is not free":   {args: []string{"--bind-address", busy.Addr().String()}, code: exitFailed, says: "give another --bind-address"},
-		"an address of somebody else's": {args: []string{"--bind-address", "192.0.2.1:0"}, code: exitFailed, says: "give another --bind-address"},
+		"an address of another machine": {args: []string{"--bind-address", "192.0.2.1:0"}, code: exitFailed, says: "give another --bind-address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

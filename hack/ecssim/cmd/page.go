@@ -15,7 +15,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// page shows the instances. It asks nobody for anything but itself anew.
+// page shows the instances. It loads nothing but itself.
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>

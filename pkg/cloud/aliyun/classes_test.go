@@ -89,9 +89,9 @@ func TestClassOf(t *testing.T) {
 		err  error
 		want Class
 	}{
-		"no error has no class":                 {nil, ""},
-		"an error that is wrapped keeps its":    {wrapped, Gone},
-		"an error of somebody else may be gone": {errors.New("x"), Transient},
+		"no error has no class":                      {nil, ""},
+		"an error that is wrapped keeps its":         {wrapped, Gone},
+		"an error that is not from ECS is transient": {errors.New("x"), Transient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ClassOf(test.err); got != test.want {

@@ -111,7 +111,7 @@ func TestNoAnswer(t *testing.T) {
 		"the host is not in DNS for now":    {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
 		"the proxy is not in DNS":           {fails(&net.DNSError{Name: "proxy", IsNotFound: true}), "looked up"},
 		"the proxy wants a password":        {fails(errProxy{407}), "407 Proxy Authentication Required"},
-		"the error is known to nobody":      {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
+		"the error is unknown":              {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
 		"HTML of a gateway":                 {says(502, "<html>"), "HTTP 502"},
 		"an empty 200":                      {says(200, ""), "empty"},
 		"a 200 of white space":              {says(200, " \n"), "empty"},
@@ -180,7 +180,7 @@ func TestUnknownRegion(t *testing.T) {
 	}{
 		"a region whose host is not in DNS":               {"cn-nowhere", Rejected},
 		"one that the SDK knows has only lost its DNS":    {"cn-hangzhou", Transient},
-		"a region that leads to somebody else":            {"evil.example.com/", Rejected},
+		"a region that leads to another host":             {"evil.example.com/", Rejected},
 		"none at all":                                     {"", Rejected},
 		"one that would take in the rest of the message":  {"cn\nbeijing", Rejected},
 		"one that is as long as a message":                {strings.Repeat("x", 5000), Rejected},
@@ -192,7 +192,7 @@ func TestUnknownRegion(t *testing.T) {
 				func(r *Region) error { return r.Start(t.Context(), "i-1") },
 			} {
 				e := failure(t, call(cloud.Open(&secret, test.region)))
-				if e.Class != test.want || len([]rune(e.Message)) > mostRunes || strings.Contains(e.Message, "\n") {
+				if e.Class != test.want || len([]rune(e.Message)) > maxRunes || strings.Contains(e.Message, "\n") {
 					t.Errorf("got %#v", e)
 				}
 				if test.want == Rejected && (e.Code != "InvalidRegionId.NotFound" || e.Ambiguous()) {
@@ -372,8 +372,8 @@ func TestNetwork(t *testing.T) {
 	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	for name, test := range map[string]struct{ endpoint, want string }{
 		"a connection that is closed":       {plain.URL, "closed before there was an answer"},
-		"a port where nobody listens":       {closed.URL, "connection refused"},
-		"a certificate that nobody trusts":  {trusted.URL, "certificate"},
+		"a port without a listener":         {closed.URL, "connection refused"},
+		"a certificate that is not trusted": {trusted.URL, "certificate"},
 		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
 		"a proxy that lets nothing through": {"https://ecs.example.com", "405 Method Not Allowed"},
 	} {

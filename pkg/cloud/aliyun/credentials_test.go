@@ -185,10 +185,10 @@ func TestAccountIsAskedOnce(t *testing.T) {
 	if _, err := cloud.Open(&AccessKey{ID: "another", Secret: "x"}, "cn-beijing").Account(t.Context()); err != nil || calls != 3 {
 		t.Errorf("%d calls, want 3 (%v)", calls, err)
 	}
-	for range mostAccounts + 1 {
+	for range maxAccounts + 1 {
 		cloud.remember(&AccessKey{ID: time.Now().String()}, "42")
 	}
-	if len(cloud.accounts) > mostAccounts {
+	if len(cloud.accounts) > maxAccounts {
 		t.Errorf("%d accounts are remembered", len(cloud.accounts))
 	}
 }

@@ -230,7 +230,7 @@ func TestTooManyPages(t *testing.T) {
 			page++
 			return reply(200, fmt.Sprintf(`{"RequestId":"R-1","NextToken":"%d","Instances":{"Instance":[{"InstanceId":"i-%d"},{"InstanceId":"i-0"}]}}`, page, page))
 		}))
-		if found, err := region.Find(t.Context(), map[string]string{"a": "1"}); found != nil || ClassOf(err) != Transient || page != mostPages {
+		if found, err := region.Find(t.Context(), map[string]string{"a": "1"}); found != nil || ClassOf(err) != Transient || page != maxPages {
 			t.Errorf("got %d after %d pages (%v)", len(found), page, err)
 		}
 	})

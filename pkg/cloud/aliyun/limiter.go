@@ -41,8 +41,8 @@ const (
 	patience = time.Second
 	// jitter spreads the first calls after a pause.
 	jitter = 5 * time.Second
-	// mostBuckets bounds what is remembered. Those that are full say nothing.
-	mostBuckets = 1000
+	// maxBuckets bounds what is remembered. Those that are full say nothing.
+	maxBuckets = 1000
 )
 
 // bucketKey is what ECS counts together.
@@ -72,7 +72,7 @@ func (l *limiter) of(key bucketKey, now time.Time) *bucket {
 	if b := l.buckets[key]; b != nil {
 		return b
 	}
-	if len(l.buckets) >= mostBuckets {
+	if len(l.buckets) >= maxBuckets {
 		l.prune(now)
 	}
 	allowed := changes

@@ -15,8 +15,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// mostRunes bounds a message: conditions and events hold a thousand bytes or so.
-const mostRunes = 500
+// maxRunes bounds a message: conditions and events hold a thousand bytes or so.
+const maxRunes = 500
 
 // shortest is below what every key of Alibaba Cloud has. The "test" of a simulator may well
 // be a part of a code, by chance.
@@ -47,8 +47,8 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 }
 
-// words are those of user data that look as if nobody should read them: a server may repeat a
-// part of a script.
+// words returns the words of user data that may be secrets: a server may repeat a part of a
+// script.
 func words(script string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(word string) bool {
 		plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
@@ -84,8 +84,8 @@ func redactor(secrets []string) *strings.Replacer {
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if runes := []rune(text); len(runes) > mostRunes {
-		text = string(runes[:mostRunes-1]) + "…"
+	if runes := []rune(text); len(runes) > maxRunes {
+		text = string(runes[:maxRunes-1]) + "…"
 	}
 	return text
 }

@@ -112,7 +112,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			}))
 			_, err := region.Create(t.Context(), CreateRequest{Name: "n", UserData: []byte(userData), Tags: map[string]string{"a": "b"}})
 			e := failure(t, err)
-			if len([]rune(e.Message)) > mostRunes || strings.ContainsAny(e.Message, "\r\n") {
+			if len([]rune(e.Message)) > maxRunes || strings.ContainsAny(e.Message, "\r\n") {
 				t.Errorf("the message is long, or has lines: %q", e.Message)
 			}
 			if found := leaks(all(err), signatures...); found != "" {
@@ -187,8 +187,8 @@ func TestAccessKeysDoNotShow(t *testing.T) {
 // the SDK print what it does.
 func TestNothingIsPrinted(t *testing.T) {
 	for name, environment := range map[string][]string{
-		"by default":               {"DEBUG="},
-		"with a DEBUG of somebody": {"DEBUG=signer,cli,SDK,sdk2"},
+		"by default":                         {"DEBUG="},
+		"with DEBUG set to the SDK's values": {"DEBUG=signer,cli,SDK,sdk2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPrinter$", "-test.v")
@@ -216,11 +216,11 @@ func TestPrinter(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"lines become one":              {"a\r\n b\tc\u2028d", "a b c d"},
-		"what cannot be printed goes":   {"a\x00b\x1b[31m", "a b [31m"},
-		"runes are not cut in two":      {strings.Repeat("云", 600), strings.Repeat("云", 499) + "…"},
-		"what fits stays":               {strings.Repeat("x", 500), strings.Repeat("x", 500)},
-		"what is no UTF-8 hurts nobody": {"a\xffb", "a\ufffdb"},
+		"lines become one":            {"a\r\n b\tc\u2028d", "a b c d"},
+		"what cannot be printed goes": {"a\x00b\x1b[31m", "a b [31m"},
+		"runes are not cut in two":    {strings.Repeat("云", 600), strings.Repeat("云", 499) + "…"},
+		"what fits stays":             {strings.Repeat("x", 500), strings.Repeat("x", 500)},
+		"invalid UTF-8 is replaced":   {"a\xffb", "a\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := clean(test.text); got != test.want {
@@ -250,7 +250,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		e := failure(t, err)
-		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > mostRunes || leaks(err.Error()) != "" {
+		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > maxRunes || leaks(err.Error()) != "" {
 			t.Errorf("%d %q is %#v", status, body, e)
 		}
 	})

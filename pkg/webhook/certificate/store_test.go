@@ -67,7 +67,7 @@ func TestSecretStore(t *testing.T) {
 	if err := store.Put(ctx, changed); err != nil {
 		t.Fatal(err)
 	}
-	// One that somebody has made immutable.
+	// A Secret that a user has made immutable.
 	cached = changed.DeepCopy()
 	cached.Immutable = ptr.To(true)
 	cached.Data["a"] = []byte("3")
@@ -87,7 +87,7 @@ func TestSecretStore(t *testing.T) {
 	}
 }
 
-// Out of a cluster a Keeper needs nobody: the second sync serves.
+// Out of a cluster a Keeper stores the Secret in memory: the second sync serves.
 func TestAKeeperInMemory(t *testing.T) {
 	k := New(Config{
 		Store: &MemoryStore{}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
@@ -116,7 +116,7 @@ func (r refusing) Put(context.Context, *corev1.Secret) error {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), SecretName, errors.New("no right"))
 }
 
-// What cannot be written keeps nobody from serving, as long as there is a CA.
+// A Keeper that cannot write serves on, as long as there is a CA.
 func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 	clock := clocktesting.NewFakeClock(start)
 	ca := authorityAt(t, start)

@@ -85,7 +85,7 @@ func TestNext(t *testing.T) {
 		"of one restricted day the other is any":   {"0 0 ? * fri", "UTC", "2026-02-06T00:00:00Z", []string{"2026-02-13T00:00:00Z"}},
 		"a time that clocks skip has no slot":      {"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00+01:00", []string{"2026-03-30T02:30:00+02:00"}},
 		"a time that clocks show twice has two":    {"30 2 25 10 *", "Europe/Berlin", "2026-10-25T00:00:00+02:00", []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2027-10-25T02:30:00+02:00"}},
-		"every hour goes on while clocks change":   {"@hourly", "Europe/Berlin", "2026-03-29T01:00:00+01:00", []string{"2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"}},
+		"every hour continues while clocks change": {"@hourly", "Europe/Berlin", "2026-03-29T01:00:00+01:00", []string{"2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"}},
 		"a day without a midnight has a noon":      {"0 12 24 4 *", "Africa/Cairo", "2026-04-23T13:00:00+02:00", []string{"2026-04-24T12:00:00+03:00"}},
 		"a day does not last beyond such a night":  {"0 5 23 4 *", "Africa/Cairo", "2026-04-23T06:00:00+02:00", []string{"2027-04-23T05:00:00+02:00"}},
 		"an hour does not last beyond half of one": {"45 1 * * *", "Australia/Lord_Howe", "2026-10-04T01:46:00+10:30", []string{"2026-10-05T01:45:00+11:00"}},

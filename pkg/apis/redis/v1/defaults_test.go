@@ -89,7 +89,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A number of replicas that Validate refuses must not ask for a size that nobody can have.
+// A number of replicas that Validate refuses must not lead to an impossible allocation.
 func TestTheLeastSizeIsOfReplicasThatThereMayBe(t *testing.T) {
 	for replicas, want := range map[int32]int32{math.MinInt32: 6, -1: 6, 0: 6, 1: 6, 2: 9, 5: 18, 6: 18, math.MaxInt32: 18} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 func (r *RedisCluster) Warnings() []string {
 	var warnings []string
 	if *r.Spec.ReplicasPerMaster == 0 {
-		warnings = append(warnings, "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails")
+		warnings = append(warnings, "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails")
 	}
 	if r.Spec.Storage == nil {
 		warnings = append(warnings, "spec.storage: without it a Pod's data is gone with the Pod")
