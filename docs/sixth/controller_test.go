@@ -69,7 +69,7 @@ func at(port int32) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports[0].Port = port }
 }
 
-// theirs is a ConfigMap of somebody else.
+// theirs is a ConfigMap of another owner.
 func theirs(controller ...metav1.OwnerReference) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-address", Namespace: "shop", OwnerReferences: controller},
@@ -83,7 +83,7 @@ func data(key, value string) func(*corev1.ConfigMap) {
 	return func(c *corev1.ConfigMap) { c.Data[key] = value }
 }
 
-// operator is one process. Its informers are pipeline's, and run once somebody starts them.
+// operator is one process. Its informers are pipeline's, and run once they are started.
 type operator struct {
 	*Controller
 	server    *server
@@ -204,20 +204,20 @@ func TestSync(t *testing.T) {
 		"a Service that asks for it gets a ConfigMap":    {fresh: true, want: []string{created}, left: home},
 		"settled: no request at all":                     {left: home},
 		"a Service that does not ask: no request at all": {service: web(unlabelled)},
-		"another port":                      {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
-		"what somebody changed is put back": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
-		"what somebody added is left":       {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
-		"a ConfigMap that somebody deleted is made again": {
+		"another port": {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
+		"what another client changed is put back": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
+		"what another client added is left":       {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
+		"a ConfigMap that another client deleted is made again": {
 			given: []func(*server){func(s *server) { s.drop("web-address") }}, want: []string{created}, left: home,
 		},
 		"one that lost its label gets it back": {
 			given: []func(*server){alter(func(c *corev1.ConfigMap) { c.Labels = nil })}, want: []string{created, got, applied}, left: home,
 		},
 		"a Service that asks no longer: the ConfigMap is deleted": {given: []func(*server){serve(unlabelled)}, want: []string{deleted}},
-		"... but not one of somebody else, who took the name": {
+		"... but not one of another owner, who took the name": {
 			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)}, left: map[string]string{"HOST": "theirs"},
 		},
-		"somebody else's: told of, left alone, and seen again in half a minute": {
+		"another owner's: reported, left alone, and checked again in half a minute": {
 			fresh: true, given: []func(*server){func(s *server) { s.put(theirs()) }}, want: []string{created, got},
 			events: []string{"Warning Conflict " + takenMessage}, after: child.Recheck, left: map[string]string{"HOST": "theirs"},
 		},
@@ -325,14 +325,14 @@ func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	o := s.connect(t, clocktesting.NewFakeClock(t0))
 	o.settle(t)
 	s.serve("web", web(unlabelled))
-	o.catchUp() // The cache still shows the controller's own when somebody takes the name.
+	o.catchUp() // The cache still shows the controller's own when another client takes the name.
 	s.drop("web-address")
 	s.put(theirs())
 	if requests, _, _, err := o.sync(); !apierrors.IsConflict(err) || !slices.Equal(requests, []string{deleted}) {
 		t.Errorf("requests %q, error %v, want a delete that meets a conflict", requests, err)
 	}
 	if s.data("web-address")["HOST"] != "theirs" {
-		t.Error("somebody else's ConfigMap is gone")
+		t.Error("another owner's ConfigMap is gone")
 	}
 }
 
@@ -416,7 +416,7 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 		"its ConfigMap whose deletion was missed": {func(_, c cache.ResourceEventHandler) {
 			c.OnDelete(cache.DeletedFinalStateUnknown{Key: "shop/web-address", Obj: child})
 		}, 1},
-		"somebody else's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
+		"another owner's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

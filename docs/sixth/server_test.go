@@ -92,7 +92,7 @@ func (s *server) client(ctx context.Context) *fake.Clientset {
 	return client
 }
 
-// serve stores a Service as somebody else does; nil deletes it.
+// serve stores a Service as another client does; nil deletes it.
 func (s *server) serve(name string, service *corev1.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,20 +113,20 @@ func (s *server) serve(name string, service *corev1.Service) {
 	s.tell(c)
 }
 
-// alter changes a ConfigMap as somebody else does.
+// alter changes a ConfigMap as another client does.
 func (s *server) alter(name string, with func(*corev1.ConfigMap)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := s.maps[name].DeepCopy()
 	with(changed)
-	merged, err := manager().Update(s.maps[name].DeepCopy(), changed, "somebody")
+	merged, err := manager().Update(s.maps[name].DeepCopy(), changed, "other-client")
 	if err != nil {
 		panic(err)
 	}
 	s.store(merged.(*corev1.ConfigMap))
 }
 
-// put stores a ConfigMap of somebody else, and drop deletes one.
+// put stores a ConfigMap of another owner, and drop deletes one.
 func (s *server) put(object *corev1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +282,7 @@ func patched(action clienttesting.PatchActionImpl) *unstructured.Unstructured {
 }
 
 // verbOf tells an apply that must create from one that must not, and from one that does
-// either, which would take over what is somebody else's.
+// either, which would take over what is another owner's.
 func verbOf(action clienttesting.PatchActionImpl) string {
 	switch patched(action).GetResourceVersion() {
 	case "":

@@ -94,29 +94,29 @@ func TestReconcile(t *testing.T) {
 			given: []func(*server){ours}, wanted: greeting(),
 			verb: Update, requests: []string{updateRequest}, out: Outcome{Wrote: true}, left: data{},
 		},
-		"somebody changed a field: it is taken back": {
+		"another client changed a field: it is taken back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
-		"somebody removed a field: it is put back": {
+		"another client removed a field: it is put back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
-		"somebody set a field of their own: nothing": {
+		"another client set a field of its own: nothing": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
 			}},
 			wanted: greeting("a", "1"), left: data{"a": "1", "theirs": "1"},
 		},
 		"an update leaves what others have set": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
@@ -148,11 +148,11 @@ func TestReconcile(t *testing.T) {
 		"not wanted, there once, and hidden from the cache: deleted, as exactly as ever": {
 			since: []func(*server){ours}, listed: true, verb: Delete, requests: []string{getRequest, deleteRequest}, out: Outcome{Gone: true},
 		},
-		"not wanted, there once, and somebody else's by now: looked at, and left": {
+		"not wanted, there once, and another owner's by now: looked at, and left": {
 			since: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
 			left: data{"a": "theirs"},
 		},
-		"not wanted, there once, and somebody else's in the cache: looked at, and left": {
+		"not wanted, there once, and another owner's in the cache: looked at, and left": {
 			given: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
 			left: data{"a": "theirs"},
 		},
@@ -169,9 +169,9 @@ func TestReconcile(t *testing.T) {
 			since: []func(*server){kept, unlabelled}, want: keeping,
 			verb: Create, requests: []string{createRequest, getRequest, repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "7"},
 		},
-		"wanted by what is there, hidden, and somebody else has the field: left to them": {
+		"wanted by what is there, hidden, and another client owns the field: left to them": {
 			since: []func(*server){kept, unlabelled, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
 			}},
 			want: keeping, verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
 			out: Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
@@ -191,20 +191,20 @@ func TestReconcile(t *testing.T) {
 				return greeting("a", "1"), nil
 			},
 		},
-		"the cache shows somebody else's: a Problem, and no request": {
+		"the cache shows another owner's: a Problem, and no request": {
 			given: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"),
 			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
-		"the cache shows somebody else's where nothing is wanted: nothing": {
+		"the cache shows another owner's where nothing is wanted: nothing": {
 			given: []func(*server){put(foreign(other))}, left: data{"a": "theirs"},
 		},
-		"somebody else's that the cache does not show: a Problem": {
+		"another owner's that the cache does not show: a Problem": {
 			since: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
 			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
-		"one that nobody controls: a Problem": {
+		"one without a controller: a Problem": {
 			since: []func(*server){put(foreign(nil))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
 			out:  inTheWay("ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"),
 			left: data{"a": "theirs"},
@@ -225,7 +225,7 @@ func TestReconcile(t *testing.T) {
 			since: []func(*server){ours}, wanted: greeting("a", "2"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, out: Outcome{Wrote: true}, left: data{"a": "2"},
 		},
-		"ours that the cache does not show yet, as wanted: a conflict, which is nothing to tell of": {
+		"ours that the cache does not show yet, as wanted: a conflict, which is not reported": {
 			since: []func(*server){ours}, wanted: greeting("a", "1"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, left: data{"a": "1"},
 			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
@@ -241,29 +241,29 @@ func TestReconcile(t *testing.T) {
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "1"},
 		},
-		"somebody wrote in between: it is not deleted": {
+		"another client wrote in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
 			}},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "1"},
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 		},
-		"somebody wrote in between: a conflict, which is nothing to tell of": {
+		"another client wrote in between: a conflict, which is not reported": {
 			given: []func(*server){ours},
 			since: []func(*server){func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 			left: data{"a": "1", "theirs": "1"},
 		},
-		"somebody else's took the name of ours in between: it is not applied to": {
+		"another owner's took the name of ours in between: it is not applied to": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "theirs"},
 		},
-		"somebody else's took the name of ours in between: it is not deleted": {
+		"another owner's took the name of ours in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "theirs"},
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
@@ -321,7 +321,7 @@ func kept(s *server) {
 }
 
 // unlabelled is what hides an object from the cache.
-func unlabelled(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Labels = nil }) }
+func unlabelled(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
 // lost is a Desired that fails.
 func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
@@ -337,7 +337,7 @@ func garble(s *server) {
 
 // dying is what a delete does to an object that has a finalizer.
 func dying(s *server) {
-	s.edit("somebody", func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.Unix(1641736200, 0)) })
+	s.edit("other-client", func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.Unix(1641736200, 0)) })
 }
 
 func put(object *corev1.ConfigMap) func(*server) {
@@ -486,7 +486,7 @@ func TestObserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
-		t.Errorf("somebody else's is shown as %+v, want no object and no fields", seen)
+		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
 }
 

@@ -22,8 +22,8 @@ var (
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
-		"a value is changed back":                                 func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
-		"a field is taken away":                                   func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"a value is changed back":                                 func(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
+		"a field is taken away":                                   func(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil }) },
 		"the label is taken away, and the cache does not show it": unlabelled,
 		"it is deleted":                                           func(s *server) { s.object = nil },
 	}
@@ -150,10 +150,10 @@ func TestAFightIsForgiven(t *testing.T) {
 		want  int
 	}{
 		"not at once: when the time comes, it is written once":   {hour, func(*fixture) {}, 1},
-		"not while it was calm for less than twice as long":      {hour, func(f *fixture) { f.mend(t); f.pass(9 * time.Minute) }, 1},
-		"after ten minutes of calm":                              {hour, func(f *fixture) { f.mend(t); f.pass(10*time.Minute + time.Second) }, freeRepairs},
-		"not half a minute after a few":                          {0, func(f *fixture) { f.mend(t); f.pass(29 * time.Second) }, 1},
-		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.mend(t); f.pass(31 * time.Second) }, freeRepairs},
+		"not while it was calm for less than twice as long":      {hour, func(f *fixture) { f.repair(t); f.pass(9 * time.Minute) }, 1},
+		"after ten minutes of calm":                              {hour, func(f *fixture) { f.repair(t); f.pass(10*time.Minute + time.Second) }, freeRepairs},
+		"not half a minute after a few":                          {0, func(f *fixture) { f.repair(t); f.pass(29 * time.Second) }, 1},
+		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.repair(t); f.pass(31 * time.Second) }, freeRepairs},
 		"at once, for another generation of the owner":           {hour, func(f *fixture) { f.owner.Generation++ }, freeRepairs},
 		"at once, once the owner was gone":                       {hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs},
 		"not once another owner is gone":                         {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
@@ -172,8 +172,8 @@ func TestAFightIsForgiven(t *testing.T) {
 
 func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
-// mend waits until the child is written once more, and lets it be so.
-func (f *fixture) mend(t *testing.T) {
+// repair waits until the child is written once more, and keeps it.
+func (f *fixture) repair(t *testing.T) {
 	t.Helper()
 	for range 2 {
 		f.see()
@@ -192,7 +192,7 @@ func (f *fixture) mend(t *testing.T) {
 func TestAFightIsAboutOneChild(t *testing.T) {
 	f := newFixture()
 	f.fight(t, time.Minute, undone["it is deleted"])
-	f.mend(t)
+	f.repair(t)
 	other := f.owner.DeepCopy()
 	other.Name = "other"
 	if out := f.owners.contested(other, "ConfigMap"); out != (Outcome{}) {

@@ -162,7 +162,7 @@ func (s *server) store(object *corev1.ConfigMap) {
 	s.object = object
 }
 
-// edit is what somebody else does to the object, whose name is who.
+// edit is what another client does to the object, whose name is who.
 func (s *server) edit(who string, change func(*corev1.ConfigMap)) {
 	changed := s.object.DeepCopy()
 	change(changed)
@@ -270,7 +270,7 @@ func greeting(data ...string) *configuration {
 		WithOwnerReferences(Reference(owner, greeter)).WithData(values)
 }
 
-// foreign is an object that the owner does not control, but perhaps somebody else.
+// foreign is an object that the owner does not control, but perhaps another owner.
 func foreign(controller *metav1.OwnerReference) *corev1.ConfigMap {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: owner.Namespace, UID: "foreign", Labels: map[string]string{"of": owner.Name}},

@@ -41,7 +41,7 @@ const (
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
-// taken puts a ConfigMap of somebody else where the greeting is to be. With the
+// taken puts a ConfigMap of another owner where the greeting is to be. With the
 // label, the cache shows it.
 func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
@@ -159,9 +159,9 @@ func TestSync(t *testing.T) {
 			given: []func(*server){data("theirs", "1"), func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels["theirs"] = "1" }) }},
 			want:  settled(),
 		},
-		"a greeting that somebody changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
-		"a greeting that somebody removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: wrote(applyRequest)},
-		"a ConfigMap that somebody deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
+		"a greeting that another client changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
+		"a greeting that another client removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: wrote(applyRequest)},
+		"a ConfigMap that another client deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
 		"another name: the ConfigMap first, and the status when it is seen": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: func() want {
@@ -171,19 +171,19 @@ func TestSync(t *testing.T) {
 			}(),
 		},
 		"another generation and the same greeting: the status alone": {given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest)},
-		"somebody else's in the cache: told of, and seen again in half a minute": {
+		"another owner's in the cache: reported, and checked again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil)},
 			want: failed(child.ReasonConflict, want{
 				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
-		"somebody else's that the cache does not show: the same": {
+		"another owner's that the cache does not show: the same": {
 			fresh: true, given: []func(*server){taken(false, nil)},
 			want: failed(child.ReasonConflict, want{
 				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
-		"somebody else's, told of already: no write, and seen again in half a minute": {
+		"another owner's, reported already: no write, and checked again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil), func(s *server) {
 				s.catchUp()
 				if _, _, err := s.sync(t); err != nil {
@@ -242,7 +242,7 @@ func TestSync(t *testing.T) {
 					`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			}),
 		},
-		"somebody wrote in between: a quiet retry, without a status": {
+		"another client wrote in between: a quiet retry, without a status": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" }), answer(conflict)},
 			want: func() want {
 				w := settled(applyRequest)
@@ -250,7 +250,7 @@ func TestSync(t *testing.T) {
 				return w
 			}(),
 		},
-		"somebody wrote the object in between: a quiet retry": {
+		"another client wrote the object in between: a quiet retry": {
 			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
 				s.before = func(string) error {
 					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the version is another"))
@@ -415,7 +415,7 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 	}
 }
 
-// TestAFight is against somebody who undoes every write at once.
+// TestAFight is against a client that undoes every write at once.
 func TestAFight(t *testing.T) {
 	for sentence, undo := range map[string]func(*server){
 		"who changes the greeting":    data("greeting", "theirs"),
@@ -510,7 +510,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if requests, _, err := s.sync(t); !apierrors.IsConflict(err) || s.configMap != theirs {
-		t.Errorf("requests %q, error %v, want a conflict and somebody else's ConfigMap as it was", requests, err)
+		t.Errorf("requests %q, error %v, want a conflict and another owner's ConfigMap as it was", requests, err)
 	}
 }
 

@@ -59,11 +59,11 @@ func deleted(s *server) {
 	s.edit(func(a *v1.Application) { a.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) })
 }
 
-// taken puts an object of somebody else where a child is, or is to be.
+// taken puts an object of another owner where a child is, or is to be.
 func taken(resource string, labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
 		s.remove(resource)
-		s.put(resource, "somebody", foreign(resource, labelled, controller))
+		s.put(resource, "other-client", foreign(resource, labelled, controller))
 	}
 }
 
@@ -78,7 +78,7 @@ func dying(resource string) func(*server) {
 // twice gives the Deployment two variables of one name, as a client may that does
 // not apply.
 func twice(s *server) {
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = append(c.Env, corev1.EnvVar{Name: "TWICE", Value: "1"}, corev1.EnvVar{Name: "TWICE", Value: "2"})
 	})
@@ -146,38 +146,38 @@ func TestSync(t *testing.T) {
 		},
 		"others' fields are left: a label, an annotation, a sidecar, a variable, a restart": {
 			given: []func(*server){func(s *server) {
-				alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+				alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 					d.Labels["theirs"], d.Annotations = "1", map[string]string{"theirs": "1"}
 					pod := &d.Spec.Template
 					pod.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
 					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar", Image: "envoy"})
 					pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "THEIRS", Value: "1"}}
 				})
-				alter(s, "services", "somebody", func(child *corev1.Service) { child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000 })
+				alter(s, "services", "other-client", func(child *corev1.Service) { child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000 })
 				s.rollOut()
 			}},
 			want: settled,
 		},
-		"an image that somebody changed is put back": {
+		"an image that another client changed is put back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil" })
+				alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil" })
 			}},
 			want: and("apply deployments"),
 		},
-		"a field that somebody removed is put back": {
+		"a field that another client removed is put back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "services", "somebody", func(child *corev1.Service) { child.Labels = map[string]string{v1.LabelApplication: "sample"} })
+				alter(s, "services", "other-client", func(child *corev1.Service) { child.Labels = map[string]string{v1.LabelApplication: "sample"} })
 			}},
 			want: and("apply services"),
 		},
-		"a field that somebody took over by force is taken back": {
+		"a field that another client took over by force is taken back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "ingresses", "somebody", func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("theirs") })
+				alter(s, "ingresses", "other-client", func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("theirs") })
 			}},
 			want: and("apply ingresses"),
 		},
-		"the number of replicas that somebody changed is put back": {given: []func(*server){scaled(7)}, want: and("apply deployments")},
-		"a child that somebody deleted is made again":              {given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services")},
+		"the number of replicas that another client changed is put back": {given: []func(*server){scaled(7)}, want: and("apply deployments")},
+		"a child that another client deleted is made again":              {given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services")},
 		"another image is applied to the Deployment alone": {
 			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }}, want: and("apply deployments"),
 		},
@@ -204,29 +204,29 @@ func TestSync(t *testing.T) {
 			}},
 			want: and("create horizontalpodautoscalers"),
 		},
-		"somebody else's in the cache: told of, and the rest is made": {
+		"another owner's in the cache: reported, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", true, nil)},
 			want: want{requests: []string{"create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
-		"somebody else's that no cache shows: told of, and the rest is made": {
+		"another owner's that no cache shows: reported, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", false, nil)},
 			want: want{requests: []string{"create services", "get services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
-		"somebody else's in the cache, and all else is there: told of, and seen again in half a minute": {
+		"another owner's in the cache, and all else is there: reported, and checked again in half a minute": {
 			given: []func(*server){taken("services", true, nil)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck,
 				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
 			},
 		},
-		"somebody else's that no cache shows, and all else is there: the same": {
+		"another owner's that no cache shows, and all else is there: the same": {
 			given: []func(*server){taken("services", false, nil)},
 			want: want{
 				requests: []string{"create services", "get services", statusRequest}, after: child.Recheck,
 				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
 			},
 		},
-		"somebody else's, told of already: no write, and seen again in half a minute": {
+		"another owner's, reported already: no write, and checked again in half a minute": {
 			given: []func(*server){taken("services", true, nil), func(s *server) {
 				if _, err := s.connect().Sync(t.Context(), key); err != nil {
 					t.Error(err)
@@ -250,12 +250,12 @@ func TestSync(t *testing.T) {
 				conflict: "Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet",
 			},
 		},
-		"somebody else's where nothing is wanted: left alone, and not told of": {
+		"another owner's where nothing is wanted: left alone, and not reported": {
 			app: []func(*v1.Application){onlyDeployment}, given: []func(*server){taken("services", true, nil), taken("ingresses", true, nil)}, want: settled,
 		},
 		"exists already, is ours and not in the cache: applied to": {
 			given: []func(*server){func(s *server) {
-				alter(s, "services", "somebody", func(child *corev1.Service) { delete(child.Labels, v1.LabelApplication) })
+				alter(s, "services", "other-client", func(child *corev1.Service) { delete(child.Labels, v1.LabelApplication) })
 			}},
 			want: and("create services", "get services", "apply services"),
 		},
@@ -314,7 +314,7 @@ func TestSync(t *testing.T) {
 				err: "delete HorizontalPodAutoscaler sample: connection refused", ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 			},
 		},
-		"somebody wrote in between: a quiet retry, without a status": {
+		"another client wrote in between: a quiet retry, without a status": {
 			given:  []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
 			before: failing("apply deployments", apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
 			want: want{
@@ -322,7 +322,7 @@ func TestSync(t *testing.T) {
 				err: `apply Deployment sample: Operation cannot be fulfilled on deployments.apps "sample": the version is another`,
 			},
 		},
-		"somebody wrote the Application in between: a quiet retry": {
+		"another client wrote the Application in between: a quiet retry": {
 			given:  []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
 			before: failing("update applications", apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
 			want: want{
@@ -493,7 +493,7 @@ func TestSync(t *testing.T) {
 			}
 			for resource, child := range was.children {
 				if child.GetUID() == "foreign" && s.children[resource] != child {
-					t.Errorf("somebody else's object among the %s was changed", resource)
+					t.Errorf("another owner's object among the %s was changed", resource)
 				}
 			}
 			if s.app == nil {
@@ -565,7 +565,7 @@ func TestOnceAndNoMore(t *testing.T) {
 		"other bounds": func(s *server) { s.edit(func(a *v1.Application) { *a.Spec.Autoscaling.MinReplicas = 4 }) },
 		"drift of all children": func(s *server) {
 			for _, resource := range resourceNames {
-				alter(s, resource, "somebody", func(child object) {
+				alter(s, resource, "other-client", func(child object) {
 					labels := child.GetLabels()
 					labels["app.kubernetes.io/name"] = "theirs"
 					child.SetLabels(labels)
@@ -596,14 +596,14 @@ func TestOnceAndNoMore(t *testing.T) {
 }
 
 // TestReplicasAreHandedOver is about the way of the field to the autoscaler and
-// back: there is no moment at which nobody says how many there are.
+// back: there is no moment at which no field manager sets the number.
 func TestReplicasAreHandedOver(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](3) })).settle(t)
 	expect := func(when string, want int32) {
 		t.Helper()
 		for _, then := range s.history {
 			if d, ok := then.children["deployments"].(*appsv1.Deployment); ok && *d.Spec.Replicas == 1 {
-				t.Fatalf("%s: at version %d there was 1 replica, which nobody asked for", when, then.version)
+				t.Fatalf("%s: at version %d there was 1 replica, which no spec asked for", when, then.version)
 			}
 		}
 		if got := *s.children["deployments"].(*appsv1.Deployment).Spec.Replicas; got != want {
@@ -655,8 +655,8 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 	}{
 		"it loses its label":                      {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
 		"it and the autoscaler lose their labels": {given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3}},
-		"somebody deletes it":                     {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
-		"somebody deletes the autoscaler":         {given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3}},
+		"another client deletes it":               {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
+		"another client deletes the autoscaler":   {given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3}},
 		"the autoscaler is not wanted any more":   {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
 		"the autoscaler is not wanted, and stays for a while": {
 			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
@@ -667,7 +667,7 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 			}},
 			want: 4, never: []int32{1, 3},
 		},
-		"the autoscaler is not wanted and stays, and somebody deletes the Deployment": {
+		"the autoscaler is not wanted and stays, and another client deletes the Deployment": {
 			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) { s.remove("deployments") }},
 			want:  4, never: []int32{1, 3},
 		},
@@ -697,7 +697,7 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 
 func unlabel(resource string) func(*server) {
 	return func(s *server) {
-		alter(s, resource, "somebody", func(child object) { child.SetLabels(nil) })
+		alter(s, resource, "other-client", func(child object) { child.SetLabels(nil) })
 	}
 }
 
@@ -839,7 +839,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)
 			o := s.connect()
-			// The Service is replaced by somebody else's, and the cache shows ours.
+			// The Service is replaced by another owner's, and the cache shows ours.
 			taken("services", true, nil)(s)
 			theirs := s.children["services"]
 			s.edit(edit)
@@ -848,7 +848,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s.children["services"] != theirs {
-				t.Error("somebody else's Service was changed or deleted")
+				t.Error("another owner's Service was changed or deleted")
 			}
 		})
 	}
@@ -902,7 +902,7 @@ func TestAnnotationsOfTheDeployment(t *testing.T) {
 	s := newServer(application()).settle(t)
 	o := s.connect()
 	for i := range 10 {
-		alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"theirs": strconv.Itoa(i)} })
+		alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"theirs": strconv.Itoa(i)} })
 		if d := s.children["deployments"].(*appsv1.Deployment); d.Status.ObservedGeneration == d.Generation {
 			t.Fatal("the generation is as before")
 		}
@@ -942,7 +942,7 @@ func TestAnUnreadableDeployment(t *testing.T) {
 	if ready.Status != metav1.ConditionFalse || ready.Reason != "DeploymentUnreadable" || s.app.Status.ObservedGeneration != s.app.Generation {
 		t.Errorf("Ready is %+v, want False: DeploymentUnreadable", ready)
 	}
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = nil })
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = nil })
 	s.settle(t)
 	if owned := extract(t, cached(s.children["deployments"])); !equality.Semantic.DeepEqual(owned, wanted["deployments"]) {
 		t.Errorf("once it can be told, owned is\n%s\nwanted is\n%s", text(t, owned), text(t, wanted["deployments"]))
@@ -976,7 +976,7 @@ func TestWhatIsHiddenStaysInTheStatus(t *testing.T) {
 
 func TestAnAutoscalerThatIsRewritten(t *testing.T) {
 	s := newServer(application(full)).settle(t)
-	alter(s, "horizontalpodautoscalers", "somebody", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+	alter(s, "horizontalpodautoscalers", "other-client", func(h *autoscalingv2.HorizontalPodAutoscaler) {
 		h.Spec.MaxReplicas = 100
 		h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{}
 	})
@@ -1026,8 +1026,8 @@ func TestWhatLostItsLabelIsDeletedAllTheSame(t *testing.T) {
 			then:     func(*server) {},
 			requests: []string{"get ingresses", "delete ingresses", "update applications/status"},
 		},
-		"it is somebody else's by now": {
-			then:     func(s *server) { s.put("ingresses", "somebody", foreign("ingresses", false, nil)) },
+		"it is another owner's by now": {
+			then:     func(s *server) { s.put("ingresses", "other-client", foreign("ingresses", false, nil)) },
 			requests: []string{"get ingresses", "update applications/status"}, left: true,
 		},
 		"it is gone": {
@@ -1037,7 +1037,7 @@ func TestWhatLostItsLabelIsDeletedAllTheSame(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)
-			alter(s, "ingresses", "somebody", func(i *networkingv1.Ingress) { delete(i.Labels, v1.LabelApplication) })
+			alter(s, "ingresses", "other-client", func(i *networkingv1.Ingress) { delete(i.Labels, v1.LabelApplication) })
 			s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
 			test.then(s)
 			requests, _, err := s.connect().sync(t)

@@ -170,7 +170,7 @@ func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 	app := load(t, "full")
 	s := newServer(app)
 	apply(t, s, "deployments", app.Name, desired(t, app)["deployments"])
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = slices.Insert(c.Env, 1, corev1.EnvVar{Name: "THEIRS", Value: "1"})
 	})
@@ -220,7 +220,7 @@ func TestReplicas(t *testing.T) {
 		hpa         *autoscalingv2.HorizontalPodAutoscaler // nil: there is none
 		spec        int32
 		owned       *appsv1ac.DeploymentApplyConfiguration // nil: there is no Deployment
-		want        *int32                                 // nil: it is for somebody else to say
+		want        *int32                                 // nil: another client sets it
 	}{
 		"no autoscaler and nothing there: the spec's":                   {spec: 3, want: ptr.To[int32](3)},
 		"no autoscaler, and 0 in the spec: 0":                           {spec: 0, want: ptr.To[int32](0)},

@@ -122,7 +122,7 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 				}
 				happen(theirs)
 				if keys := queued(c); !slices.Equal(keys, want) {
-					t.Errorf("%s of somebody else's %s leads to syncs of %v, want %v", resource, event, keys, want)
+					t.Errorf("%s of another owner %s leads to syncs of %v, want %v", resource, event, keys, want)
 				}
 			}
 		}

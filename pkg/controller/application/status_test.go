@@ -94,7 +94,7 @@ func TestStatusOfARollout(t *testing.T) {
 			degraded: fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
 			available: "True MinimumReplicasAvailable: because",
 		},
-		"its controller has not seen what is to mend a failure": {
+		"its controller has not seen the fix of a failure": {
 			deployment: func() *appsv1.Deployment {
 				d := deploymentOf(3, 1, 2, is(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded"))
 				d.Generation = 3
@@ -355,7 +355,7 @@ func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 	seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
 	app.Status = statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 	if meta.FindStatusCondition(app.Status.Conditions, "Theirs") == nil || len(was.Status.Conditions) != 1 {
-		t.Errorf("conditions %+v, want somebody else's among them", app.Status.Conditions)
+		t.Errorf("conditions %+v, want another owner's among them", app.Status.Conditions)
 	}
 	// Once more, later: nothing changes, not even a time.
 	if again := statusOf(observedAt(t0.Add(time.Hour), app, seen), plan{}, outcome{}); !equality.Semantic.DeepEqual(again, app.Status) {

@@ -212,12 +212,12 @@ func TestDecideForLife(t *testing.T) {
 		}), decision{silent: true, looks: true}},
 		"it was never seen, long after it was made": {all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "" }), decision{step: stepRenew, reason: reasonCreating}},
 		"it is seen for the first time":             {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
-		"it is somebody else's":                     {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is somebody else's, and all differs":    {all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), decision{problem: true, stalled: true, reason: reasonNotOwned}},
+		"it is another owner's":                     {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
+		"it is another owner's, and all differs":    {all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), decision{problem: true, stalled: true, reason: reasonNotOwned}},
 		"it is pending":                             {state(aliyun.StatePending), decision{looks: true, reason: reasonCreating}},
 		"it is starting":                            {state(aliyun.StateStarting), decision{looks: true, reason: reasonStarting}},
 		"it is stopping":                            {state(aliyun.StateStopping), decision{looks: true, reason: reasonStopping}},
-		"it is in a state that nobody knows":        {state("Hibernating"), decision{looks: true, reason: reasonWaiting}},
+		"it is in an unknown state":                 {state("Hibernating"), decision{looks: true, reason: reasonWaiting}},
 		"a tag differs":                             {func(o *observed) { o.instance.Tags["team"] = "b" }, decision{step: stepTag, reason: reasonChanging}},
 		"a tag is new: it is put down first":        {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
 		"a tag is not wanted any more":              {func(o *observed) { o.ecs.Spec.Tags = nil }, decision{step: stepUntag, reason: reasonChanging}},
@@ -241,13 +241,13 @@ func TestDecideForLife(t *testing.T) {
 		"it was started just now":                {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), decision{looks: true, reason: reasonStarting}},
 		"it was started some time ago":           {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), decision{step: stepStart, reason: reasonStarting}},
 		"it was started again and again":         {all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)), decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"}},
-		"it is to be adopted, and is nobody's":   {toAdopt, decision{step: stepAdopt, reason: reasonAdopting}},
+		"it is to be adopted, and has no owner":  {toAdopt, decision{step: stepAdopt, reason: reasonAdopting}},
 		"it is to be adopted, and was put down":  {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepTag, reason: reasonAdopting}},
 		"it is to be adopted, and was tagged":    {all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }), decision{step: stepAdopt, reason: reasonAdopting}},
 		"it is to be adopted, and is another's":  {all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), decision{problem: true, stalled: true, reason: reasonNotOwned}},
 		"it is to be adopted, and is not there":  {all(toAdopt, func(o *observed) { o.instance = nil }), decision{problem: true, stalled: true, reason: reasonNotFound}},
 		"it is to be adopted, and was not seen":  {all(toAdopt, unseenYet), decision{silent: true, looks: true}},
-		"what cannot be mended differs":          {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, decision{ready: true, reason: "Running", says: "zoneID"}},
+		"what cannot be repaired differs":        {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, decision{ready: true, reason: "Running", says: "zoneID"}},
 		"the region of the spec is another one":  {func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }, decision{ready: true, reason: "Running", says: "regionID"}},
 		"tags come first, then the rest":         {all(func(o *observed) { o.instance.Tags["team"] = "b" }, func(o *observed) { o.ecs.Spec.InstanceName = "other" }, power(v1alpha1.PowerStopped)), decision{step: stepTag, reason: reasonChanging}},
 		"nothing is asked of one in transition":  {all(state(aliyun.StateStopping), func(o *observed) { o.instance.Tags["team"] = "b" }), decision{looks: true, reason: reasonStopping}},
@@ -273,7 +273,7 @@ func TestDecideForDeath(t *testing.T) {
 		"nothing was made, whoever's account":               {all(absentYet, elsewhereNow), decision{step: stepRelease, silent: true}},
 		"nothing was made, without credentials":             {all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }), decision{step: stepRelease, silent: true}},
 		"every call was answered with a no: look once more": {all(unanswered, func(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }), decision{step: stepVerifyGone, silent: true}},
-		"every call was, and nobody can look any more": {all(unanswered, func(o *observed) {
+		"every call was, and no lookup is possible any more": {all(unanswered, func(o *observed) {
 			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
 		}), decision{step: stepRelease, silent: true}},
 		"it is seen for the first time":                {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
@@ -294,8 +294,8 @@ func TestDecideForDeath(t *testing.T) {
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), decision{looks: true, reason: reasonDeleting}},
-		"it is somebody else's":                    {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is somebody else's, and is to be kept": {all(unowned, retain), decision{step: stepVerifyGone, silent: true}},
+		"it is another owner's":                    {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
+		"it is another owner's, and is to be kept": {all(unowned, retain), decision{step: stepVerifyGone, silent: true}},
 		"it was to be adopted, and is another's":   {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepVerifyGone, silent: true}},
 		"it was to be adopted, and is tagged":      {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }), decision{step: stepUntag, reason: reasonDeleting}},
 		"it was to be adopted, and nothing done":   {toAdopt, decision{step: stepRelease, silent: true}},
@@ -322,9 +322,9 @@ func TestDecideForDeath(t *testing.T) {
 func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 	for sentence, is := range map[string]other{
 		"nothing differs": all(), "it is gone": all(goneSince(time.Hour), recreate), "it is not known what came of a call": unanswered,
-		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped), "it is somebody else's": unowned,
+		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped), "it is another owner's": unowned,
 		"tags differ": func(o *observed) { o.ecs.Spec.Tags = nil }, "the type differs": all(resize, typeChange(v1alpha1.TypeChangeRestart)),
-		"it is somebody else's, and is to be kept": all(unowned, retain),
+		"it is another owner's, and is to be kept": all(unowned, retain),
 	} {
 		for _, dying := range []bool{false, true} {
 			name := sentence

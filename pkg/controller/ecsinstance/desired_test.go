@@ -186,7 +186,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestHasNoUserData: nobody can tell from it whether a guess at the script is right.
+// TestDigestHasNoUserData: it does not show whether a guess at the script is right.
 func TestDigestHasNoUserData(t *testing.T) {
 	one, two := scriptSecret(), scriptSecret()
 	two.Data["userData"] = []byte("#!/bin/sh\necho another\n")
@@ -217,8 +217,8 @@ func TestOwnership(t *testing.T) {
 	if len(owned) != 2 || owned[v1alpha1.TagUID] != string(ecs.UID) || len(owned[v1alpha1.TagObject]) != maxTagValue {
 		t.Errorf("it is %v", owned)
 	}
-	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "somebody else", "team": "a"}
-	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "somebody else" {
+	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "another UID", "team": "a"}
+	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "another UID" {
 		t.Errorf("they are %v, of %v", all, ecs.Spec.Tags)
 	}
 }
@@ -239,7 +239,7 @@ func TestTagChanges(t *testing.T) {
 		"one is of the spec no more":                {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
 		"one is, with another value":                {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
 		"one is, and is gone":                       {had: []string{"a"}},
-		"one is somebody else's":                    {is: tagMap{"a": "1"}},
+		"one is another owner's":                    {is: tagMap{"a": "1"}},
 		"the operator's own are there":              {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
 		"two are missing, and two are not the spec": {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"}, set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"}},
 	} {

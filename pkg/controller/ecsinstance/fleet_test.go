@@ -252,7 +252,7 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 		"it is gone":             {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
 		"no answer, which lasts": {func(o *observatory) { o.lens.fail(errors.New("lost")) }, []string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"}},
 		"a sync waits for it":    {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
-		"of one that nobody looks at": {func(o *observatory) {
+		"of one that no object refers to": {func(o *observatory) {
 			o.leave(beijing, "i-0001", key("vm-i-0001"))
 			o.lens.set("i-0001", aliyun.StateStopped)
 		}, nil},
@@ -318,7 +318,7 @@ func TestFleetEndsWithItsLastInstance(t *testing.T) {
 		o.lens.forget()
 		time.Sleep(time.Hour)
 		if asked, _ := o.lens.forget(); len(asked) > 0 {
-			t.Errorf("nobody looks, and it was asked for %q", asked)
+			t.Errorf("no object refers to it, and it was asked for %q", asked)
 		}
 		o.look(beijing, "i-0000", key("again"))
 		o.settles()
@@ -399,7 +399,7 @@ func TestFleetNext(t *testing.T) {
 		first   string
 		wait    time.Duration
 	}{
-		"nobody is there":                                    {last: time.Hour, wait: pollEvery},
+		"no object refers to one":                            {last: time.Hour, wait: pollEvery},
 		"nothing is due":                                     {targets: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
 		"one is due, and the other comes along":              {targets: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
 		"one is due, and 99 of the others come along":        {targets: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150"},
@@ -450,7 +450,7 @@ func TestSnapshotDiffers(t *testing.T) {
 		"and fail in another way":                 {&snapshot{err: lost, lasting: true}, snapshot{err: throttled, lasting: true}, "Updated", []string{"error"}},
 		"a look that succeeds after those":        {&snapshot{instance: running, err: lost, lasting: true}, snapshot{instance: running}, "Updated", []string{"error"}},
 		"a look that succeeds after one failed":   {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
-		"a look that fails for a reason to mend":  {&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"}},
+		"a look that fails for a reason to fix":   {&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"}},
 		"one that shows more after one that lost": {&snapshot{instance: running, err: lost}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {

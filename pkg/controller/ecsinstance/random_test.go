@@ -63,7 +63,7 @@ type mayhem struct {
 	*world
 	trouble float64 // how many calls fail
 	names   []string
-	others  bool // whether somebody else changed the state of an instance
+	others  bool // whether another client changed the state of an instance
 }
 
 func newMayhem(t *testing.T, seed uint64) *mayhem {
@@ -306,7 +306,7 @@ func (m *mayhem) delete(name string) {
 	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
 }
 
-// console has somebody meddle with the instance of an object.
+// console has a user change the instance of an object.
 func (m *mayhem) console(name string) {
 	ecs := m.get(name)
 	if ecs == nil || ecs.Status.InstanceID == "" || ecs.DeletionTimestamp != nil {

@@ -25,7 +25,7 @@ import (
 )
 
 // redis is the Redis Cluster of a scenario: an ideal one, whose nodes know at once what one of
-// them knows. It has no keys, and elects nobody.
+// them knows. It has no keys, and holds no election.
 type redis struct {
 	w *world
 
@@ -92,7 +92,7 @@ func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node {
 	return redisConn{redis: r, ip: ip}
 }
 
-// redisConn is a connection to the node at an IP. The nodes have no functions, so nobody calls the methods for them.
+// redisConn is a connection to the node at an IP. The nodes have no functions, so the methods for them are not called.
 type redisConn struct {
 	*redis
 	rediscluster.Node // nil

@@ -99,7 +99,7 @@ func TestSync(t *testing.T) {
 				ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
-		"a Job of somebody else is left alone, and its slot is missed": {
+		"a Job of another owner is left alone, and its slot is missed": {
 			mcj: settled(), jobs: []*batchv1.Job{foreign}, now: 5 * time.Second,
 			want: want{
 				requests: []string{create, "get jobs sample-1641736205", "list jobs", status}, after: 5 * time.Second,

@@ -212,7 +212,7 @@ func TestDecide(t *testing.T) {
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 13 * time.Second,
 			want: want{accounted: 13, missed: 1, next: 60, wait: 47 * time.Second},
 		},
-		"a spec that was mended starts now": {
+		"a spec that was corrected starts now": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: time.Hour,
 			want: want{accounted: 3600, next: 3605, wait: 5 * time.Second},
 		},

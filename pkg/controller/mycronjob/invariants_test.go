@@ -229,7 +229,7 @@ func (h *history) edit() {
 		return
 	}
 	h.countable = false
-	h.note("somebody edits the object")
+	h.note("another client edits the object")
 	h.server.change(func(now *state) {
 		now.cron = now.cron.DeepCopy()
 		now.cron.Generation++
@@ -247,7 +247,7 @@ func (h *history) foreignJob() {
 	job.Name = fmt.Sprintf("sample-%d", slotAt(h.server.clock.Now())/5*5+5)
 	job.OwnerReferences, job.Labels = nil, nil
 	if h.server.jobs[job.Name] == nil {
-		h.note("somebody makes %s", job.Name)
+		h.note("another client makes %s", job.Name)
 		h.server.change(func(now *state) { now.jobs[job.Name] = job })
 	}
 }
