@@ -61,6 +61,9 @@ func sixOf() []part {
 // six is a cluster as it is by default.
 func six() *observed { return cluster(sixOf()...) }
 
+// sixAnd is six, and more members.
+func sixAnd(more ...part) *observed { return cluster(append(sixOf(), more...)...) }
+
 // cluster is a formed cluster of these members, by ordinal, of which none is missing, and
 // all say the same: but for newcomers.
 func cluster(parts ...part) *observed {

@@ -117,7 +117,7 @@ func madeBy(writes []string) []string {
 }
 
 func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
-	s := playing(t, see(cluster(append(sixOf(), replica(0))...), sized(6)))
+	s := playing(t, see(sixAnd(replica(0)), sized(6)))
 	pods := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore()
 	var seen []int32
 	for range 10 {
@@ -298,7 +298,7 @@ func (s *stage) showStatus() {
 // TestSpareStaysWholeWhileTheBudgetHoldsIt has nothing of a replica be gone, or forgotten,
 // before its Pod may go.
 func TestSpareStaysWholeWhileTheBudgetHoldsIt(t *testing.T) {
-	s := playing(t, see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), stored, replicas(1)))
+	s := playing(t, see(sixAnd(replica(0), replica(1), replica(2)), stored, replicas(1)))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -40,22 +40,22 @@ func wrote(ordinals ...int) alter {
 func differs(lasts time.Duration) alter { return func(o *observed) { o.functionsDifferFor = lasts } }
 
 func TestDecideFunctions(t *testing.T) {
-	wider := func() *observed { return cluster(append(sixOf(), master(""), replica(6))...) }
-	extra := func() *observed { return cluster(append(sixOf(), master(""))...) }
-	moves := decision{step: "4096 are left, now from demo-0 to demo-6", commands: []string{"move slots demo-0 demo-6 0-15"}, wait: shortly}
+	wider := func() *observed { return sixAnd(master(""), replica(6)) }
+	extra := func() *observed { return sixAnd(master("")) }
+	moved := moves("4096 are left, now from demo-0 to demo-6", "move slots demo-0 demo-6 0-15")
 	differ := "Waiting for all masters to have the same functions, before demo-6 gets slots: demo-0 and demo-%d do not have the same library f"
 	decisions{
 		"a new master gets the functions of the others first": {seen: see(wider(), libraries("f=1", 0, 1, 2)), want: does("demo-6 gets the functions of demo-0", "copy functions demo-6 demo-0")},
-		"and then slots": {seen: see(wider(), libraries("f=1", 0, 1, 2, 6)), want: moves},
-		"one whose functions were deleted gets none":                  {seen: see(wider(), libraries("f=1", 0, 1, 2), wrote(6)), want: moves},
-		"one that has keys, since it is about to get slots, too":      {seen: see(wider(), libraries("f=1", 0, 1, 2), viewed(func(v *redisnode.View) { v.Keys = 1 }, 6)), want: moves},
-		"one that has others keeps them":                              {seen: see(wider(), libraries("f=1", 0, 1, 2), libraries("g=1", 6)), want: moves},
-		"no master has any: there is nothing to get":                  {seen: see(wider()), want: moves},
+		"and then slots": {seen: see(wider(), libraries("f=1", 0, 1, 2, 6)), want: moved},
+		"one whose functions were deleted gets none":                  {seen: see(wider(), libraries("f=1", 0, 1, 2), wrote(6)), want: moved},
+		"one that has keys, since it is about to get slots, too":      {seen: see(wider(), libraries("f=1", 0, 1, 2), viewed(func(v *redisnode.View) { v.Keys = 1 }, 6)), want: moved},
+		"one that has others keeps them":                              {seen: see(wider(), libraries("f=1", 0, 1, 2), libraries("g=1", 6)), want: moved},
+		"no master has any: there is nothing to get":                  {seen: see(wider()), want: moved},
 		"the masters differ: nothing is written, and no slot moved":   {seen: see(wider(), libraries("f=1", 0, 1)), want: waits(fmt.Sprintf(differ, 2))},
 		"also if the first one has none":                              {seen: see(wider(), libraries("f=1", 1, 2)), want: waits(fmt.Sprintf(differ, 1))},
 		"also if it is another library of the same name":              {seen: see(wider(), libraries("f=1", 0, 1), libraries("f=2", 2)), want: waits(fmt.Sprintf(differ, 2))},
 		"they differ, and there is no new master: nothing waits":      {seen: see(six(), libraries("f=1", 0)), want: settledIs},
-		"a master with slots gets none":                               {seen: see(wider(), libraries("f=1", 0, 1, 2), has(0, "1-5460"), has(6, "0")), want: decision{step: "4095 are left", commands: []string{"move slots demo-0 demo-6 1-16"}, wait: shortly}},
+		"a master with slots gets none":                               {seen: see(wider(), libraries("f=1", 0, 1, 2), has(0, "1-5460"), has(6, "0")), want: moves("4095 are left", "move slots demo-0 demo-6 1-16")},
 		"one that leaves with the only copy of a library is kept":     {seen: see(extra(), sized(6), libraries("g=1", 6)), want: stuckBy(reasonHeldBack, "demo-6 has no slots, but the library of functions g, which no other master has: it is not deleted")},
 		"with a copy it is removed":                                   {seen: see(extra(), sized(6), libraries("g=1", 1, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5), "delete Pod demo-6")...)},
 		"one that has the only copy is not made a replica":            {seen: see(extra(), libraries("g=1", 6)), want: settledIs},

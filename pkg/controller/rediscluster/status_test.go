@@ -109,7 +109,7 @@ func TestStatus(t *testing.T) {
 			want: "-UnknownNode +Healing +UnknownNode +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"two do not know each other, and both have a slot": {
-			seen: see(cluster(append(sixOf(), part{slots: slotsOf("9"), masterOf: -1, lone: true})...)), message: "both have the slots 9",
+			seen: see(sixAnd(part{slots: slotsOf("9"), masterOf: -1, lone: true})), message: "both have the slots 9",
 			want: "-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss",
 		},
 		"a Pod does not start": {
@@ -135,7 +135,7 @@ func TestStatus(t *testing.T) {
 			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true, want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a master without slots alone has a library": {
-			seen: see(cluster(append(sixOf(), master(""))...), libraries("g=1", 6)), message: "demo-6 is a master without slots, but has the library of functions g", endpoint: true,
+			seen: see(sixAnd(master("")), libraries("g=1", 6)), message: "demo-6 is a master without slots, but has the library of functions g", endpoint: true,
 			want: "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a command fails for a moment": {
@@ -152,11 +152,11 @@ func TestStatus(t *testing.T) {
 			seen: see(six(), allOld), message: "6 Pods are not up to date", endpoint: true, want: "-Rolling +Rolling -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"fewer Pods": {
-			seen: see(cluster(append(sixOf(), replica(0))...), sized(6)), message: "Removing demo-6", endpoint: true,
+			seen: see(sixAnd(replica(0)), sized(6)), message: "Removing demo-6", endpoint: true,
 			want: "-ScalingIn +ScalingIn -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"more Pods": {
-			seen: see(cluster(append(sixOf(), newcomer())...)), message: "Introducing", want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
+			seen: see(sixAnd(newcomer())), message: "Introducing", want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
 		},
 		"a node says that the cluster is down": {
 			seen: see(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
@@ -218,7 +218,7 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 func TestStatusOperation(t *testing.T) {
 	began := metav1.NewTime(seenAt.Add(-time.Minute))
 	now := metav1.NewTime(seenAt)
-	wider := func() *observed { return cluster(append(sixOf(), newcomer())...) }
+	wider := func() *observed { return sixAnd(newcomer()) }
 	for name, test := range map[string]struct {
 		seen *observed
 		want *v1.Operation
@@ -230,7 +230,7 @@ func TestStatusOperation(t *testing.T) {
 		"it continues until the Pods are ready":        {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
 		"what is to be healed meanwhile is part of it": {see(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began}},
 		"another takes its place":                      {see(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
-		"fewer Pods come before another revision":      {see(cluster(append(sixOf(), replica(0))...), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
+		"fewer Pods come before another revision":      {see(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
 		"more Pods":                                    {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
 		"more Pods while one is healed":                {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
 		"more Pods of a cluster that is being formed":  {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
