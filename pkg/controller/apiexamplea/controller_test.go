@@ -120,7 +120,10 @@ func TestSync(t *testing.T) {
 	}
 	const jimmy = "Greetings to Jimmy Zhuang"
 	settled := func(requests ...string) want {
-		return want{requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy}
+		return want{
+			requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning,
+			greeting: jimmy, left: jimmy,
+		}
 	}
 	// wrote is settled, once the cache shows the ConfigMap.
 	wrote := func(requests ...string) want {
@@ -132,6 +135,7 @@ func TestSync(t *testing.T) {
 		w.ready, w.degraded, w.state = reason, reason, v1.StateFailed
 		return w
 	}
+	earlier := &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)}
 	for name, test := range map[string]struct {
 		fresh bool                    // whether nothing was done yet; else all was
 		app   []func(*v1.ApiExampleA) // the object
@@ -159,8 +163,11 @@ func TestSync(t *testing.T) {
 			given: []func(*server){data("theirs", "1"), func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels["theirs"] = "1" }) }},
 			want:  settled(),
 		},
-		"a greeting that another client changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
-		"a greeting that another client removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: wrote(applyRequest)},
+		"a greeting that another client changed is put back": {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
+		"a greeting that another client removed is put back": {
+			given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }},
+			want:  wrote(applyRequest),
+		},
 		"a ConfigMap that another client deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
 		"another name: the ConfigMap first, and the status when it is seen": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
@@ -170,7 +177,9 @@ func TestSync(t *testing.T) {
 				return w
 			}(),
 		},
-		"another generation and the same greeting: the status alone": {given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest)},
+		"another generation and the same greeting: the status alone": {
+			given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest),
+		},
 		"another owner's in the cache: reported, and checked again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil)},
 			want: failed(child.ReasonConflict, want{
@@ -180,7 +189,8 @@ func TestSync(t *testing.T) {
 		"another owner's that the cache does not show: the same": {
 			fresh: true, given: []func(*server){taken(false, nil)},
 			want: failed(child.ReasonConflict, want{
-				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck,
+				events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
 		"another owner's, reported already: no write, and checked again in half a minute": {
@@ -194,10 +204,11 @@ func TestSync(t *testing.T) {
 			want: failed(child.ReasonConflict, want{after: child.Recheck, left: "theirs"}),
 		},
 		"one of the object that had the name before: it is waited for": {
-			fresh: true, given: []func(*server){taken(true, &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)})},
+			fresh: true, given: []func(*server){taken(true, earlier)},
 			want: failed(child.ReasonConflict, want{
 				requests: []string{statusRequest}, after: child.Recheck, left: "theirs",
-				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, and has not been garbage-collected yet"},
+				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, " +
+					"and has not been garbage-collected yet"},
 			}),
 		},
 		"exists already, is ours and not in the cache: applied to": {
@@ -258,7 +269,8 @@ func TestSync(t *testing.T) {
 			}},
 			want: func() want {
 				w := settled(statusRequest)
-				w.err = `update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com "sample": the version is another`
+				w.err = "update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com " +
+					`"sample": the version is another`
 				return w
 			}(),
 		},
@@ -285,18 +297,23 @@ func TestSync(t *testing.T) {
 		"a ConfigMap that is being deleted is left alone until it is gone": {
 			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: failed("ConfigMapTerminating", want{
-				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap that is being deleted, as it should be: the same": {
 			given: []func(*server){dying},
 			want: failed("ConfigMapTerminating", want{
-				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap whose fields cannot be told is left alone": {
 			given: []func(*server){garbled, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
-			want:  failed("ConfigMapUnreadable", want{requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapUnreadable "}, left: jimmy, greeting: jimmy}),
+			want: failed("ConfigMapUnreadable", want{
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapUnreadable "}, left: jimmy, greeting: jimmy,
+			}),
 		},
 		"an object that is being deleted is left alone": {
 			fresh: true, app: []func(*v1.ApiExampleA){func(e *v1.ApiExampleA) { e.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }},

@@ -46,8 +46,8 @@ var (
 
 	// manager merges what is applied, as an API server does.
 	manager = sync.OnceValue(func() *managedfields.FieldManager {
-		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-			gvk, gvk.GroupVersion(), "", nil)
+		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+			undefaulted{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
 		if err != nil {
 			panic(err)
 		}

@@ -96,7 +96,8 @@ func TestStatus(t *testing.T) {
 				t.Error("the object was changed")
 			}
 			e.Status = *got.DeepCopy()
-			if again := status(e, greets(test.greeting), nil, t0.Add(time.Hour)); test.state == v1.StateRunning && !equality.Semantic.DeepEqual(again, got) {
+			again := status(e, greets(test.greeting), nil, t0.Add(time.Hour))
+			if test.state == v1.StateRunning && !equality.Semantic.DeepEqual(again, got) {
 				t.Errorf("the same state gives another status later: %+v, before %+v", again, got)
 			}
 		})
