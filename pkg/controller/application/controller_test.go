@@ -89,7 +89,9 @@ func twice(s *server) {
 func scaled(n int32) func(*server) {
 	return func(s *server) {
 		if s.children["horizontalpodautoscalers"] != nil {
-			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Status.DesiredReplicas = n })
+			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+				h.Status.DesiredReplicas = n
+			})
 		}
 		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Spec.Replicas = &n })
 	}
@@ -118,6 +120,8 @@ func TestSync(t *testing.T) {
 	}
 	reported := settled
 	reported.requests = []string{statusRequest}
+	shop := &metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)}
+	earlier := &metav1.OwnerReference{Kind: "Application", Name: "sample", UID: "before", Controller: ptr.To(true)}
 	for name, test := range map[string]struct {
 		fresh  bool                    // whether nothing was done yet; else all was
 		app    []func(*v1.Application) // the Application
@@ -136,7 +140,9 @@ func TestSync(t *testing.T) {
 			}, after: toSee, noStatus: true},
 		},
 		"without Service and Ingress: a Deployment alone": {
-			fresh: true, app: []func(*v1.Application){onlyDeployment}, want: want{requests: []string{"create deployments"}, after: toSee, noStatus: true},
+			fresh: true,
+			app:   []func(*v1.Application){onlyDeployment},
+			want:  want{requests: []string{"create deployments"}, after: toSee, noStatus: true},
 		},
 		"settled: no request at all":                     {want: settled},
 		"settled with all five: no request at all":       {app: []func(*v1.Application){full}, want: settled},
@@ -153,7 +159,9 @@ func TestSync(t *testing.T) {
 					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar", Image: "envoy"})
 					pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "THEIRS", Value: "1"}}
 				})
-				alter(s, "services", "other-client", func(child *corev1.Service) { child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000 })
+				alter(s, "services", "other-client", func(child *corev1.Service) {
+					child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000
+				})
 				s.rollOut()
 			}},
 			want: settled,
@@ -177,9 +185,12 @@ func TestSync(t *testing.T) {
 			want: and("apply ingresses"),
 		},
 		"the number of replicas that another client changed is put back": {given: []func(*server){scaled(7)}, want: and("apply deployments")},
-		"a child that another client deleted is made again":              {given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services")},
+		"a child that another client deleted is made again": {
+			given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services"),
+		},
 		"another image is applied to the Deployment alone": {
-			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }}, want: and("apply deployments"),
+			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
+			want:  and("apply deployments"),
 		},
 		"another port is applied to all that have it": {
 			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) }) }},
@@ -210,20 +221,25 @@ func TestSync(t *testing.T) {
 		},
 		"another owner's that no cache shows: reported, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", false, nil)},
-			want: want{requests: []string{"create services", "get services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
+			want: want{
+				requests: []string{"create services", "get services", "create deployments", "create ingresses"},
+				after:    toSee, noStatus: true,
+			},
 		},
 		"another owner's in the cache, and all else is there: reported, and checked again in half a minute": {
 			given: []func(*server){taken("services", true, nil)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck,
-				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
+				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict,
+				conflict: takenMessage,
 			},
 		},
 		"another owner's that no cache shows, and all else is there: the same": {
 			given: []func(*server){taken("services", false, nil)},
 			want: want{
 				requests: []string{"create services", "get services", statusRequest}, after: child.Recheck,
-				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
+				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict,
+				conflict: takenMessage,
 			},
 		},
 		"another owner's, reported already: no write, and checked again in half a minute": {
@@ -235,23 +251,27 @@ func TestSync(t *testing.T) {
 			want: want{after: child.Recheck, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage},
 		},
 		"another controller's: it is named": {
-			given: []func(*server){taken("deployments", true, &metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)})},
+			given: []func(*server){taken("deployments", true, shop)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
-				events:   []string{"Warning Conflict Deployment sample exists already and is controlled by Shop other: rename or delete one of the two"},
+				events: []string{"Warning Conflict Deployment sample exists already and is controlled by Shop other: " +
+					"rename or delete one of the two"},
 				conflict: "Deployment sample exists already and is controlled by Shop other: rename or delete one of the two",
 			},
 		},
 		"one of the Application that had the name before: it is waited for": {
-			given: []func(*server){taken("services", true, &metav1.OwnerReference{Kind: "Application", Name: "sample", UID: "before", Controller: ptr.To(true)})},
+			given: []func(*server){taken("services", true, earlier)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
-				events:   []string{"Warning Conflict Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet"},
+				events: []string{"Warning Conflict Service sample belongs to the Application sample that was deleted before, " +
+					"and has not been garbage-collected yet"},
 				conflict: "Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet",
 			},
 		},
 		"another owner's where nothing is wanted: left alone, and not reported": {
-			app: []func(*v1.Application){onlyDeployment}, given: []func(*server){taken("services", true, nil), taken("ingresses", true, nil)}, want: settled,
+			app:   []func(*v1.Application){onlyDeployment},
+			given: []func(*server){taken("services", true, nil), taken("ingresses", true, nil)},
+			want:  settled,
 		},
 		"exists already, is ours and not in the cache: applied to": {
 			given: []func(*server){func(s *server) {
@@ -315,19 +335,22 @@ func TestSync(t *testing.T) {
 			},
 		},
 		"another client wrote in between: a quiet retry, without a status": {
-			given:  []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
-			before: failing("apply deployments", apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
+			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
+			before: failing("apply deployments",
+				apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
 			want: want{
 				requests: []string{"apply deployments"}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 				err: `apply Deployment sample: Operation cannot be fulfilled on deployments.apps "sample": the version is another`,
 			},
 		},
 		"another client wrote the Application in between: a quiet retry": {
-			given:  []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
-			before: failing("update applications", apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
+			given: []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
+			before: failing("update applications",
+				apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
 			want: want{
 				requests: []string{statusRequest}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
-				err: `update status of Application sample: Operation cannot be fulfilled on applications.app.aiops.org "sample": the version is another`,
+				err: "update status of Application sample: Operation cannot be fulfilled on applications.app.aiops.org " +
+					`"sample": the version is another`,
 			},
 		},
 		"the Application was deleted in between: nothing to report on": {
@@ -392,7 +415,8 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{"create services", "get services", "apply services", statusRequest}, after: child.Recheck,
 				ready: "ServiceHidden", degraded: "ServiceHidden",
-				events: []string{"Warning ServiceHidden Service sample exists, but something removes its label app.aiops.org/application, by which glassback watches"},
+				events: []string{"Warning ServiceHidden Service sample exists, but something removes its label " +
+					"app.aiops.org/application, by which glassback watches"},
 			},
 		},
 		"a Deployment whose fields cannot be told: the others are brought up to date": {
@@ -403,7 +427,8 @@ func TestSync(t *testing.T) {
 			given: []func(*server){twice},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentUnreadable", degraded: "DeploymentUnreadable",
-				events: []string{"Warning DeploymentUnreadable glassback cannot read which fields of Deployment sample it owns, and leaves it as it is: "},
+				events: []string{"Warning DeploymentUnreadable glassback cannot read which fields of Deployment sample it owns, " +
+					"and leaves it as it is: "},
 			},
 		},
 		"a paused Application is left alone": {
@@ -508,7 +533,8 @@ func TestSync(t *testing.T) {
 				}
 			}
 			conflict := meta.FindStatusCondition(s.app.Status.Conditions, v1.ConditionConflict)
-			if is := conflict != nil && conflict.Status == metav1.ConditionTrue; is != (test.want.conflict != "") || is && conflict.Message != test.want.conflict {
+			is := conflict != nil && conflict.Status == metav1.ConditionTrue
+			if is != (test.want.conflict != "") || is && conflict.Message != test.want.conflict {
 				t.Errorf("Conflict is %+v, want %q", conflict, test.want.conflict)
 			}
 		})
@@ -653,11 +679,15 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 		want  int32
 		never []int32 // numbers that there must not be in between
 	}{
-		"it loses its label":                      {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
-		"it and the autoscaler lose their labels": {given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3}},
-		"another client deletes it":               {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
-		"another client deletes the autoscaler":   {given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3}},
-		"the autoscaler is not wanted any more":   {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
+		"it loses its label": {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
+		"it and the autoscaler lose their labels": {
+			given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3},
+		},
+		"another client deletes it": {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
+		"another client deletes the autoscaler": {
+			given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3},
+		},
+		"the autoscaler is not wanted any more": {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
 		"the autoscaler is not wanted, and stays for a while": {
 			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
 		},
@@ -712,7 +742,8 @@ func TestALostLabelOfAnAutoscaledDeployment(t *testing.T) {
 		t.Errorf("%d replicas, want the autoscaler's 4", got)
 	}
 	d := s.children["deployments"].(*appsv1.Deployment)
-	if owned := extract(t, cached(d)).(*appsv1ac.DeploymentApplyConfiguration); owned.Spec.Replicas != nil || d.Labels[v1.LabelApplication] == "" {
+	owned := extract(t, cached(d)).(*appsv1ac.DeploymentApplyConfiguration)
+	if owned.Spec.Replicas != nil || d.Labels[v1.LabelApplication] == "" {
 		t.Errorf("owned is\n%s\nwant the label, and the number left to the autoscaler", text(t, owned))
 	}
 }
@@ -875,7 +906,8 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	if want := []string{"create ingresses", statusRequest}; !slices.Equal(all, want) {
 		t.Errorf("requests %q, want %q", all, want)
 	}
-	if events := o.sent(); !slices.Equal(events, []string{"Normal RolledOut Pods: 1 wanted, 1 available", "Normal AsExpected Nothing is wrong"}) {
+	over := []string{"Normal RolledOut Pods: 1 wanted, 1 available", "Normal AsExpected Nothing is wrong"}
+	if events := o.sent(); !slices.Equal(events, over) {
 		t.Errorf("events %q, want that it is over", events)
 	}
 	if reasonOf(s.app, v1.ConditionConflict) != reasonNoConflict {

@@ -106,7 +106,8 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() || v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
+		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() ||
+			v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
 			return // A Probe has the fields of the core API's.
 		}
 		for i := range v.NumField() {
@@ -146,7 +147,8 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 			}}
 		}),
 		"a field of the Pod, without what the API server adds": application(func(a *v1.Application) {
-			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			name := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
+			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: name}}
 		}),
 		"a probe by gRPC": application(func(a *v1.Application) {
 			a.Spec.Probes = &v1.Probes{Readiness: &v1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}}
@@ -239,19 +241,23 @@ func TestReplicas(t *testing.T) {
 		"nothing is owned of the Deployment any more: it is left alone": {autoscaling: autoscaling, spec: 3,
 			owned: &appsv1ac.DeploymentApplyConfiguration{}},
 
-		"the Deployment is gone: as many as the autoscaler has asked for":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: n(4)},
-		"the Deployment is gone, and the autoscaler has not said anything":          {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
-		"the Deployment is gone, and the autoscaler has asked for fewer":            {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: n(2)},
-		"the Deployment is gone, and the autoscaler has not asked: the spec's":      {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
-		"the Deployment is gone, and the autoscaler has asked for more than it may": {autoscaling: autoscaling, hpa: desires(9), spec: 3, want: n(5)},
-		"an autoscaler that is there and has the field: it is left to it":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
+		"the Deployment is gone: as many as the autoscaler has asked for":      {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: n(4)},
+		"the Deployment is gone, and the autoscaler has not said anything":     {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
+		"the Deployment is gone, and the autoscaler has asked for fewer":       {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: n(2)},
+		"the Deployment is gone, and the autoscaler has not asked: the spec's": {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
+		"the Deployment is gone, and the autoscaler has asked for more than it may": {
+			autoscaling: autoscaling, hpa: desires(9), spec: 3, want: n(5),
+		},
+		"an autoscaler that is there and has the field: it is left to it": {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
 		"an autoscaler that is there, and owned: kept, whatever it asks for": {
 			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(n(4)), want: n(4),
 		},
 		"an autoscaler that goes, and owned: kept, whatever its bounds are": {hpa: desires(5), spec: 3, owned: owns(n(9)), want: n(9)},
 		"an autoscaler that goes, and has the field: it is left to it":      {hpa: desires(5), spec: 3, owned: owns(nil)},
-		"an autoscaler that goes, and nothing is owned any more":            {hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{}},
-		"an autoscaler that goes, and the Deployment is gone":               {hpa: desires(5), spec: 3, want: n(5)},
+		"an autoscaler that goes, and nothing is owned any more": {
+			hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{},
+		},
+		"an autoscaler that goes, and the Deployment is gone": {hpa: desires(5), spec: 3, want: n(5)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application(func(a *v1.Application) { a.Spec.Replicas, a.Spec.Autoscaling = &test.spec, test.autoscaling })

@@ -130,9 +130,11 @@ func TestNoFight(t *testing.T) {
 		times int
 		next  func(*server)
 	}{
-		"three edits in a row":             {3, func(*server) {}},
-		"an edit every minute, for hours":  {200, func(s *server) { s.clock.SetTime(s.clock.Now().Add(time.Minute)) }},
-		"an edit for every new generation": {20, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Replicas = ptr.To(*a.Spec.Replicas + 1) }) }},
+		"three edits in a row":            {3, func(*server) {}},
+		"an edit every minute, for hours": {200, func(s *server) { s.clock.SetTime(s.clock.Now().Add(time.Minute)) }},
+		"an edit for every new generation": {
+			20, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Replicas = ptr.To(*a.Spec.Replicas + 1) }) },
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)

@@ -44,15 +44,22 @@ func TestPace(t *testing.T) {
 		after   time.Duration
 	}{
 		{"the rollout begins: at once", 0, func() { rollout(1, 30, "True", "ReplicaSetUpdated") }, true, 0},
-		{"a number: ten seconds after the last write", 1 * time.Second, func() { rollout(2, 30, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
+		{
+			"a number: ten seconds after the last write", 1 * time.Second, func() { rollout(2, 30, "True", "ReplicaSetUpdated") },
+			false, 9 * time.Second,
+		},
 		{"another number: the same moment", 4 * time.Second, func() { rollout(5, 29, "True", "ReplicaSetUpdated") }, false, 6 * time.Second},
-		{"the Deployment's reason and words: the same moment", 5 * time.Second, func() { rollout(6, 29, "True", "FoundNewReplicaSet") }, false, 5 * time.Second},
+		{
+			"the Deployment's reason and words: the same moment", 5 * time.Second,
+			func() { rollout(6, 29, "True", "FoundNewReplicaSet") }, false, 5 * time.Second,
+		},
 		{"the moment comes: all at once", 10 * time.Second, func() {}, true, 0},
 		{"nothing new: no write, and no other moment", 11 * time.Second, func() {}, false, 0},
 		{"a number: ten seconds after that", 12 * time.Second, func() { rollout(9, 29, "True", "ReplicaSetUpdated") }, false, 8 * time.Second},
 		{"too few are available: at once", 13 * time.Second, func() {
 			alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
-				d.Status.AvailableReplicas, d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = 20, corev1.ConditionFalse, "MinimumReplicasUnavailable"
+				d.Status.AvailableReplicas = 20
+				d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
 			})
 		}, true, 0},
 		{"a number: ten seconds after that", 14 * time.Second, func() { rollout(15, 22, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
@@ -138,7 +145,9 @@ func TestWithoutNumbers(t *testing.T) {
 		"numbers": {func(s *v1.ApplicationStatus) {
 			s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas = 9, 9, 9, 9
 		}, false},
-		"what Ready says of numbers": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Message = "9" }, false},
+		"what Ready says of numbers": {
+			func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Message = "9" }, false,
+		},
 		"what Progressing says": {func(s *v1.ApplicationStatus) {
 			s.Conditions[condition(s, glassback.ConditionProgressing)].Message = "9"
 		}, false},
@@ -152,11 +161,13 @@ func TestWithoutNumbers(t *testing.T) {
 			s.Conditions[condition(s, glassback.ConditionProgressing)].Status = "True"
 		}, true},
 		"whether it is Available": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionAvailable)].Status = "False" }, true},
-		"what Degraded says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, false},
-		"what Conflict says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, false},
-		"the URL":                 {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
-		"the objects":             {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
-		"the generation":          {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},
+		"what Degraded says": {
+			func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, false,
+		},
+		"what Conflict says": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, false},
+		"the URL":            {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
+		"the objects":        {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
+		"the generation":     {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},
 		"numbers, and whether it is Degraded": {func(s *v1.ApplicationStatus) {
 			s.Replicas = 9
 			s.Conditions[condition(s, glassback.ConditionDegraded)].Status = "True"

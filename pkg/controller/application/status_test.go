@@ -45,7 +45,8 @@ func deploymentOf(replicas, updated, available int32, conditions ...appsv1.Deplo
 		ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 2},
 		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
 		Status: appsv1.DeploymentStatus{
-			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: available, AvailableReplicas: available, Conditions: conditions,
+			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: available,
+			AvailableReplicas: available, Conditions: conditions,
 		},
 	}
 }
@@ -79,9 +80,11 @@ func TestStatusOfARollout(t *testing.T) {
 			available: "False WaitingForDeployment: The Deployment does not exist yet",
 		},
 		"its controller has not seen it": {
-			deployment: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}},
-			ready:      "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
-			degraded:   fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
+			deployment: &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
+			},
+			ready:    "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
+			degraded: fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
 			available: "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"its controller has not seen the latest version": {
@@ -196,9 +199,10 @@ func TestStatusOfARollout(t *testing.T) {
 			available:   "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"Pods could not be made once": {
-			deployment: deploymentOf(3, 3, 3, append(slices.Clone(rolledOut), is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "FailedCreate"))...),
-			ready:      "True RolledOut: Pods: 3 wanted, 3 available",
-			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
+			deployment: deploymentOf(3, 3, 3,
+				append(slices.Clone(rolledOut), is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "FailedCreate"))...),
+			ready:    "True RolledOut: Pods: 3 wanted, 3 available",
+			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"scaled to 0": {
 			deployment: func() *appsv1.Deployment {
@@ -228,7 +232,8 @@ func TestStatusOfARollout(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			seen.deployment.Object = test.deployment
-			status := statusOf(observedAt(t0, application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was }), seen), plan{}, outcome{})
+			app := application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was })
+			status := statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 			expectConditions(t, status, map[string]string{
 				glassback.ConditionReady: test.ready, glassback.ConditionDegraded: test.degraded, glassback.ConditionProgressing: test.progressing,
 				v1.ConditionAvailable: test.available, v1.ConditionConflict: noConflict,
@@ -290,11 +295,14 @@ func TestStatusOfProblems(t *testing.T) {
 	}{
 		"a name that is taken": {
 			deployment: deploymentOf(3, 3, 3, rolledOut...), problems: []child.Problem{taken},
-			is: "Conflict: Service sample is taken", conflict: "True Conflict: Service sample is taken", progressing: "False NewReplicaSetAvailable: because",
+			is:          "Conflict: Service sample is taken",
+			conflict:    "True Conflict: Service sample is taken",
+			progressing: "False NewReplicaSetAvailable: because",
 		},
 		"two names that are taken": {
 			deployment: deploymentOf(3, 3, 3, rolledOut...), problems: []child.Problem{taken, taken2},
-			is: "Conflict: Service sample is taken; Ingress sample is taken", conflict: "True Conflict: Service sample is taken; Ingress sample is taken",
+			is:          "Conflict: Service sample is taken; Ingress sample is taken",
+			conflict:    "True Conflict: Service sample is taken; Ingress sample is taken",
 			progressing: "False NewReplicaSetAvailable: because",
 		},
 		"a child that is rejected": {
@@ -308,7 +316,9 @@ func TestStatusOfProblems(t *testing.T) {
 		},
 		"a problem counts more than a rollout that takes too long": {
 			deployment: stuck, problems: []child.Problem{taken},
-			is: "Conflict: Service sample is taken", conflict: "True Conflict: Service sample is taken", progressing: "False ProgressDeadlineExceeded: because",
+			is:          "Conflict: Service sample is taken",
+			conflict:    "True Conflict: Service sample is taken",
+			progressing: "False ProgressDeadlineExceeded: because",
 		},
 		"the Deployment's name is taken": {
 			problems: []child.Problem{taken},
@@ -348,7 +358,9 @@ func TestStatusOfAnInvalidSpecTellsOfWhatRuns(t *testing.T) {
 
 func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 	app := application(func(a *v1.Application) {
-		a.Status.Conditions = []metav1.Condition{{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Set", LastTransitionTime: metav1.NewTime(t0)}}
+		a.Status.Conditions = []metav1.Condition{{
+			Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Set", LastTransitionTime: metav1.NewTime(t0),
+		}}
 	})
 	was := app.DeepCopy()
 	var seen observed
@@ -361,7 +373,8 @@ func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 	if again := statusOf(observedAt(t0.Add(time.Hour), app, seen), plan{}, outcome{}); !equality.Semantic.DeepEqual(again, app.Status) {
 		t.Errorf("the same state gives another status later: %+v, before %+v", again, app.Status)
 	}
-	seen.deployment.Object = deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1])
+	seen.deployment.Object = deploymentOf(3, 3, 1,
+		is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1])
 	later := statusOf(observedAt(t0.Add(time.Hour), app, seen), plan{}, outcome{})
 	for kind, want := range map[string]time.Time{glassback.ConditionReady: t0.Add(time.Hour), glassback.ConditionDegraded: t0} {
 		if got := meta.FindStatusCondition(later.Conditions, kind).LastTransitionTime; !got.Time.Equal(want) {
@@ -383,8 +396,13 @@ func TestURL(t *testing.T) {
 		"by an Ingress, on a path": {change: func(a *v1.Application) {
 			a.Spec.Ingress.Host, a.Spec.Ingress.Path = "shop.example.com", "/shop"
 		}, want: "http://shop.example.com/shop"},
-		"by an Ingress, on a path that ends in a slash": {change: func(a *v1.Application) { a.Spec.Ingress.Path = "/shop/" }, want: "http://example.foo.com/shop"},
-		"by an Ingress with TLS":                        {change: func(a *v1.Application) { a.Spec.Ingress.TLS, a.Spec.Ingress.Path = tls, "/shop" }, want: "https://example.foo.com/shop"},
+		"by an Ingress, on a path that ends in a slash": {
+			change: func(a *v1.Application) { a.Spec.Ingress.Path = "/shop/" }, want: "http://example.foo.com/shop",
+		},
+		"by an Ingress with TLS": {
+			change: func(a *v1.Application) { a.Spec.Ingress.TLS, a.Spec.Ingress.Path = tls, "/shop" },
+			want:   "https://example.foo.com/shop",
+		},
 		"by an Ingress, whatever the ports are": {change: func(a *v1.Application) {
 			a.Spec.Port, a.Spec.Service.Port = ptr.To[int32](9000), ptr.To[int32](81)
 		}, want: "http://example.foo.com"},
@@ -452,7 +470,10 @@ func TestResources(t *testing.T) {
 			see: func(seen *observed) {
 				seen.service.Object, seen.budget.Object = &corev1.Service{ObjectMeta: named}, &policyv1.PodDisruptionBudget{ObjectMeta: named}
 			},
-			want: []v1.ResourceReference{{APIVersion: "v1", Kind: "Service", Name: "sample"}, {APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "sample"}},
+			want: []v1.ResourceReference{
+				{APIVersion: "v1", Kind: "Service", Name: "sample"},
+				{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "sample"},
+			},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
