@@ -61,7 +61,8 @@ func bench(b *testing.B) (*Controller, *int) {
 	writes := new(int)
 	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
 	c, err := New(Config{
-		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer}, Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},
+		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer},
+		Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},
 		Secret: func(string, string) cache.SharedIndexInformer {
 			return pipeline.New(pipeline.Config{Resource: "secrets", Object: &corev1.Secret{}})
 		},

@@ -29,7 +29,8 @@ const testInstance = "i-0123456789abcdefghijkl"
 func settledECS() *v1alpha1.ECSInstance {
 	ecs := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "vm", UID: "0a1b2c3d-0000-4000-8000-000000000001", Generation: 1, ResourceVersion: "7", Finalizers: []string{v1alpha1.Finalizer},
+			Namespace: "default", Name: "vm", UID: "0a1b2c3d-0000-4000-8000-000000000001", Generation: 1, ResourceVersion: "7",
+			Finalizers: []string{v1alpha1.Finalizer},
 		},
 		Spec: v1alpha1.ECSInstanceSpec{
 			RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "a.vhd", InstanceName: "vm", Tags: map[string]string{"team": "a"},
@@ -38,7 +39,8 @@ func settledECS() *v1alpha1.ECSInstance {
 		Status: v1alpha1.ECSInstanceStatus{
 			ObservedGeneration: 1, InstanceID: testInstance, AccountID: testAccount, State: "Running", TagKeys: []string{"team"},
 			Create: &v1alpha1.Create{
-				Attempt: 1, Token: "0a1b2c3d-0000-4000-8000-000000000001-1", RegionID: "cn-beijing", Parameters: "p", RequestedTime: metav1.NewTime(t0.Add(-time.Hour)),
+				Attempt: 1, Token: "0a1b2c3d-0000-4000-8000-000000000001-1", RegionID: "cn-beijing", Parameters: "p",
+				RequestedTime: metav1.NewTime(t0.Add(-time.Hour)),
 			},
 			Conditions: []metav1.Condition{{Type: glassback.ConditionReady, Status: metav1.ConditionTrue, Reason: "Running"}},
 		},
@@ -53,9 +55,9 @@ func seen() *observed {
 	return &observed{
 		ecs: ecs, now: t0, account: testAccount, id: testInstance, lookedAt: t0.Add(-time.Second),
 		instance: &aliyun.Instance{
-			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid", ZoneID: "cn-beijing-a",
-			SecurityGroupIDs: []string{"sg-a", "sg-b"},
-			Tags:             map[string]string{"team": "a", "foreign": "x", v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: "default/vm"},
+			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
+			ZoneID: "cn-beijing-a", SecurityGroupIDs: []string{"sg-a", "sg-b"},
+			Tags: map[string]string{"team": "a", "foreign": "x", v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: "default/vm"},
 		},
 	}
 }
@@ -73,7 +75,10 @@ type decision struct {
 
 func (d decision) compare(t *testing.T, p plan) {
 	t.Helper()
-	got := decision{step: p.step, reason: p.reason, ready: p.ready, silent: p.silent, looks: p.look > 0, says: p.message + strings.Join(p.drift, "; ")}
+	got := decision{
+		step: p.step, reason: p.reason, ready: p.ready, silent: p.silent, looks: p.look > 0,
+		says: p.message + strings.Join(p.drift, "; "),
+	}
 	if p.problem != nil {
 		got.problem, got.reason, got.stalled, got.says = true, p.problem.reason, p.problem.stalled, p.problem.message
 	}
@@ -88,7 +93,7 @@ func (d decision) compare(t *testing.T, p plan) {
 	}
 }
 
-// saying is a decision with this in its message.
+// saying is the same decision, with these words in its message.
 func (d decision) saying(words string) decision {
 	d.says = words
 	return d
@@ -157,7 +162,7 @@ func otherTag(o *observed) { o.instance.Tags["team"] = "b" }
 // rejected: ECS has answered the last call with a no.
 func rejected(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }
 
-// deadToken: ECS accepts the token of the last call no more.
+// deadToken: ECS no longer accepts the token of the last call.
 func deadToken(o *observed) { o.memory.deadToken = o.ecs.Status.Create.Token }
 
 // noted: the status has the ID of the instance.
@@ -223,7 +228,10 @@ func TestDecideForLife(t *testing.T) {
 		"something keeps it from being made":    {all(absentYet, notBefore(stepCreate)), heldUpBy(reasonOutOfStock).saying("none now")},
 		"what is held is about something else":  {all(absentYet, notBefore(stepDelete)), does(stepCreate, reasonCreating)},
 		"what is held is not about a ready one": {notBefore(stepCreate), isRunning},
-		"there are no credentials":              {func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing, stalled: true} }, stalledBy(reasonSecretMissing)},
+		"there are no credentials": {
+			func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing, stalled: true} },
+			stalledBy(reasonSecretMissing),
+		},
 		"ECS is silent, and it was Ready": {func(o *observed) {
 			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0
 		}, decision{problem: true, silent: true}},
@@ -248,45 +256,71 @@ func TestDecideForLife(t *testing.T) {
 		"it was adopted, and is gone": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Spec.AdoptInstanceID, o.ecs.Status.Adopted = testInstance, true
 		}), stalledBy(reasonInstanceGone).saying("delete this object")},
-		"it is gone, and never was more than pending": {all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRenew, reasonCreating)},
+		"it is gone, and never was more than pending": {
+			all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRenew, reasonCreating),
+		},
 		"it was never seen, just after it was made": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter))
 		}), looksAgain},
 		"it was never seen, long after it was made": {all(goneSince(settleAfter), neverSeen), does(stepRenew, reasonCreating)},
 		"it is seen for the first time":             {neverSeen, decision{silent: true}},
 		"it is another owner's":                     {unowned, stalledBy(reasonNotOwned)},
-		"it is another owner's, and all differs":    {all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), stalledBy(reasonNotOwned)},
-		"it is pending":                             {state(aliyun.StatePending), waits(reasonCreating)},
-		"it is starting":                            {state(aliyun.StateStarting), waits(reasonStarting)},
-		"it is stopping":                            {state(aliyun.StateStopping), waits(reasonStopping)},
-		"it is in an unknown state":                 {state("Hibernating"), waits(reasonWaiting)},
-		"a tag differs":                             {otherTag, does(stepTag, reasonChanging)},
-		"a tag is new: it is put down first":        {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
-		"a tag is not wanted any more":              {func(o *observed) { o.ecs.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
-		"the name differs":                          {otherName, does(stepModify, reasonChanging)},
-		"the security groups differ":                {func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging)},
-		"the type differs, with WhenStopped":        {resize, isRunning.saying("powerState is Stopped")},
-		"the type differs, with Never":              {all(resize, typeChange(v1alpha1.TypeChangeNever)), isRunning.saying("is Never")},
-		"the type differs, with Restart":            {all(resize, typeChange(v1alpha1.TypeChangeRestart)), does(stepStop, reasonChanging).saying("stopped")},
-		"the type differs, and it was stopped":      {all(resize, typeChange(v1alpha1.TypeChangeRestart), state(aliyun.StateStopped)), does(stepSetType, reasonChanging)},
-		"the type differs, and it is to stop":       {all(resize, power(v1alpha1.PowerStopped)), does(stepStop, reasonStopping)},
-		"the type differs, and it is to be stopped": {all(resize, power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), does(stepSetType, reasonChanging)},
-		"the type differs, and it is to start":      {all(resize, state(aliyun.StateStopped)), does(stepStart, reasonStarting)},
+		"it is another owner's, and all differs": {
+			all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
+			stalledBy(reasonNotOwned),
+		},
+		"it is pending":                      {state(aliyun.StatePending), waits(reasonCreating)},
+		"it is starting":                     {state(aliyun.StateStarting), waits(reasonStarting)},
+		"it is stopping":                     {state(aliyun.StateStopping), waits(reasonStopping)},
+		"it is in an unknown state":          {state("Hibernating"), waits(reasonWaiting)},
+		"a tag differs":                      {otherTag, does(stepTag, reasonChanging)},
+		"a tag is new: it is put down first": {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
+		"a tag is not wanted any more":       {func(o *observed) { o.ecs.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
+		"the name differs":                   {otherName, does(stepModify, reasonChanging)},
+		"the security groups differ": {
+			func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging),
+		},
+		"the type differs, with WhenStopped": {resize, isRunning.saying("powerState is Stopped")},
+		"the type differs, with Never":       {all(resize, typeChange(v1alpha1.TypeChangeNever)), isRunning.saying("is Never")},
+		"the type differs, with Restart": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart)), does(stepStop, reasonChanging).saying("stopped"),
+		},
+		"the type differs, and it was stopped": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart), state(aliyun.StateStopped)), does(stepSetType, reasonChanging),
+		},
+		"the type differs, and it is to stop": {all(resize, power(v1alpha1.PowerStopped)), does(stepStop, reasonStopping)},
+		"the type differs, and it is to be stopped": {
+			all(resize, power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), does(stepSetType, reasonChanging),
+		},
+		"the type differs, and it is to start": {all(resize, state(aliyun.StateStopped)), does(stepStart, reasonStarting)},
 		"the type differs, and it is paid for": {all(resize, typeChange(v1alpha1.TypeChangeRestart), func(o *observed) {
 			o.ecs.Spec.InstanceChargeType, o.instance.ChargeType = v1alpha1.PrePaid, "PrePaid"
 		}), isRunning.saying("PrePaid")},
-		"it is stopped, and is to run":           {state(aliyun.StateStopped), does(stepStart, reasonStarting)},
-		"it runs, and is to be stopped":          {power(v1alpha1.PowerStopped), does(stepStop, reasonStopping)},
-		"it is stopped, as it is to be":          {all(power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{ready: true, reason: "Stopped"}},
-		"it is locked, and is to run":            {all(state(aliyun.StateStopped), func(o *observed) { o.instance.Locks = []string{"financial"} }), stalledBy(reasonInstanceLocked).saying("financial")},
-		"it is locked, and nothing differs":      {func(o *observed) { o.instance.Locks = []string{"financial"} }, isRunning},
-		"it was started just now":                {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), waits(reasonStarting)},
-		"it was started some time ago":           {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), does(stepStart, reasonStarting)},
-		"it was started again and again":         {all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)), decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"}},
-		"it is to be adopted, and has no owner":  {toAdopt, does(stepAdopt, reasonAdopting)},
-		"it is to be adopted, and was put down":  {all(toAdopt, noted), does(stepTag, reasonAdopting)},
-		"it is to be adopted, and was tagged":    {all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }), does(stepAdopt, reasonAdopting)},
-		"it is to be adopted, and is another's":  {all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned)},
+		"it is stopped, and is to run":  {state(aliyun.StateStopped), does(stepStart, reasonStarting)},
+		"it runs, and is to be stopped": {power(v1alpha1.PowerStopped), does(stepStop, reasonStopping)},
+		"it is stopped, as it is to be": {
+			all(power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{ready: true, reason: "Stopped"},
+		},
+		"it is locked, and is to run": {
+			all(state(aliyun.StateStopped), func(o *observed) { o.instance.Locks = []string{"financial"} }),
+			stalledBy(reasonInstanceLocked).saying("financial"),
+		},
+		"it is locked, and nothing differs": {func(o *observed) { o.instance.Locks = []string{"financial"} }, isRunning},
+		"it was started just now":           {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), waits(reasonStarting)},
+		"it was started some time ago":      {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), does(stepStart, reasonStarting)},
+		"it was started again and again": {
+			all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)),
+			decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"},
+		},
+		"it is to be adopted, and has no owner": {toAdopt, does(stepAdopt, reasonAdopting)},
+		"it is to be adopted, and was put down": {all(toAdopt, noted), does(stepTag, reasonAdopting)},
+		"it is to be adopted, and was tagged": {
+			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }),
+			does(stepAdopt, reasonAdopting),
+		},
+		"it is to be adopted, and is another's": {
+			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned),
+		},
 		"it is to be adopted, and is not there":  {all(toAdopt, func(o *observed) { o.instance = nil }), stalledBy(reasonNotFound)},
 		"it is to be adopted, and was not seen":  {all(toAdopt, unseenYet), looksAgain},
 		"what cannot be repaired differs":        {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, isRunning.saying("zoneID")},
@@ -309,11 +343,14 @@ func TestDecideForDeath(t *testing.T) {
 		is   other
 		want decision
 	}{
-		"it is there":                                       {all(), does(stepDelete, reasonDeleting)},
-		"it is stopped":                                     {state(aliyun.StateStopped), does(stepDelete, reasonDeleting)},
-		"nothing was ever made":                             {absentYet, silently(stepRelease)},
-		"nothing was made, whoever's account":               {all(absentYet, elsewhereNow), silently(stepRelease)},
-		"nothing was made, without credentials":             {all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }), silently(stepRelease)},
+		"it is there":                         {all(), does(stepDelete, reasonDeleting)},
+		"it is stopped":                       {state(aliyun.StateStopped), does(stepDelete, reasonDeleting)},
+		"nothing was ever made":               {absentYet, silently(stepRelease)},
+		"nothing was made, whoever's account": {all(absentYet, elsewhereNow), silently(stepRelease)},
+		"nothing was made, without credentials": {
+			all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }),
+			silently(stepRelease),
+		},
 		"every call was answered with a no: look once more": {all(unanswered, rejected), silently(stepVerifyGone)},
 		"every call was, and no lookup is possible any more": {all(unanswered, func(o *observed) {
 			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
@@ -323,33 +360,43 @@ func TestDecideForDeath(t *testing.T) {
 		"it is not known what came of a call":          {unanswered, does(stepSettle, reasonSettling)},
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
 		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), silently(stepVerifyGone)},
-		"an earlier call is not known to be a no":      {all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepSettle, reasonSettling)},
-		"there are no credentials":                     {func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused)},
-		"the account is another one":                   {elsewhereNow, stalledBy(reasonWrongAccount)},
-		"it is not there in another account":           {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
-		"it is to be kept, in another account":         {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
-		"it was not looked at yet":                     {unseenYet, looksAgain},
-		"it was deleted since":                         {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
-		"it is not there":                              {goneSince(time.Second), waits(reasonDeleting)},
-		"it is not there, and looks fail since":        {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
-		"it is gone":                                   {goneSince(goneAfter), silently(stepVerifyGone)},
+		"an earlier call is not known to be a no": {
+			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepSettle, reasonSettling),
+		},
+		"there are no credentials": {
+			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),
+		},
+		"the account is another one":            {elsewhereNow, stalledBy(reasonWrongAccount)},
+		"it is not there in another account":    {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it is to be kept, in another account":  {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it was not looked at yet":              {unseenYet, looksAgain},
+		"it was deleted since":                  {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
+		"it is not there":                       {goneSince(time.Second), waits(reasonDeleting)},
+		"it is not there, and looks fail since": {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
+		"it is gone":                            {goneSince(goneAfter), silently(stepVerifyGone)},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
 		}), waits(reasonDeleting)},
 		"it is another owner's":                    {unowned, stalledBy(reasonNotOwned)},
 		"it is another owner's, and is to be kept": {all(unowned, retain), silently(stepVerifyGone)},
 		"it was to be adopted, and is another's":   {all(toAdopt, noted), silently(stepVerifyGone)},
-		"it was to be adopted, and is tagged":      {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }), does(stepUntag, reasonDeleting)},
-		"it was to be adopted, and nothing done":   {toAdopt, silently(stepRelease)},
-		"it is to be kept":                         {retain, does(stepUntag, reasonDeleting).saying("it stays")},
-		"it is to be kept, and is stopping":        {all(retain, state(aliyun.StateStopping)), does(stepUntag, reasonDeleting)},
-		"it is pending":                            {state(aliyun.StatePending), waits(reasonCreating)},
-		"it is stopping":                           {state(aliyun.StateStopping), waits(reasonStopping)},
-		"all differs, which is no matter":          {all(resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), does(stepDelete, reasonDeleting)},
-		"it was deleted just now":                  {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
-		"ECS does not let it go":                   {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
-		"what is held was about making it":         {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
-		"recreatePolicy is no matter":              {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
+		"it was to be adopted, and is tagged": {
+			all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }),
+			does(stepUntag, reasonDeleting),
+		},
+		"it was to be adopted, and nothing done": {toAdopt, silently(stepRelease)},
+		"it is to be kept":                       {retain, does(stepUntag, reasonDeleting).saying("it stays")},
+		"it is to be kept, and is stopping":      {all(retain, state(aliyun.StateStopping)), does(stepUntag, reasonDeleting)},
+		"it is pending":                          {state(aliyun.StatePending), waits(reasonCreating)},
+		"it is stopping":                         {state(aliyun.StateStopping), waits(reasonStopping)},
+		"all differs, which is no matter": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
+			does(stepDelete, reasonDeleting),
+		},
+		"it was deleted just now":          {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
+		"ECS does not let it go":           {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
+		"what is held was about making it": {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
+		"recreatePolicy is no matter":      {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -364,8 +411,10 @@ func TestDecideForDeath(t *testing.T) {
 func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 	for sentence, is := range map[string]other{
 		"nothing differs": all(), "it is gone": all(goneSince(time.Hour), recreate), "it is not known what came of a call": unanswered,
-		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped), "it is another owner's": unowned,
-		"tags differ": func(o *observed) { o.ecs.Spec.Tags = nil }, "the type differs": all(resize, typeChange(v1alpha1.TypeChangeRestart)),
+		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped),
+		"it is another owner's":                    unowned,
+		"tags differ":                              func(o *observed) { o.ecs.Spec.Tags = nil },
+		"the type differs":                         all(resize, typeChange(v1alpha1.TypeChangeRestart)),
 		"it is another owner's, and is to be kept": all(unowned, retain),
 	} {
 		for _, dying := range []bool{false, true} {
@@ -391,9 +440,12 @@ func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 // TestDecideWritesNothing: neither it nor the status changes what it goes by.
 func TestDecideWritesNothing(t *testing.T) {
 	for sentence, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "it is gone": all(goneSince(time.Hour), recreate), "tags differ": func(o *observed) { o.ecs.Spec.Tags = map[string]string{"b": "c"} },
-		"it is to be adopted": toAdopt, "it is being deleted": deleted, "it was started": all(state(aliyun.StateStopped), tried(stepStart, 3, time.Second)),
-		"the security groups differ": func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-z", "sg-c"} }, "the looks fail": failing(aliyun.Transient, true),
+		"nothing differs": all(), "there is no instance": absentYet, "it is gone": all(goneSince(time.Hour), recreate),
+		"tags differ":         func(o *observed) { o.ecs.Spec.Tags = map[string]string{"b": "c"} },
+		"it is to be adopted": toAdopt, "it is being deleted": deleted,
+		"it was started":             all(state(aliyun.StateStopped), tried(stepStart, 3, time.Second)),
+		"the security groups differ": func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-z", "sg-c"} },
+		"the looks fail":             failing(aliyun.Transient, true),
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			build := func() *observed {
@@ -419,7 +471,8 @@ func TestDecideWritesNothing(t *testing.T) {
 // TestThePlanNamesItsPolicy: a log line says which policy decided.
 func TestThePlanNamesItsPolicy(t *testing.T) {
 	for want, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted, "no instance was created": all(absentYet, deleted),
+		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted,
+		"no instance was created": all(absentYet, deleted),
 		"the power state differs": all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
 	} {
 		o := seen()
@@ -486,24 +539,40 @@ func TestNextAttempt(t *testing.T) {
 		call       bool
 		clean      bool // a refusal would prove that there is none
 	}{
-		"there was no attempt":                                 {is: absentYet, parameters: "p", token: first, call: true, clean: true},
-		"there was no attempt, and there is one":               {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
-		"there are two":                                        {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
-		"the same again":                                       {is: unanswered, parameters: "p", token: first, call: true},
-		"the same again, and nothing has shown":                {is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true},
-		"the same again, and by the status nothing was made":   {is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true},
-		"another one, and by the status nothing was made":      {is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true},
-		"the attempt was only put down":                        {is: all(unanswered, onlyNoted), parameters: "q", token: first, call: true, clean: true},
-		"another one, and nothing is known":                    {is: unanswered, parameters: "q", reason: reasonSettling},
-		"another one, and nothing has shown for a moment":      {is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling},
-		"another one, and nothing has shown for long enough":   {is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true},
-		"another one, and ECS has said no":                     {is: all(unanswered, rejected), parameters: "q", token: second, call: true, clean: true},
-		"another one, and one shows":                           {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
-		"the token is dead":                                    {is: all(unanswered, deadToken), parameters: "p", reason: reasonSettling},
-		"the token is dead, and nothing has shown":             {is: all(unanswered, empty(settleAfter), deadToken), parameters: "p", token: second, call: true, clean: true},
-		"the region is another one":                            {is: all(unanswered, otherRegion), parameters: "p", reason: reasonSettling},
-		"the region is another one, and nothing has shown":     {is: all(unanswered, empty(settleAfter), otherRegion), parameters: "p", token: second, clean: true},
-		"the region is another one, and ECS has said no":       {is: all(unanswered, rejected, otherRegion), parameters: "p", token: second, clean: true},
+		"there was no attempt":                   {is: absentYet, parameters: "p", token: first, call: true, clean: true},
+		"there was no attempt, and there is one": {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
+		"there are two":                          {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
+		"the same again":                         {is: unanswered, parameters: "p", token: first, call: true},
+		"the same again, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true,
+		},
+		"the same again, and by the status nothing was made": {
+			is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true,
+		},
+		"another one, and by the status nothing was made": {
+			is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true,
+		},
+		"the attempt was only put down":     {is: all(unanswered, onlyNoted), parameters: "q", token: first, call: true, clean: true},
+		"another one, and nothing is known": {is: unanswered, parameters: "q", reason: reasonSettling},
+		"another one, and nothing has shown for a moment": {
+			is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling,
+		},
+		"another one, and nothing has shown for long enough": {
+			is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true,
+		},
+		"another one, and ECS has said no": {is: all(unanswered, rejected), parameters: "q", token: second, call: true, clean: true},
+		"another one, and one shows":       {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
+		"the token is dead":                {is: all(unanswered, deadToken), parameters: "p", reason: reasonSettling},
+		"the token is dead, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter), deadToken), parameters: "p", token: second, call: true, clean: true,
+		},
+		"the region is another one": {is: all(unanswered, otherRegion), parameters: "p", reason: reasonSettling},
+		"the region is another one, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter), otherRegion), parameters: "p", token: second, clean: true,
+		},
+		"the region is another one, and ECS has said no": {
+			is: all(unanswered, rejected, otherRegion), parameters: "p", token: second, clean: true,
+		},
 		"none is wanted any more, and nothing is known":        {is: unanswered, reason: reasonSettling},
 		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, call: true, clean: true},
 	} {

@@ -174,7 +174,8 @@ func TestDigest(t *testing.T) {
 	}
 	ecs := fullECS()
 	ecs.Spec.SecurityGroupIDs[1] = "sg-c" // comes after
-	ecs.Spec.PowerState, ecs.Spec.RecreatePolicy, ecs.Spec.DeletionPolicy = v1alpha1.PowerStopped, v1alpha1.RecreateAlways, v1alpha1.DeletionRetain
+	ecs.Spec.PowerState = v1alpha1.PowerStopped
+	ecs.Spec.RecreatePolicy, ecs.Spec.DeletionPolicy = v1alpha1.RecreateAlways, v1alpha1.DeletionRetain
 	ecs.ResourceVersion, ecs.Generation, ecs.Labels = "99", 9, map[string]string{"a": "b"}
 	if of(ecs, scriptSecret()) != same {
 		t.Error("it changes with what ECS is not asked for")
@@ -231,17 +232,20 @@ func TestTagChanges(t *testing.T) {
 		set      tagMap
 		drop     []string
 	}{
-		"none":                                      {},
-		"all are there":                             {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
-		"one is missing":                            {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
-		"one has another value":                     {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
-		"one without a value is missing":            {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
-		"one is of the spec no more":                {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
-		"one is, with another value":                {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
-		"one is, and is gone":                       {had: []string{"a"}},
-		"one is another owner's":                    {is: tagMap{"a": "1"}},
-		"the operator's own are there":              {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
-		"two are missing, and two are not the spec": {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"}, set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"}},
+		"none":                           {},
+		"all are there":                  {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
+		"one is missing":                 {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
+		"one has another value":          {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
+		"one without a value is missing": {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
+		"one is of the spec no more":     {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, with another value":     {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, and is gone":            {had: []string{"a"}},
+		"one is another owner's":         {is: tagMap{"a": "1"}},
+		"the operator's own are there":   {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
+		"two are missing, and two are not the spec": {
+			spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"},
+			set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ecs := &v1alpha1.ECSInstance{Spec: v1alpha1.ECSInstanceSpec{Tags: test.spec}, Status: v1alpha1.ECSInstanceStatus{TagKeys: test.had}}
@@ -259,11 +263,23 @@ func TestChange(t *testing.T) {
 		is   aliyun.Instance
 		want string
 	}{
-		"nothing is said":               {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
-		"the same":                      {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, ""},
-		"another name":                  {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"a"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []"},
-		"another group":                 {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a"}}, " [a b]"},
-		"another name and fewer groups": {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]"},
+		"nothing is said": {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
+		"the same": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}},
+			aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, "",
+		},
+		"another name": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"a"}},
+			aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []",
+		},
+		"another group": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}},
+			aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a"}}, " [a b]",
+		},
+		"another name and fewer groups": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}},
+			aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(test.spec.SecurityGroupIDs)
@@ -283,7 +299,10 @@ func TestChange(t *testing.T) {
 }
 
 func TestDrift(t *testing.T) {
-	instance := aliyun.Instance{ImageID: "a.vhd", ChargeType: "PrePaid", ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", KeyPairName: "mine", Type: "ecs.other", Name: "other"}
+	instance := aliyun.Instance{
+		ImageID: "a.vhd", ChargeType: "PrePaid", ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", KeyPairName: "mine",
+		Type: "ecs.other", Name: "other",
+	}
 	for sentence, test := range map[string]struct {
 		change func(*v1alpha1.ECSInstance)
 		region string
@@ -293,11 +312,20 @@ func TestDrift(t *testing.T) {
 		"what the spec does not say": {func(e *v1alpha1.ECSInstance) {
 			e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName, e.Spec.ImageID = "", "", "", ""
 		}, "cn-beijing", nil},
-		"the region":                    {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou", not "cn-beijing"`}},
-		"the image":                     {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd", not "b.vhd"`}},
-		"how it is paid for":            {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid }, "cn-beijing", []string{`instanceChargeType is "PrePaid", not "PostPaid"`}},
-		"how one that was adopted is":   {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true }, "cn-beijing", nil},
-		"the zone, the vSwitch and key": {func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" }, "cn-beijing", []string{`zoneID is "cn-beijing-h", not "z"`, `vSwitchID is "vsw-a", not "v"`, `keyPairName is "mine", not "k"`}},
+		"the region": {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou", not "cn-beijing"`}},
+		"the image":  {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd", not "b.vhd"`}},
+		"how it is paid for": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid },
+			"cn-beijing", []string{`instanceChargeType is "PrePaid", not "PostPaid"`},
+		},
+		"how one that was adopted is": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true },
+			"cn-beijing", nil,
+		},
+		"the zone, the vSwitch and key": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" },
+			"cn-beijing", []string{`zoneID is "cn-beijing-h", not "z"`, `vSwitchID is "vsw-a", not "v"`, `keyPairName is "mine", not "k"`},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ecs := fullECS()

@@ -247,11 +247,14 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 		change func(*observatory)
 		want   []string
 	}{
-		"nothing":                {change: func(*observatory) {}},
-		"another state":          {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
-		"it is gone":             {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
-		"no answer, which lasts": {func(o *observatory) { o.lens.fail(errors.New("lost")) }, []string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"}},
-		"a sync waits for it":    {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
+		"nothing":       {change: func(*observatory) {}},
+		"another state": {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
+		"it is gone":    {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
+		"no answer, which lasts": {
+			func(o *observatory) { o.lens.fail(errors.New("lost")) },
+			[]string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"},
+		},
+		"a sync waits for it": {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
 		"of one that no object refers to": {func(o *observatory) {
 			o.leave(beijing, "i-0001", key("vm-i-0001"))
 			o.lens.set("i-0001", aliyun.StateStopped)
@@ -399,14 +402,18 @@ func TestFleetNext(t *testing.T) {
 		first   string
 		wait    time.Duration
 	}{
-		"no object refers to one":                            {last: time.Hour, wait: pollEvery},
-		"nothing is due":                                     {targets: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
-		"one is due, and the other comes along":              {targets: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
-		"one is due, and 99 of the others come along":        {targets: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150"},
-		"one is due just after a call":                       {targets: is(0), last: pollGap / 4, wait: pollGap * 3 / 4},
-		"a hundred are due just after a call":                {targets: is(many(100, 0)...), last: pollGap / 4, ids: 100, first: "i-000"},
-		"a hundred are, and one comes soon, just after":      {targets: is(append(many(99, 0), time.Millisecond)...), last: 0, wait: pollGap},
-		"more than a hundred are due, the longest due first": {targets: is(append(many(120, -time.Second), many(3, -time.Minute)...)...), ids: 100, first: "i-120"},
+		"no object refers to one":               {last: time.Hour, wait: pollEvery},
+		"nothing is due":                        {targets: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
+		"one is due, and the other comes along": {targets: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
+		"one is due, and 99 of the others come along": {
+			targets: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150",
+		},
+		"one is due just after a call":                  {targets: is(0), last: pollGap / 4, wait: pollGap * 3 / 4},
+		"a hundred are due just after a call":           {targets: is(many(100, 0)...), last: pollGap / 4, ids: 100, first: "i-000"},
+		"a hundred are, and one comes soon, just after": {targets: is(append(many(99, 0), time.Millisecond)...), last: 0, wait: pollGap},
+		"more than a hundred are due, the longest due first": {
+			targets: is(append(many(120, -time.Second), many(3, -time.Minute)...)...), ids: 100, first: "i-120",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := &fleet{targets: test.targets, clock: fixed(now)}
@@ -438,20 +445,31 @@ func TestSnapshotDiffers(t *testing.T) {
 		verb   string
 		fields []string
 	}{
-		"the first look":                          {nil, snapshot{}, "Added", nil},
-		"the same again":                          {&snapshot{instance: running}, snapshot{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil},
-		"nothing again":                           {&snapshot{}, snapshot{}, "", nil},
-		"it shows":                                {&snapshot{}, snapshot{instance: running}, "Added", nil},
-		"it is gone":                              {&snapshot{instance: running}, snapshot{}, "Deleted", nil},
-		"two fields":                              {&snapshot{instance: running}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
-		"a look that fails":                       {&snapshot{instance: running}, snapshot{instance: running, err: lost}, "", nil},
-		"looks that have failed for some time":    {&snapshot{instance: running, err: lost}, snapshot{instance: running, err: lost, lasting: true}, "Updated", []string{"error"}},
-		"and go on like that":                     {&snapshot{err: lost, lasting: true}, snapshot{err: errors.New("lost again"), lasting: true}, "", nil},
-		"and fail in another way":                 {&snapshot{err: lost, lasting: true}, snapshot{err: throttled, lasting: true}, "Updated", []string{"error"}},
-		"a look that succeeds after those":        {&snapshot{instance: running, err: lost, lasting: true}, snapshot{instance: running}, "Updated", []string{"error"}},
-		"a look that succeeds after one failed":   {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
-		"a look that fails for a reason to fix":   {&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"}},
-		"one that shows more after one that lost": {&snapshot{instance: running, err: lost}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
+		"the first look": {nil, snapshot{}, "Added", nil},
+		"the same again": {
+			&snapshot{instance: running}, snapshot{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil,
+		},
+		"nothing again":     {&snapshot{}, snapshot{}, "", nil},
+		"it shows":          {&snapshot{}, snapshot{instance: running}, "Added", nil},
+		"it is gone":        {&snapshot{instance: running}, snapshot{}, "Deleted", nil},
+		"two fields":        {&snapshot{instance: running}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
+		"a look that fails": {&snapshot{instance: running}, snapshot{instance: running, err: lost}, "", nil},
+		"looks that have failed for some time": {
+			&snapshot{instance: running, err: lost}, snapshot{instance: running, err: lost, lasting: true},
+			"Updated", []string{"error"},
+		},
+		"and go on like that":     {&snapshot{err: lost, lasting: true}, snapshot{err: errors.New("lost again"), lasting: true}, "", nil},
+		"and fail in another way": {&snapshot{err: lost, lasting: true}, snapshot{err: throttled, lasting: true}, "Updated", []string{"error"}},
+		"a look that succeeds after those": {
+			&snapshot{instance: running, err: lost, lasting: true}, snapshot{instance: running}, "Updated", []string{"error"},
+		},
+		"a look that succeeds after one failed": {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
+		"a look that fails for a reason to fix": {
+			&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"},
+		},
+		"one that shows more after one that lost": {
+			&snapshot{instance: running, err: lost}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if verb, fields := test.was.differs(&test.is); verb != test.verb || !slices.Equal(fields, test.fields) {

@@ -85,7 +85,10 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 
 // fault is what goes wrong with a call.
 func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
-	random := m.dice.roll(strings.Join([]string{"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID, call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value")}, " "))
+	random := m.dice.roll(strings.Join([]string{
+		"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID,
+		call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value"),
+	}, " "))
 	m.mu.Lock()
 	trouble := m.trouble
 	m.mu.Unlock()

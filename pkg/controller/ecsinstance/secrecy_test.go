@@ -88,12 +88,16 @@ func (w *world) errorTexts(times int) string {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		_, account := region.Account(ctx)
 		token := fmt.Sprint(uid, "-", n)
-		_, created := region.Create(ctx, aliyun.CreateRequest{Type: "ecs.g6.large", ImageID: "a.vhd", UserData: []byte(script), ClientToken: token})
+		_, created := region.Create(ctx, aliyun.CreateRequest{
+			Type: "ecs.g6.large", ImageID: "a.vhd", UserData: []byte(script), ClientToken: token,
+		})
 		_, described := region.Describe(ctx, []string{"i-0"})
 		_, found := region.Find(ctx, map[string]string{"a": "b"})
 		for _, err := range []error{
-			account, created, described, found, region.Start(ctx, "i-0"), region.Stop(ctx, "i-0"), region.Delete(ctx, "i-0", true), region.SetType(ctx, "i-0", "ecs.g6.large"),
-			region.Modify(ctx, "i-0", aliyun.Change{Name: &name}), region.Tag(ctx, "i-0", map[string]string{"a": "b"}), region.Untag(ctx, "i-0", []string{"a"}),
+			account, created, described, found,
+			region.Start(ctx, "i-0"), region.Stop(ctx, "i-0"), region.Delete(ctx, "i-0", true), region.SetType(ctx, "i-0", "ecs.g6.large"),
+			region.Modify(ctx, "i-0", aliyun.Change{Name: &name}),
+			region.Tag(ctx, "i-0", map[string]string{"a": "b"}), region.Untag(ctx, "i-0", []string{"a"}),
 		} {
 			if err == nil {
 				continue

@@ -183,9 +183,11 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 			patience: 6 * time.Minute, // The Secret is the same: no watch reports it.
 		},
 		"there is no such Secret": {
-			begin:  func(w *world) { w.secrets.remove(key("aliyun")) },
-			reason: reasonSecretMissing, says: []string{"There is no Secret aliyun", "create it", "accessKeyID", "accessKeySecret", "credentialsSecretRef"}, stalled: true,
-			fix: fixSecret,
+			begin:   func(w *world) { w.secrets.remove(key("aliyun")) },
+			reason:  reasonSecretMissing,
+			says:    []string{"There is no Secret aliyun", "create it", "accessKeyID", "accessKeySecret", "credentialsSecretRef"},
+			stalled: true,
+			fix:     fixSecret,
 		},
 		"the Secret lacks a key": {
 			begin: func(w *world) {
@@ -454,7 +456,8 @@ func TestCredentialsThatGoBad(t *testing.T) {
 			func(w *world) { w.secrets.remove(key("aliyun")) }, reasonSecretMissing, []string{"Secret aliyun"}, true, 0,
 		},
 		"the access key is another account's": {
-			func(w *world) { w.secret("aliyun", otherID, otherSecret) }, reasonWrongAccount, []string{testAccount, otherAccount, "nothing is done"}, true, 1,
+			func(w *world) { w.secret("aliyun", otherID, otherSecret) }, reasonWrongAccount,
+			[]string{testAccount, otherAccount, "nothing is done"}, true, 1,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -626,12 +629,14 @@ func TestAdoption(t *testing.T) {
 		"adopts, and keeps when it is deleted": func(w *world, id string) {
 			w.apply("vm", adopt(id))
 			ecs := w.ready("vm")
-			if i := w.one(); !ecs.Status.Adopted || ecs.Status.InstanceID != id || i.Tags[v1alpha1.TagUID] != string(ecs.UID) || i.Tags["mine"] != "yes" || i.Name != "by-hand" {
+			i := w.one()
+			if !ecs.Status.Adopted || ecs.Status.InstanceID != id ||
+				i.Tags[v1alpha1.TagUID] != string(ecs.UID) || i.Tags["mine"] != "yes" || i.Name != "by-hand" {
 				t.Errorf("it is %+v, and status %+v", i, ecs.Status)
 			}
 			w.instances.remove(key("vm"))
 			w.gone("vm")
-			i := w.one()
+			i = w.one()
 			if w.released(i); i.State != "Running" || i.Tags["mine"] != "yes" {
 				t.Errorf("it is %+v", i)
 			}
