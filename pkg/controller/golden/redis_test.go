@@ -75,7 +75,8 @@ func (r *redis) boot(obj object) {
 		node = &redisServer{id: id, pod: pod.Name, knows: map[string]bool{id: true}}
 		r.nodes[id] = node
 	}
-	node.uid, node.ip, node.port = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1), int(pod.Spec.Containers[0].Ports[0].ContainerPort)
+	node.uid, node.ip = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1)
+	node.port = int(pod.Spec.Containers[0].Ports[0].ContainerPort)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: node.ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
