@@ -233,7 +233,8 @@ func TestDecide(t *testing.T) {
 			want: want{run: []slot{5}, next: 5, wait: 3 * time.Second},
 		},
 		"more slots than one sync takes are missed in part": {
-			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](1), "every 1s" }), now: 200_000 * time.Second,
+			mcj:  cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](1), "every 1s" }),
+			now:  200_000 * time.Second,
 			want: want{accounted: 100_000, missed: 100_000, next: 100_001, wait: time.Second},
 		},
 		"a clock that went back makes nothing": {

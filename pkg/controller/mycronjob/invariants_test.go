@@ -100,7 +100,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 }
 
 func (h *history) note(format string, args ...any) {
-	h.log = append(h.log, fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)+fmt.Sprintf(format, args...))
+	at := fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)
+	h.log = append(h.log, at+fmt.Sprintf(format, args...))
 }
 
 func (h *history) step() {
