@@ -65,12 +65,12 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 	if err != nil {
 		return outcome{}, err
 	}
+	name := configurationName(rdc)
 	changes := []child.Change{
 		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
+		c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))),
 	}
-	name := configurationName(rdc)
-	changes = append(changes, c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))))
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
 		return outcome{}, err
@@ -137,7 +137,8 @@ func nameTaken(err error, object string) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	return problemError{reasonConflict, object + " exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"}
+	return problemError{reasonConflict, object +
+		" exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"}
 }
 
 // growClaim requests a larger volume.

@@ -61,7 +61,7 @@ func sixOf() []part {
 // six is a cluster as it is by default.
 func six() *observed { return cluster(sixOf()...) }
 
-// sixAnd is six, and more members.
+// sixAnd is six with more members.
 func sixAnd(more ...part) *observed { return cluster(append(sixOf(), more...)...) }
 
 // cluster is a formed cluster of these members, by ordinal, of which none is missing, and

@@ -167,7 +167,8 @@ func (s *stage) connect() {
 	}
 	core := corev1.SchemeGroupVersion
 	for name, example := range map[string]runtime.Object{
-		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{}, "configmaps": &corev1.ConfigMap{},
+		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{},
+		"configmaps": &corev1.ConfigMap{},
 	} {
 		kube.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			return quiet(core.WithResource(name), example)
@@ -203,7 +204,8 @@ func (s *stage) catchUp() {
 			tracker = s.client.Tracker()
 		}
 		listKind = map[string]schema.GroupVersionKind{
-			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"), "configmaps": corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
+			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
 		}[resource.Resource]
@@ -352,10 +354,12 @@ func TestSync(t *testing.T) {
 			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
 		},
 		"a Pod of another owner has the name: a condition reports it, and nothing is created": {
-			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
+			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict,
+			message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
 		},
 		"also if no cache shows it: the next sync reports it": {
-			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite}, err: "create Pod demo-4: Pod demo-4 exists already", after: check,
+			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite},
+			err: "create Pod demo-4: Pod demo-4 exists already", after: check,
 		},
 		"a Service of another owner has the name: a condition reports it, and it is left alone": {
 			given: func(s *stage) {
@@ -418,7 +422,8 @@ func TestSync(t *testing.T) {
 				t.Errorf("after %s, want %s", after, test.after)
 			}
 			degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
-			if bad := degraded.Status == metav1.ConditionTrue; !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
+			bad := degraded.Status == metav1.ConditionTrue
+			if !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
 				t.Errorf("Degraded %s because of %s, want %q", degraded.Status, degraded.Reason, test.reason)
 			}
 			if !strings.Contains(degraded.Message, test.message) {

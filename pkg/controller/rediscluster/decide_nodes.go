@@ -109,7 +109,8 @@ func incompatible(main, group []*member) string {
 		return ""
 	}
 	return fmt.Sprintf("%s and %s do not know each other, and both have the slots %s. "+
-		"The operator changes nothing: one of the two would lose its data. Delete the Pod or the volume that is wrong", main[0].name, group[0].name, both)
+		"The operator changes nothing: one of the two would lose its data. Delete the Pod or the volume that is wrong",
+		main[0].name, group[0].name, both)
 }
 
 // movedNodes returns the introductions of members that know each other, but not the other's current address.

@@ -153,7 +153,8 @@ func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*pro
 	}
 	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return &problem{reasonNoPassword, fmt.Sprintf("Secret %s does not exist: create it, with the password in the key %s", ref.Name, ref.Key)}, nil
+		message := fmt.Sprintf("Secret %s does not exist: create it, with the password in the key %s", ref.Name, ref.Key)
+		return &problem{reasonNoPassword, message}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)

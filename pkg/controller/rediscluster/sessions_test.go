@@ -22,11 +22,15 @@ func TestSessionRecordsReachable(t *testing.T) {
 		missed    time.Duration
 		witnessed bool
 	}{
-		"seen alive, and then lost":           {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
-		"lost before it was looked at":        {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
-		"lost while it was not looked at":     {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
-		"lost while no member answered":       {[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false},
-		"members were silent for a moment":    {[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true},
+		"seen alive, and then lost":       {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
+		"lost before it was looked at":    {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while it was not looked at": {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while no member answered": {
+			[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false,
+		},
+		"members were silent for a moment": {
+			[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true,
+		},
 		"lost, alive once more, and then not": {[]step{{0, []alter{lost}}, {time.Hour, nil}, {time.Second, []alter{lost}}}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,9 @@ func TestStatus(t *testing.T) {
 	full := viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 1)
 	unscheduled := func(p *corev1.Pod) {
 		unstarted(p)
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		}}
 	}
 	news := func() *observed {
 		return cluster(newcomer(), newcomer(), newcomer(), newcomer(), newcomer(), newcomer())
@@ -81,7 +83,8 @@ func TestStatus(t *testing.T) {
 		endpoint bool
 	}{
 		"settled": {
-			seen: see(six()), want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss", message: "Pods: 6, masters: 3, slots: 16384", endpoint: true,
+			seen: see(six()), want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+			message: "Pods: 6, masters: 3, slots: 16384", endpoint: true,
 		},
 		"forming: Pods are made": {
 			seen: see(six(), unformed, clearStatus, noPod(0, 1, 2, 3, 4, 5)), message: "Waiting for demo-0",
@@ -99,10 +102,14 @@ func TestStatus(t *testing.T) {
 			want: "-PodNotAnswering +Healing +PodNotAnswering +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a master is silent: its slots cannot be used": {
-			seen: see(six(), silenced(time.Second, 1)), message: "Waiting for demo-1", want: "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
+			seen:    see(six(), silenced(time.Second, 1)),
+			message: "Waiting for demo-1",
+			want:    "-Healing +Healing -AsExpected +Formed -SlotsUncovered -NoDataLoss",
 		},
 		"slots are lost": {
-			seen: see(six(), renewed(0, 3)), message: "have lost what they held", want: "-DataLoss +Healing +DataLoss -Divided -SlotsUncovered +DataLoss",
+			seen:    see(six(), renewed(0, 3)),
+			message: "have lost what they held",
+			want:    "-DataLoss +Healing +DataLoss -Divided -SlotsUncovered +DataLoss",
 		},
 		"a node is none of ours": {
 			seen: see(six(), known("ghost", true, "", 4)), message: "Node ghost", endpoint: true,
@@ -113,50 +120,64 @@ func TestStatus(t *testing.T) {
 			want: "-Divided +ScalingOut +Divided -Divided -SlotsUncovered -NoDataLoss",
 		},
 		"a Pod does not start": {
-			seen: see(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)), message: "demo-4 does not start: CrashLoopBackOff: back-off 10s", endpoint: true,
-			want: "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
+			seen:     see(six(), stored, podIs(crashing, 4), silenced(time.Second, 4)),
+			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
+			endpoint: true,
+			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a Pod finds no machine": {
-			seen: see(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)), message: "demo-4 does not start: Unschedulable", endpoint: true,
-			want: "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
+			seen:     see(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
+			message:  "demo-4 does not start: Unschedulable",
+			endpoint: true,
+			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a node refuses the password": {
 			seen: see(six(), refused), message: "demo-4: HELLO: the password is refused: the node has another one", endpoint: true,
 			want: "-PasswordRefused +Healing +PasswordRefused +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a disk is full": {
-			seen: see(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true, want: "-CannotWrite +Healing +CannotWrite +Formed +AllSlotsCovered -NoDataLoss",
+			seen: see(six(), full), message: "demo-1 cannot keep what is written to it", endpoint: true,
+			want: "-CannotWrite +Healing +CannotWrite +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"masters have had different functions for long": {
-			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong+1)), message: "demo-0 and demo-2 do not have the same library f", endpoint: true,
-			want: "-FunctionsDiffer -Formed +FunctionsDiffer +Formed +AllSlotsCovered -NoDataLoss",
+			seen:     see(six(), libraries("f=1", 0, 1), differs(differTooLong+1)),
+			message:  "demo-0 and demo-2 do not have the same library f",
+			endpoint: true,
+			want:     "-FunctionsDiffer -Formed +FunctionsDiffer +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a library is loaded on one master after the other": {
-			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true, want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+			seen: see(six(), libraries("f=1", 0, 1), differs(differTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
+			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a master without slots alone has a library": {
-			seen: see(sixAnd(master("")), libraries("g=1", 6)), message: "demo-6 is a master without slots, but has the library of functions g", endpoint: true,
-			want: "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
+			seen:     see(sixAnd(master("")), libraries("g=1", 6)),
+			message:  "demo-6 is a master without slots, but has the library of functions g",
+			endpoint: true,
+			want:     "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a command fails for a moment": {
-			seen: see(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true, want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+			seen: see(six(), commandFails(failingTooLong)), message: "Pods: 6, masters: 3", endpoint: true,
+			want: "+Formed -Formed -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"a command fails for long": {
-			seen: see(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true, want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
+			seen: see(six(), commandFails(failingTooLong+1)), message: "it fails", endpoint: true,
+			want: "-CommandFailing -Formed +CommandFailing +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"the Service has another owner": {
 			seen: see(six()), also: []problem{service, service}, message: "Service demo exists already", endpoint: true,
 			want: "-Conflict -Formed +Conflict +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"another revision": {
-			seen: see(six(), allOld), message: "6 Pods are not up to date", endpoint: true, want: "-Rolling +Rolling -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
+			seen: see(six(), allOld), message: "6 Pods are not up to date", endpoint: true,
+			want: "-Rolling +Rolling -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"fewer Pods": {
 			seen: see(sixAnd(replica(0)), sized(6)), message: "Removing demo-6", endpoint: true,
 			want: "-ScalingIn +ScalingIn -AsExpected +Formed +AllSlotsCovered -NoDataLoss",
 		},
 		"more Pods": {
-			seen: see(sixAnd(newcomer())), message: "Introducing", want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
+			seen: see(sixAnd(newcomer())), message: "Introducing",
+			want: "-ScalingOut +ScalingOut -AsExpected -Divided +AllSlotsCovered -NoDataLoss", endpoint: true,
 		},
 		"a node says that the cluster is down": {
 			seen: see(six(), viewed(func(v *redisnode.View) { v.StateOK = false }, 2)), message: "demo-2, which reports",
@@ -204,14 +225,16 @@ func TestStatusSaysWhatEachNodeIs(t *testing.T) {
 	if !equality.Semantic.DeepEqual(status.Shards, shards) {
 		t.Errorf("shards %+v, want %+v", status.Shards, shards)
 	}
-	if status.Size != 6 || status.Masters != 3 || status.SlotsAssigned != redisnode.SlotCount || status.Selector == "" || status.ObservedGeneration != 1 {
+	if status.Size != 6 || status.Masters != 3 || status.SlotsAssigned != redisnode.SlotCount ||
+		status.Selector == "" || status.ObservedGeneration != 1 {
 		t.Errorf("%+v", status)
 	}
 	// No member answers: nothing newer is known.
 	o.rdc.Status = status
 	dark := see(cluster(sixOf()...), func(d *observed) { d.rdc.Status = status }, silenced(time.Second, 0, 1, 2, 3, 4, 5))
 	if got := statusFor(dark); !equality.Semantic.DeepEqual(got.Shards, shards) || got.Masters != 3 || got.Endpoint != "" {
-		t.Errorf("shards %+v of %d masters at %q while no member answers, want them as before, and no endpoint", got.Shards, got.Masters, got.Endpoint)
+		t.Errorf("shards %+v of %d masters at %q while no member answers, want them as before, and no endpoint",
+			got.Shards, got.Masters, got.Endpoint)
 	}
 }
 
@@ -223,17 +246,19 @@ func TestStatusOperation(t *testing.T) {
 		seen *observed
 		want *v1.Operation
 	}{
-		"settled: none":                                {see(six()), nil},
-		"the one before has ended":                     {see(six(), under(opRoll)), nil},
-		"one begins":                                   {see(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
-		"it continues":                                 {see(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
-		"it continues until the Pods are ready":        {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
-		"what is to be healed meanwhile is part of it": {see(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began}},
-		"another takes its place":                      {see(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
-		"fewer Pods come before another revision":      {see(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
-		"more Pods":                                    {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods while one is healed":                {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
-		"more Pods of a cluster that is being formed":  {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
+		"settled: none":                         {see(six()), nil},
+		"the one before has ended":              {see(six(), under(opRoll)), nil},
+		"one begins":                            {see(six(), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &now}},
+		"it continues":                          {see(six(), under(opHeal), silenced(1, 4)), &v1.Operation{Type: opHeal, StartedAt: &began}},
+		"it continues until the Pods are ready": {see(six(), under(opRoll), podIs(unready, 4)), &v1.Operation{Type: opRoll, StartedAt: &began}},
+		"what is to be healed meanwhile is part of it": {
+			see(six(), under(opScaleOut), silenced(1, 4)), &v1.Operation{Type: opScaleOut, StartedAt: &began},
+		},
+		"another takes its place":                 {see(six(), under(opHeal), allOld), &v1.Operation{Type: opRoll, StartedAt: &now}},
+		"fewer Pods come before another revision": {see(sixAnd(replica(0)), sized(6), allOld), &v1.Operation{Type: opScaleIn, StartedAt: &now}},
+		"more Pods":                                   {see(wider()), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods while one is healed":               {see(wider(), under(opHeal)), &v1.Operation{Type: opScaleOut, StartedAt: &now}},
+		"more Pods of a cluster that is being formed": {see(wider(), unformed, under(opForm)), &v1.Operation{Type: opForm, StartedAt: &began}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := statusFor(test.seen).Operation
@@ -338,10 +363,13 @@ func TestStatusKeepsALoss(t *testing.T) {
 		status v1.RedisClusterStatus
 		want   bool
 	}{
-		"it is still so":       {later(renewed(0, 3)), true},
-		"no member answers":    {later(silenced(time.Hour, 0, 1, 2, 3, 4, 5)), true},
-		"the slots are back":   {later(), false},
-		"the password is gone": {later(silenced(1, 0, 1, 2, 3, 4, 5), func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }), true},
+		"it is still so":     {later(renewed(0, 3)), true},
+		"no member answers":  {later(silenced(time.Hour, 0, 1, 2, 3, 4, 5)), true},
+		"the slots are back": {later(), false},
+		"the password is gone": {
+			later(silenced(1, 0, 1, 2, 3, 4, 5), func(o *observed) { o.problems = []problem{{reasonNoPassword, "gone"}} }),
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := meta.FindStatusCondition(test.status.Conditions, v1.ConditionDataLoss)
@@ -350,7 +378,8 @@ func TestStatusKeepsALoss(t *testing.T) {
 			}
 		})
 	}
-	if ptr.Deref(meta.FindStatusCondition(later().Conditions, glassback.ConditionDegraded), metav1.Condition{}).Reason != report.ReasonAsExpected {
+	degraded := meta.FindStatusCondition(later().Conditions, glassback.ConditionDegraded)
+	if ptr.Deref(degraded, metav1.Condition{}).Reason != report.ReasonAsExpected {
 		t.Error("Degraded though the slots are back")
 	}
 }

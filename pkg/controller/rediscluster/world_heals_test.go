@@ -361,7 +361,10 @@ func TestPasswordIsChanged(t *testing.T) {
 	w.ready("the cluster to be formed")
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	w.byPerson(func() {
-		changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"}, Data: map[string][]byte{"password": []byte("another")}}
+		changed := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"},
+			Data:       map[string][]byte{"password": []byte("another")},
+		}
 		if _, err := w.kube.CoreV1().Secrets("default").Update(context.Background(), changed, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -504,7 +507,11 @@ func TestKeysOnTheMoveSurvive(t *testing.T) {
 	w.until("keys to be moved", func() bool { return w.deaths > 0 })
 	w.lives = nil
 	deadline := time.Now().Add(20 * time.Second)
-	for replica := w.view("moves-7"); replica.Keys == 0 || replica.Keys < w.view("moves-6").Keys || !replica.LinkUp; replica = w.view("moves-7") {
+	for {
+		replica := w.view("moves-7")
+		if replica.Keys != 0 && replica.Keys >= w.view("moves-6").Keys && replica.LinkUp {
+			break
+		}
 		if time.Sleep(10 * time.Millisecond); time.Now().After(deadline) {
 			t.Fatalf("the replica has not got the keys: %s, last writes %q", w.describe(), w.all[max(0, len(w.all)-20):])
 		}
@@ -530,7 +537,8 @@ func TestClaimIsDeleted(t *testing.T) {
 		before[c.Name] = c.UID
 	}
 	w.byPerson(func() {
-		if err := w.kube.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), "data-"+master, metav1.DeleteOptions{}); err != nil {
+		claims := w.kube.CoreV1().PersistentVolumeClaims("default")
+		if err := claims.Delete(context.Background(), "data-"+master, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -569,7 +577,9 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		again := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: rdc.Name, Namespace: rdc.Namespace, UID: "again-2", Generation: 1}, Spec: rdc.Spec}
+		again := &v1.RedisCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: rdc.Name, Namespace: rdc.Namespace, UID: "again-2", Generation: 1}, Spec: rdc.Spec,
+		}
 		if err := w.client.Tracker().Add(again); err != nil {
 			t.Fatal(err)
 		}
