@@ -102,8 +102,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people who
-// look at the list of processes.
+// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people
+// who look at the list of processes.
 func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 	return &cobra.Command{
 		Use:    name + " DIR",

@@ -201,7 +201,8 @@ func testFollowed(t *testing.T, s *shown) {
 		p.until(pagePatience, visible(selector), textOf("#life"))
 	}
 	p.until(pagePatience, `[...document.querySelectorAll('#life .pass-change .changes dt')]
-		.some((dt) => dt.innerText === 'status.conditions[Ready]' && dt.nextElementSibling.querySelector('ins')?.innerText.startsWith('True'))`, textOf("#life"))
+		.some((dt) => dt.innerText === 'status.conditions[Ready]' && dt.nextElementSibling.querySelector('ins')?.innerText.startsWith('True'))`,
+		textOf("#life"))
 	p.until(pagePatience, visible(because("Deployment/"+name)), textOf("#life"))
 	p.shoot("life-of-an-application")
 
@@ -284,7 +285,8 @@ func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 }
 
 // focused is the expression for what has the focus.
-const focused = "(document.activeElement.dataset.gear ? document.activeElement.dataset.gear + ' of ' + document.activeElement.dataset.id : document.activeElement.id || document.activeElement.tagName)"
+const focused = "(document.activeElement.dataset.gear ? document.activeElement.dataset.gear + ' of ' + document.activeElement.dataset.id " +
+	": document.activeElement.id || document.activeElement.tagName)"
 
 func testKeyboard(t *testing.T, s *shown) {
 	p := s.open(t, "/")
@@ -335,7 +337,8 @@ const beyondEdges = `[...document.body.querySelectorAll('*')].filter((e) => {
 }).map((e) => e.tagName + '#' + e.id + '.' + e.className)`
 
 // cutOff finds buttons that are narrower than what is in them.
-const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.title || e.innerText)`
+const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) ` +
+	`=> e.title || e.innerText)`
 
 // overlaps finds parts of gears that are drawn over others.
 const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flatMap((gear) => {
