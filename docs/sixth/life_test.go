@@ -29,8 +29,16 @@ var story = []struct {
 	{"the Service comes", func(s *server) { s.serve("web", web()) }, map[string]string{"HOST": "web.shop.svc", "PORT": "80"}},
 	{"it gets another port", func(s *server) { s.serve("web", web(at(81))) }, map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
 	{"another client edits the ConfigMap", alter(data("HOST", "evil")), map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
-	{"another client deletes the ConfigMap", func(s *server) { s.drop("web-address") }, map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
-	{"another client takes its label away", alter(func(c *corev1.ConfigMap) { c.Labels = nil }), map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
+	{
+		"another client deletes the ConfigMap",
+		func(s *server) { s.drop("web-address") },
+		map[string]string{"HOST": "web.shop.svc", "PORT": "81"},
+	},
+	{
+		"another client takes its label away",
+		alter(func(c *corev1.ConfigMap) { c.Labels = nil }),
+		map[string]string{"HOST": "web.shop.svc", "PORT": "81"},
+	},
 	{"the Service asks no longer", func(s *server) { s.serve("web", web(unlabelled)) }, nil},
 	{"it asks again", func(s *server) { s.serve("web", web()) }, map[string]string{"HOST": "web.shop.svc", "PORT": "80"}},
 	{"the Service goes", func(s *server) { s.serve("web", nil); s.collect() }, nil},
