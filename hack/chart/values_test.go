@@ -54,7 +54,8 @@ resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 2Gi}}
 terminationGracePeriodSeconds: 90
 nodeSelector: {pool: system}
 tolerations: [{key: a, operator: Exists, effect: NoSchedule}]
-affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
+affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+  {weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 topologySpreadConstraints: [{maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]
 priorityClassName: system-cluster-critical
 podAnnotations: {example.com/a: "1"}
@@ -323,11 +324,10 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	flatten(flat, "", map[string]any(all["ServiceMonitor/glassback"]))
 	const pod = "spec.template.spec."
 	for path, want := range map[string]string{
-		pod + "containers[manager].image": "registry.example.com/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+		pod + "containers[manager].image": "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4),
 		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
-			"--leader-elect-retry-period=5s " +
-			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --inspect-bind-address=:8444 " +
-			"--namespace=team-a,team-b " +
+			"--leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false " +
+			"--inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
