@@ -234,9 +234,8 @@ func TestTags(t *testing.T) {
 	r := on("ListTagResources")
 	want(t, r, 200, "")
 	list := r.body["TagResources"].(map[string]any)["TagResource"].([]any)
-	if got := fmt.Sprint(list); got != fmt.Sprintf(
-		"[map[ResourceId:%s ResourceType:instance TagKey:a TagValue:2] map[ResourceId:%s ResourceType:instance TagKey:b TagValue:]]", id, id,
-	) {
+	if got := fmt.Sprint(list); got != fmt.Sprintf("[map[ResourceId:%s ResourceType:instance TagKey:a TagValue:2] "+
+		"map[ResourceId:%s ResourceType:instance TagKey:b TagValue:]]", id, id) {
 		t.Errorf("listed %s", got)
 	}
 	want(t, on("UntagResources", "TagKey.1", "a", "TagKey.2", "none"), 200, "")

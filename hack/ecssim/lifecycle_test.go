@@ -274,9 +274,8 @@ func TestWhatSomebodyDoesInTheConsole(t *testing.T) {
 func TestGroupsAndAttributesChange(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
 	id := c.inState(stopped, nil)
-	want(t,
-		c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-b", "SecurityGroupIds.2", "sg-a", "InstanceName", "web",
-			"Description", "d", "HostName", "h", "DeletionProtection", "true", "UserData", "aGk="), 200, "")
+	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-b", "SecurityGroupIds.2", "sg-a",
+		"InstanceName", "web", "Description", "d", "HostName", "h", "DeletionProtection", "true", "UserData", "aGk="), 200, "")
 	want(t, c.call("JoinSecurityGroup", "InstanceId", id, "SecurityGroupId", "sg-c"), 200, "")
 	want(t, c.call("LeaveSecurityGroup", "InstanceId", id, "SecurityGroupId", "sg-b"), 200, "")
 	want(t, c.call("ModifyInstanceSpec", "InstanceId", id, "InstanceType", "ecs.g7.large", "InternetMaxBandwidthOut", "1"), 200, "")

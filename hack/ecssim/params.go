@@ -72,8 +72,7 @@ const (
 
 	onlyCreateText = " VlanId InnerIpAddress NodeControllerId ClusterId CapacityReservationId CapacityReservationPreference"
 	onlyRunText    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm " +
-		"SystemDisk.KMSKeyId " +
-		"DataDisk.N.AutoSnapshotPolicyId"
+		"SystemDisk.KMSKeyId DataDisk.N.AutoSnapshotPolicyId"
 )
 
 // operations are the actions that there are.
