@@ -503,8 +503,8 @@ func (g generator) autoscaling() any {
 func (g generator) budget() any {
 	budget := map[string]any{}
 	for range pick(g, 0, 1, 1, 1, 2) {
-		budget[pick(g, "minAvailable", "maxUnavailable")] = pick[any](g, int64(0), int64(1), int64(10), "0%", "50%", "100%", nil,
-			int64(-1), "101%", "1")
+		budget[pick(g, "minAvailable", "maxUnavailable")] = pick[any](g,
+			int64(0), int64(1), int64(10), "0%", "50%", "100%", nil, int64(-1), "101%", "1")
 	}
 	return budget
 }

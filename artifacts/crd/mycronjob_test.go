@@ -100,7 +100,8 @@ func (g generator) myCronJob() map[string]any {
 		obj["metadata"].(map[string]any)["name"] = strings.Repeat("x", pick(g, 1, 51, 52, 53, 200))
 	}
 	if g.oneIn(20) {
-		pod := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		job := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)
+		pod := job["template"].(map[string]any)["spec"].(map[string]any)
 		switch g.IntN(3) {
 		case 0:
 			pod["containers"] = []any{}
