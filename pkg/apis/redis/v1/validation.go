@@ -47,10 +47,10 @@ var (
 // or that another field of spec sets. So are those that begin with ownDirectivePrefix.
 var ownDirectives = []string{
 	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-allow-replica-migration",
-	"cluster-config-file", "cluster-enabled",
-	"cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover", "daemonize", "dbfilename", "dir", "include", "loadmodule",
-	"logfile", "masterauth", "masteruser", "pidfile", "port", "protected-mode", "rename-command", "replicaof", "requirepass", "slaveof",
-	"supervised", "syslog-enabled", "tls-cluster", "tls-port", "tls-replication", "unixsocket", "user",
+	"cluster-config-file", "cluster-enabled", "cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover",
+	"daemonize", "dbfilename", "dir", "include", "loadmodule", "logfile", "masterauth", "masteruser", "pidfile", "port",
+	"protected-mode", "rename-command", "replicaof", "requirepass", "slaveof", "supervised",
+	"syslog-enabled", "tls-cluster", "tls-port", "tls-replication", "unixsocket", "user",
 }
 
 const ownDirectivePrefix = "cluster-announce-"
