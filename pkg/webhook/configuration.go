@@ -33,8 +33,7 @@ var (
 	isProtected = admissionregistrationv1.MatchCondition{
 		Name: "is-protected",
 		Expression: "has(oldObject.metadata.annotations) && '" + glassback.AnnotationDeletionProtection +
-			"' in oldObject.metadata.annotations && " +
-			"oldObject.metadata.annotations['" + glassback.AnnotationDeletionProtection + "'] == 'true'",
+			"' in oldObject.metadata.annotations && oldObject.metadata.annotations['" + glassback.AnnotationDeletionProtection + "'] == 'true'",
 	}
 )
 
@@ -103,9 +102,10 @@ func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
 	return all
 }
 
-func (e Endpoint) validatingOne(k kind, verb string, policy admissionregistrationv1.FailurePolicyType,
-	when admissionregistrationv1.MatchCondition,
-	operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
+func (e Endpoint) validatingOne(
+	k kind, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition,
+	operations ...admissionregistrationv1.OperationType,
+) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    verb + "." + k.resource + "." + k.Group,
 		ClientConfig:            e.Client(Path("validate", k.GroupVersionKind)),

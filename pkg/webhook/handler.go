@@ -104,8 +104,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 }
 
 // answer calls review, and makes an answer of a panic.
-func (h *Handler) answer(ctx context.Context, k kind, request *admissionv1.AdmissionRequest,
-	review reviewFunc) (response *admissionv1.AdmissionResponse) {
+func (h *Handler) answer(
+	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
+) (response *admissionv1.AdmissionResponse) {
 	defer func() {
 		if r := recover(); r != nil {
 			h.panics.Add(1)
@@ -128,8 +129,8 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 
 // refuse answers what gets no verdict.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
-	klog.FromContext(r.Context()).V(2).Info("Refused a request", "path", r.URL.Path, "client", r.RemoteAddr, "status",
-		why.status, "err", why.err)
+	klog.FromContext(r.Context()).V(2).Info("Refused a request",
+		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
 	if why.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close") // The next connection may be to another replica.

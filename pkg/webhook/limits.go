@@ -93,8 +93,8 @@ func (a *account) close() {
 // known.
 func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	if length > maxBody {
-		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them", length,
-			maxBody, maxObject)
+		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them",
+			length, maxBody, maxObject)
 	}
 	if length < 0 {
 		length = maxBody

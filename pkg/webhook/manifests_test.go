@@ -47,8 +47,8 @@ func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 	}
 
 	validating := endpoint.ValidatingConfiguration(ConfigurationName)
-	validating.ObjectMeta, validating.TypeMeta = meta,
-		metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"}
+	validating.ObjectMeta = meta
+	validating.TypeMeta = metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"}
 	gotValidating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	manifest(t, gotValidating, "webhook", "validating.yaml")
 	if d := diff.Diff(gotValidating, validating); d != "" {
@@ -88,8 +88,8 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"; !bytes.Contains(kustomization,
-		[]byte(want)) {
+	want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
+	if !bytes.Contains(kustomization, []byte(want)) {
 		t.Errorf("the kustomization does not say %q", want)
 	}
 }

@@ -31,10 +31,15 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
+type (
+	mutatingConfig   = admissionregistrationv1.MutatingWebhookConfiguration
+	validatingConfig = admissionregistrationv1.ValidatingWebhookConfiguration
+)
+
 // Registrations are what a keeper of certificates works with.
 var (
-	_ certificate.Registration = Injected[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]{}
-	_ certificate.Registration = Owned[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration]{}
+	_ certificate.Registration = Injected[mutatingConfig, *mutatingConfig]{}
+	_ certificate.Registration = Owned[validatingConfig, *validatingConfig]{}
 )
 
 // cluster holds a configuration of one of the two kinds, called "test", and a cache of it.
@@ -48,17 +53,18 @@ type cluster[T any, P configuration[T]] struct {
 }
 
 // eachKind runs a test for both kinds of configuration.
-func eachKind(t *testing.T, mutating func(*testing.T,
-	*cluster[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]),
-	validating func(*testing.T,
-		*cluster[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration])) {
+func eachKind(
+	t *testing.T,
+	mutating func(*testing.T, *cluster[mutatingConfig, *mutatingConfig]),
+	validating func(*testing.T, *cluster[validatingConfig, *validatingConfig]),
+) {
 	t.Helper()
 	store := func() cache.Store { return cache.NewStore(cache.MetaNamespaceKeyFunc) }
 	t.Run("mutating", func(t *testing.T) {
 		c := fake.NewClientset()
-		mutating(t, &cluster[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]{
+		mutating(t, &cluster[mutatingConfig, *mutatingConfig]{
 			"mutatingwebhookconfigurations", c, c.AdmissionregistrationV1().MutatingWebhookConfigurations(), store(), Endpoint.MutatingConfiguration,
-			func(m *admissionregistrationv1.MutatingWebhookConfiguration) (all []*admissionregistrationv1.WebhookClientConfig) {
+			func(m *mutatingConfig) (all []*admissionregistrationv1.WebhookClientConfig) {
 				for i := range m.Webhooks {
 					all = append(all, &m.Webhooks[i].ClientConfig)
 				}
@@ -68,10 +74,10 @@ func eachKind(t *testing.T, mutating func(*testing.T,
 	})
 	t.Run("validating", func(t *testing.T) {
 		c := fake.NewClientset()
-		validating(t, &cluster[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration]{
+		validating(t, &cluster[validatingConfig, *validatingConfig]{
 			"validatingwebhookconfigurations", c, c.AdmissionregistrationV1().ValidatingWebhookConfigurations(), store(),
 			Endpoint.ValidatingConfiguration,
-			func(v *admissionregistrationv1.ValidatingWebhookConfiguration) (all []*admissionregistrationv1.WebhookClientConfig) {
+			func(v *validatingConfig) (all []*admissionregistrationv1.WebhookClientConfig) {
 				for i := range v.Webhooks {
 					all = append(all, &v.Webhooks[i].ClientConfig)
 				}
@@ -167,7 +173,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	applied := c.make(ByService(service), "test")
 	if len(c.configs(applied)) < 2 { // The same webhook by way of another Service.
 		switch a := any(applied).(type) {
-		case *admissionregistrationv1.MutatingWebhookConfiguration:
+		case *mutatingConfig:
 			second := a.Webhooks[0].DeepCopy()
 			second.Name = "second." + second.Name
 			a.Webhooks = append(a.Webhooks, *second)
@@ -389,9 +395,9 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		"its URL":      func(p P) { *c.configs(p)[0].URL = "https://evil.example.com" },
 		"what it is for": func(p P) {
 			switch p := any(p).(type) {
-			case *admissionregistrationv1.MutatingWebhookConfiguration:
+			case *mutatingConfig:
 				p.Webhooks[0].MatchConditions = nil
-			case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			case *validatingConfig:
 				p.Webhooks = p.Webhooks[1:]
 			}
 		},
