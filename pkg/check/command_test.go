@@ -575,10 +575,13 @@ func rulePermissions(rule rbacv1.PolicyRule) []permissions.Permission {
 
 func TestWebhooksThatAreRegistered(t *testing.T) {
 	service := types.NamespacedName{Namespace: "glassback-system", Name: webhook.ServiceName}
-	register := func(change func(*admissionregistrationv1.MutatingWebhookConfiguration,
-		*admissionregistrationv1.ValidatingWebhookConfiguration)) []runtime.Object {
-		m, v := webhook.ByService(service).MutatingConfiguration(webhook.ConfigurationName),
-			webhook.ByService(service).ValidatingConfiguration(webhook.ConfigurationName)
+	type (
+		mutating   = admissionregistrationv1.MutatingWebhookConfiguration
+		validating = admissionregistrationv1.ValidatingWebhookConfiguration
+	)
+	register := func(change func(*mutating, *validating)) []runtime.Object {
+		endpoint := webhook.ByService(service)
+		m, v := endpoint.MutatingConfiguration(webhook.ConfigurationName), endpoint.ValidatingConfiguration(webhook.ConfigurationName)
 		m.Labels, v.Labels = nil, nil
 		change(m, v)
 		return []runtime.Object{m, v}
@@ -591,26 +594,15 @@ func TestWebhooksThatAreRegistered(t *testing.T) {
 	}{
 		"none, and no operator either":      {nil, "webhooks/registered", Skipped, "it knows of none"},
 		"none, though there is an operator": {[]runtime.Object{managerOf(2, 2)}, "webhooks/registered", Warning, "there is no configuration"},
-		"as they should be": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration,
-			*admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/complete", OK, "10 webhooks"},
-		"one is missing": {register(func(_ *admissionregistrationv1.MutatingWebhookConfiguration,
-			v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"as they should be":                 {register(func(*mutating, *validating) {}), "webhooks/glassback/complete", OK, "10 webhooks"},
+		"one is missing": {register(func(_ *mutating, v *validating) {
 			v.Webhooks = v.Webhooks[1:]
 		}), "webhooks/glassback/complete", Warning, "it has not got protect.apiexampleas"},
-		"one calls another service": {register(func(m *admissionregistrationv1.MutatingWebhookConfiguration,
-			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"one calls another service": {register(func(m *mutating, _ *validating) {
 			m.Webhooks[0].ClientConfig.Service.Namespace = "other"
 		}), "webhooks/glassback/complete", Failed, "calls other/glassback-webhook, and not the Service glassback-system/glassback-webhook"},
-		"the caBundle is empty": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration,
-			*admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/trust", Failed, "has no caBundle"},
-		"there is no Service": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration,
-			*admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/endpoints", Failed, "there is no Service"},
+		"the caBundle is empty": {register(func(*mutating, *validating) {}), "webhooks/glassback/trust", Failed, "has no caBundle"},
+		"there is no Service":   {register(func(*mutating, *validating) {}), "webhooks/glassback/endpoints", Failed, "there is no Service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := outcome(t, without(t, checkOf(t, nil, nil, test.objects...)), test.id)
