@@ -20,7 +20,8 @@ nodes are Ready. The cluster then runs until "devcluster down".
 
 The directory is created, or reused if it holds a cluster that is dead. Ctrl-C before the cluster is usable ends it and leaves nothing.`
 
-const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: the cluster ends with it, and its
+const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: ` +
+	`the cluster ends with it, and its
 files are removed.`
 
 // startFlags are those of up and run.

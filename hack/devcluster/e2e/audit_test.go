@@ -34,7 +34,9 @@ const auditPolicy = `{
   "omitStages": ["RequestReceived"],
   "omitManagedFields": true,
   "rules": [
-    {"level": "None", "users": ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "devcluster:kwok", "devcluster:coredns"]},
+    {"level": "None", "users": [
+      "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "devcluster:kwok", "devcluster:coredns"
+    ]},
     {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"]},
     {"level": "Request", "verbs": ["create", "patch"], "resources": [
       {"group": "", "resources": ["configmaps", "persistentvolumeclaims", "pods", "services"]},

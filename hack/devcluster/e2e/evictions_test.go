@@ -132,10 +132,12 @@ func TestEvictionAnswers(t *testing.T) {
 	budget.Spec.MinAvailable = ptr.To(intstr.FromInt32(1))
 	_, err = budgets.Apply(t.Context(), budget, owner)
 	n.must(t, err)
-	second, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "second"},
+	second, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "second"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		}}, metav1.CreateOptions{})
+		},
+	}, metav1.CreateOptions{})
 	n.must(t, err)
 	var status apierrors.APIStatus
 	if err = n.evict(t.Context(), a.Name, a.UID); !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError ||

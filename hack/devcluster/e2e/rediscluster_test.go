@@ -580,9 +580,8 @@ func testWrongPassword(t *testing.T, n *node) {
 	logged := o.log.String()
 	o = n.operate(t, onlyRedis, "-v=10")
 	c.wrong(t, "PasswordRefused", "authSecretRef")
-	for _, found := range (leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}).In(
-		logged + o.log.String(),
-	) {
+	passwords := leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}
+	for _, found := range passwords.In(logged + o.log.String()) {
 		t.Errorf("the log holds %s", found)
 	}
 	n.setPassword(t, c.name, c.password)

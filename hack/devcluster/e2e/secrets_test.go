@@ -266,9 +266,8 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 		return response.StatusCode, string(body)
 	}
 	wrong := nodeSecrets["a token that is no token of any"]
-	for _, port := range []string{"8443", "8444"} {
-		if code, body := get(wrong, port,
-			map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"}[port]); code != http.StatusUnauthorized {
+	for port, path := range map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"} {
+		if code, body := get(wrong, port, path); code != http.StatusUnauthorized {
 			t.Errorf("a token that is none gets %d: %s", code, body)
 		}
 	}

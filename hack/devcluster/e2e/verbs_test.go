@@ -319,7 +319,8 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	uid := kubectl("get", "aea/apiexamplea-sample", "-o", "jsonpath={.metadata.uid}")
 	file := filepath.Join(t.TempDir(), "held.yaml")
 	w.must(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "ownerReferences": [
-		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q, "blockOwnerDeletion": true}]}}`, uid), 0o600))
+		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q,
+		"blockOwnerDeletion": true}]}}`, uid), 0o600))
 	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
 		out, err := w.kubectl(t, "create", "--as=maker", "-f", file)
 		if err == nil || !strings.Contains(out, "cannot set blockOwnerDeletion") {
