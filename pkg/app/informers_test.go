@@ -156,6 +156,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		})}
 		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
 		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, nil), newFactories(c, "", pipeline.RealFIFO, nil)
+		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
 		secrets := []cache.SharedIndexInformer{cluster.watchSecret("shop", "key"), cluster.watchSecret("bank", "key")} // no factory's
@@ -180,10 +181,9 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),
 			"/api/v1/namespaces/shop/secrets metadata.name=key":                                secrets[0],
 			"/api/v1/namespaces/bank/secrets metadata.name=key":                                secrets[1],
-			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations metadata.name=own": cluster.mutatingWebhookConfiguration("own").
-				Informer(),
-			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").
-				Informer(),
+
+			admission + "mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
+			admission + "validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
 		} {
 			want.Insert(request)
 			if other := informers[informer]; other != "" {

@@ -25,10 +25,11 @@ import (
 	"github.com/glassback/glassback/artifacts/crd"
 )
 
-// cluster returns the CRDs of this binary as an API server has them that serves them. change changes the first one, or returns nil for
-// none.
-func cluster(t *testing.T,
-	change func(*apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition) []runtime.Object {
+type definition = apiextensionsv1.CustomResourceDefinition
+
+// cluster returns the CRDs of this binary as an API server has them that serves them.
+// change changes the first one, or returns nil for none.
+func cluster(t *testing.T, change func(*definition) *definition) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
 	for i, want := range All() {
@@ -47,7 +48,6 @@ func cluster(t *testing.T,
 }
 
 func TestEnsure(t *testing.T) {
-	type definition = apiextensionsv1.CustomResourceDefinition
 	revised := func(revision string) func(*definition) *definition {
 		return func(c *definition) *definition {
 			c.Annotations[crd.AnnotationRevision] = revision
