@@ -95,13 +95,13 @@ type operator struct {
 // config is what an operator that dies with ctx is made of.
 func (o *operator) config(ctx context.Context, s *server, clock clock.WithTicker) Config {
 	client := s.client(ctx)
-	informer := func(resource string, object runtime.Object, list cache.ListWithContextFunc,
-		watch cache.WatchFuncWithContext) kubeinformers.SharedInformerFactory {
+	informer := func(
+		resource string, object runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext,
+	) kubeinformers.SharedInformerFactory {
 		made := pipeline.New(pipeline.Config{
 			Resource: resource, Object: object, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-				ListWithContextFunc: list, WatchFuncWithContext: watch,
-			}, client),
+			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(
+				&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client),
 		})
 		factory := kubeinformers.NewSharedInformerFactory(client, 0)
 		factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return made })
