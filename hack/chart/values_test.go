@@ -462,8 +462,9 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		},
 		"flags that other values stand for": {
 			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1]", []string{
-				"- extraArgs has --workers=3: that is what the value workers is for", "- extraArgs has -n=a: that is what the value " +
-					"watchNamespaces is for", "- extraArgs has -nc: that is what the value watchNamespaces is for",
+				"- extraArgs has --workers=3: that is what the value workers is for",
+				"- extraArgs has -n=a: that is what the value watchNamespaces is for",
+				"- extraArgs has -nc: that is what the value watchNamespaces is for",
 				"- extraArgs has --namespace=b: that is what the value watchNamespaces is for",
 				"- extraArgs has -v=3: that is what the value logging is for", "- extraArgs has --webhook-port=1: the chart depends on how it is"},
 		},
