@@ -57,8 +57,7 @@ func TestRefusals(t *testing.T) {
 		"no workers":             {[]string{"--workers=0"}, 2, "--workers must be from 1 to 1000"},
 		"a namespace with a dot": {[]string{"--namespace=a.b"}, 2, `--namespace "a.b" is not the name of a namespace`},
 		"an ECS with a path": {
-			[]string{"--ecs-endpoint=http://127.0.0.1/ecs"},
-			2,
+			[]string{"--ecs-endpoint=http://127.0.0.1/ecs"}, 2,
 			`--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not "http://127.0.0.1/ecs"`,
 		},
 		"an unknown log format": {[]string{"--logging-format=xml"}, 2, "--logging-format must be text or json"},

@@ -40,16 +40,18 @@ var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role
 
 const crdGroup = "apiextensions.k8s.io"
 
+// ofUsers says why an operator may do what no role grants it.
+const ofUsers = "Kubernetes grants it to everybody who has logged in"
+
 // beyond is what the operator asks for though no role grants it, and why.
 var beyond = map[asked]string{
 	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to everybody",
 	{verb: "get", resource: "/version"}: "Kubernetes grants it to everybody",
-	{verb: "get", resource: "/apis/*"}: "Kubernetes grants it to everybody who " +
-		"has logged in",
-	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: "Kubernetes grants it to everybody who " +
-		"has logged in",
-	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}: "--install-crds, which an administrator gives",
-	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:  "--install-crds, which an administrator gives",
+
+	{verb: "get", resource: "/apis/*"}:                                                    ofUsers,
+	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: ofUsers,
+	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}:              "--install-crds, which an administrator gives",
+	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, which an administrator gives",
 }
 
 // idle is what is granted though no test can have the operator ask for it, and why.
@@ -163,8 +165,8 @@ func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string
 	}
 	for a := range ungranted {
 		if beyond[a] == "" {
-			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, or say in beyond (verbs_test.go) why not",
-				a)
+			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, "+
+				"or say in beyond (verbs_test.go) why not", a)
 		}
 	}
 	idling := sets.New[asked]()
