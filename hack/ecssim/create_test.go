@@ -89,8 +89,10 @@ func TestWhatIsNotMade(t *testing.T) {
 			action: "RunInstances", with: []string{"SecurityGroupId", "sg-1", "Amount", "0"}, status: 400, code: "InvalidParameter",
 		},
 		"in six groups": {
-			action: "RunInstances", with: []string{"SecurityGroupIds.1", "sg-1", "SecurityGroupIds.2", "sg-2", "SecurityGroupIds.3", "sg-3",
-				"SecurityGroupIds.4", "sg-4", "SecurityGroupIds.5", "sg-5", "SecurityGroupIds.6", "sg-6"},
+			action: "RunInstances", with: []string{
+				"SecurityGroupIds.1", "sg-1", "SecurityGroupIds.2", "sg-2", "SecurityGroupIds.3", "sg-3",
+				"SecurityGroupIds.4", "sg-4", "SecurityGroupIds.5", "sg-5", "SecurityGroupIds.6", "sg-6",
+			},
 			status: 403, code: "InstanceSecurityGroupLimitExceeded",
 		},
 	} {
