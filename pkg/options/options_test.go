@@ -130,8 +130,10 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 		"a lease of half a second": {
 			[]string{"--leader-elect", "--leader-elect-lease-duration=1500ms"}, "--leader-elect-lease-duration must be whole seconds, not 1.5s",
 		},
-		"a deadline as long as the lease": {[]string{"--leader-elect", "--leader-elect-renew-deadline=15s"}, "--leader-elect-lease-duration " +
-			"(15s) must be longer than --leader-elect-renew-deadline (15s) and --leader-elect-retry-period (2s) together"},
+		"a deadline as long as the lease": {
+			[]string{"--leader-elect", "--leader-elect-renew-deadline=15s"}, "--leader-elect-lease-duration (15s) " +
+				"must be longer than --leader-elect-renew-deadline (15s) and --leader-elect-retry-period (2s) together",
+		},
 		"a retry as long as the deadline": {
 			[]string{"--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-retry-period=9s"},
 			"--leader-elect-retry-period must be from 100ms to less than 8.333s",
