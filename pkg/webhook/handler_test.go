@@ -192,12 +192,16 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 	padded := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
 	const review, plain = "application/json", "text/plain"
 	long := `"` + strings.Repeat("<", maxText+1) + `"`
-	for name, test := range map[string]struct {
+	type row struct {
 		method, path, contentType, body string
 		status                          int
 		says                            string
-	}{
-		"a review":                    {http.MethodPost, path, review, good, http.StatusOK, `"allowed":true`},
+	}
+	posted := func(body string, status int, says string) row {
+		return row{http.MethodPost, path, review, body, status, says}
+	}
+	for name, test := range map[string]row{
+		"a review":                    posted(good, http.StatusOK, `"allowed":true`),
 		"a review, with a time limit": {http.MethodPost, path + "?timeout=5s", review, good, http.StatusOK, `"allowed":true`},
 		"a review in UTF-8":           {http.MethodPost, path, "application/json; charset=utf-8", good, http.StatusOK, `"allowed":true`},
 		"a content type in capitals":  {http.MethodPost, path, "Application/JSON", good, http.StatusOK, `"allowed":true`},
@@ -218,95 +222,50 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"the root":                       {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
 		"a path that there is not":       {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
 		"a path below one that there is": {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
-		"no body":                        {http.MethodPost, path, review, "", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"as large a body as may be":      {http.MethodPost, path, review, padded(maxBody), http.StatusOK, `"allowed":true`},
-		"a body of one byte more": {
-			http.MethodPost, path, review, padded(maxBody + 1), http.StatusInsufficientStorage,
-			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them",
-		},
-		"half a review": {
-			http.MethodPost, path, review, good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input",
-		},
-		"two reviews": {http.MethodPost, path, review, good + good, http.StatusBadRequest, "the body is no AdmissionReview"},
-		"no JSON":     {http.MethodPost, path, review, "kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"a list":      {http.MethodPost, path, review, "[]", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"null": {
-			http.MethodPost, path, review, "null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`,
-		},
-		"another kind": {
-			http.MethodPost, path, review, altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest,
-			`not "ConversionReview" of "admission.k8s.io/v1"`,
-		},
-		"another version": {
-			http.MethodPost, path, review, altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest,
-			`not "AdmissionReview" of "admission.k8s.io/v1beta1"`,
-		},
-		"a kind in another case": {
-			http.MethodPost, path, review, altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`,
-		},
-		"no request": {
-			http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest,
-			"has no request, or one without a uid",
-		},
-		"a request that is null": {
-			http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest,
-			"has no request, or one without a uid",
-		},
-		"a request without a UID": {
-			http.MethodPost, path, review, altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid",
-		},
-		"a request of another type": {
-			http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest,
-			"the body is no AdmissionReview",
-		},
-		"a UID that is too long": {
-			http.MethodPost, path, review, altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest,
-			"the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes",
-		},
-		"an operation that is too long": {
-			http.MethodPost, path, review, altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes",
-		},
-		"a name that is too long": {
-			http.MethodPost, path, review, altered(`"name":"rediscluster-sample","namespace":"default","operation"`, `"name":`+long+`,"operation"`),
-			http.StatusBadRequest, "has more than 1024 bytes",
-		},
-		"a kind that is too long": {http.MethodPost, path, review, altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`},
-		"a byte that is not UTF-8": {
-			http.MethodPost, path, review, altered("1.2.3.4", "\xff"), http.StatusBadRequest, "the body is no AdmissionReview: it is not UTF-8",
-		},
-		"an object that is there twice": {
-			http.MethodPost, path, review, altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest, `"object" is there twice`,
-		},
-		"a spec that is there twice": {
-			http.MethodPost, path, review, altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`,
-		},
-		"a spec that is there with an escape": {
-			http.MethodPost, path, review, altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`,
-		},
-		"an unknown field that is there twice": {
-			http.MethodPost, path, review, altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`,
-		},
-		"a key that is too long": {
-			http.MethodPost, path, review, altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest,
-			"a key has more than 1024 bytes",
-		},
-		"an unknown field of a long name": {
-			http.MethodPost, path, review, altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`,
-		},
-		"a time that is too long": {
-			http.MethodPost, path, review, altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`), http.StatusBadRequest,
-			"a time, or a number that may be a string, has more than 1024 bytes",
-		},
-		"another resource: a verdict": {
-			http.MethodPost, path, review, altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`,
-		},
-		"another group: a verdict": {
-			http.MethodPost, path, review, altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`, `"resource":{"group":""`),
-			http.StatusOK, `"code":400`,
-		},
-		"an object that is no object: the same": {
-			http.MethodPost, path, review, altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`,
-		},
+		"no body":                        posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"as large a body as may be":      posted(padded(maxBody), http.StatusOK, `"allowed":true`),
+		"a body of one byte more": posted(padded(maxBody+1), http.StatusInsufficientStorage,
+			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"),
+		"half a review": posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
+		"two reviews":   posted(good+good, http.StatusBadRequest, "the body is no AdmissionReview"),
+		"no JSON":       posted("kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"a list":        posted("[]", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"null":          posted("null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`),
+		"another kind": posted(altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest,
+			`not "ConversionReview" of "admission.k8s.io/v1"`),
+		"another version": posted(altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest,
+			`not "AdmissionReview" of "admission.k8s.io/v1beta1"`),
+		"a kind in another case": posted(altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`),
+		"no request": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest,
+			"has no request, or one without a uid"),
+		"a request that is null": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest,
+			"has no request, or one without a uid"),
+		"a request without a UID": posted(altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"),
+		"a request of another type": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest,
+			"the body is no AdmissionReview"),
+		"a UID that is too long": posted(altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest,
+			"the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes"),
+		"an operation that is too long": posted(altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes"),
+		"a name that is too long": posted(altered(`"name":"rediscluster-sample","namespace":"default","operation"`,
+			`"name":`+long+`,"operation"`), http.StatusBadRequest, "has more than 1024 bytes"),
+		"a kind that is too long": posted(altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`),
+		"a byte that is not UTF-8": posted(altered("1.2.3.4", "\xff"), http.StatusBadRequest,
+			"the body is no AdmissionReview: it is not UTF-8"),
+		"an object that is there twice": posted(altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest,
+			`"object" is there twice`),
+		"a spec that is there twice": posted(altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`),
+		"a spec that is there with an escape": posted(altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest,
+			`"spec" is there twice`),
+		"an unknown field that is there twice": posted(altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`),
+		"a key that is too long": posted(altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest,
+			"a key has more than 1024 bytes"),
+		"an unknown field of a long name": posted(altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`),
+		"a time that is too long": posted(altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`),
+			http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"),
+		"another resource: a verdict": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`),
+		"another group: a verdict": posted(altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`,
+			`"resource":{"group":""`), http.StatusOK, `"code":400`),
+		"an object that is no object: the same": posted(altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHandler(fake.NewClientset())
