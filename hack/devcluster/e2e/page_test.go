@@ -170,8 +170,7 @@ func testSections(t *testing.T, s *shown) {
 
 	// Another one comes along its lane.
 	p.run(`window.dots = 0;
-		const added = (all) => all.flatMap((m) => [...m.addedNodes]);
-		new MutationObserver((all) => { dots += added(all).filter((n) => n.matches?.('.dot')).length; })
+		new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
 			.observe(document.querySelector('[data-section=apiexamplea]'), { childList: true, subtree: true })`)
 	s.apply(t, examplesDir+"apiexamplea-jimmy.yaml")
 	count := textOf(gear("index", resources["apiexamplea"].informer) + " .gear-value")
