@@ -95,10 +95,13 @@ type operator struct {
 // config is what an operator that dies with ctx is made of.
 func (o *operator) config(ctx context.Context, s *server, clock clock.WithTicker) Config {
 	client := s.client(ctx)
-	informer := func(resource string, object runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext) kubeinformers.SharedInformerFactory {
+	informer := func(
+		resource string, object runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext,
+	) kubeinformers.SharedInformerFactory {
 		made := pipeline.New(pipeline.Config{
 			Resource: resource, Object: object, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client),
+			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(
+				&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client),
 		})
 		factory := kubeinformers.NewSharedInformerFactory(client, 0)
 		factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return made })
@@ -215,7 +218,8 @@ func TestSync(t *testing.T) {
 		},
 		"a Service that asks no longer: the ConfigMap is deleted": {given: []func(*server){serve(unlabelled)}, want: []string{deleted}},
 		"... but not one of another owner, who took the name": {
-			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)}, left: map[string]string{"HOST": "theirs"},
+			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)},
+			left:  map[string]string{"HOST": "theirs"},
 		},
 		"another owner's: reported, left alone, and checked again in half a minute": {
 			fresh: true, given: []func(*server){func(s *server) { s.put(theirs()) }}, want: []string{created, got},
@@ -226,7 +230,9 @@ func TestSync(t *testing.T) {
 				s.put(theirs(metav1.OwnerReference{Kind: "Service", Name: "web", UID: "web-0", Controller: ptr.To(true)}))
 			}},
 			want: []string{created, got}, after: child.Recheck, left: map[string]string{"HOST": "theirs"},
-			events: []string{"Warning Conflict ConfigMap web-address belongs to the Service web that was deleted before, and has not been garbage-collected yet"},
+			events: []string{
+				"Warning Conflict ConfigMap web-address belongs to the Service web that was deleted before, and has not been garbage-collected yet",
+			},
 		},
 		"no answer: an error, and no event": {
 			fresh: true, given: []func(*server){answer(errors.New("connection refused"))}, want: []string{created},
@@ -237,8 +243,10 @@ func TestSync(t *testing.T) {
 			err:    `create ConfigMap web-address: configmaps "web-address" is forbidden: exceeded quota`,
 			events: []string{"Warning ConfigMapNotApplied "},
 		},
-		"a paused Service is left alone":                   {fresh: true, service: web(paused)},
-		"one that is paused later is left alone":           {given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited")},
+		"a paused Service is left alone": {fresh: true, service: web(paused)},
+		"one that is paused later is left alone": {
+			given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited"),
+		},
 		"one that is being deleted is left alone":          {fresh: true, service: web(going)},
 		"one that is gone is nothing to do: it is garbage": {given: []func(*server){func(s *server) { s.serve("web", nil) }}, left: home},
 	} {
@@ -289,8 +297,10 @@ func TestAddress(t *testing.T) {
 		ports []corev1.ServicePort
 		want  map[string]string
 	}{
-		"one port":                            {[]corev1.ServicePort{port("", 80)}, map[string]string{"PORT": "80"}},
-		"ports with names":                    {[]corev1.ServicePort{port("http", 80), port("http-admin", 8081)}, map[string]string{"PORT_HTTP": "80", "PORT_HTTP_ADMIN": "8081"}},
+		"one port": {[]corev1.ServicePort{port("", 80)}, map[string]string{"PORT": "80"}},
+		"ports with names": {
+			[]corev1.ServicePort{port("http", 80), port("http-admin", 8081)}, map[string]string{"PORT_HTTP": "80", "PORT_HTTP_ADMIN": "8081"},
+		},
 		"none, as an external name needs not": {nil, map[string]string{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -422,7 +432,8 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := loop.New(loop.Config{Name: Name})
 				services, configMaps := &quiet{}, &quiet{}
-				if err := errors.Join(l.Watch(services, kind.Kind, requested), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
+				if err := errors.Join(l.Watch(services, kind.Kind, requested),
+					l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 					t.Fatal(err)
 				}
 				go l.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

@@ -34,8 +34,8 @@ import (
 
 // manager merges what is applied, as an API server does.
 var manager = sync.OnceValue(func() *managedfields.FieldManager {
-	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
+	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+		undefaulted{}, scheme.Scheme, corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -75,7 +75,12 @@ type watching struct {
 }
 
 func newServer() *server {
-	return &server{version: 100, services: map[string]*corev1.Service{}, maps: map[string]*corev1.ConfigMap{}, watches: map[*watch.RaceFreeFakeWatcher]watching{}}
+	return &server{
+		version:  100,
+		services: map[string]*corev1.Service{},
+		maps:     map[string]*corev1.ConfigMap{},
+		watches:  map[*watch.RaceFreeFakeWatcher]watching{},
+	}
 }
 
 // client is the clientset of an operator that dies with ctx: whatever it asks for after

@@ -87,8 +87,8 @@ func newServer() *server {
 
 // manager merges what is applied, as an API server does.
 var manager = sync.OnceValue(func() *managedfields.FieldManager {
-	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
+	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+		undefaulted{}, scheme.Scheme, corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,6 @@
 // Command devcluster is a Kubernetes cluster in one binary, for the demo and the tests of Glassback: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked from
-// their Go modules.
+// kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked
+// from their Go modules.
 //
 // Called by the name of a component, such as by a symbolic link named kubectl, it is that component. Called by any other name it is the
 // command line that starts clusters of them and steers them: see devcluster --help.

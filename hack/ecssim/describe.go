@@ -152,7 +152,9 @@ func (x *exchange) matching() ([]*machine, *problem) {
 	}
 	ids, array := x.params.strings("InstanceIds")
 	if !array || len(ids) > maxIDs {
-		return nil, &problem{http.StatusBadRequest, "InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs."}
+		return nil, &problem{
+			http.StatusBadRequest, "InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs.",
+		}
 	}
 	candidates := x.candidates(len(ids) > 0, ids)
 	return slices.DeleteFunc(candidates, func(m *machine) bool { return !filters.let(m) }), nil

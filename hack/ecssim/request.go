@@ -214,7 +214,9 @@ func (r *request) checkToken(account Account) *problem {
 	case strings.Contains(r.securityToken, "malformed"):
 		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed."}
 	default:
-		return &problem{http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey."}
+		return &problem{
+			http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.",
+		}
 	}
 }
 

@@ -43,11 +43,19 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 			"a warning, b ok", "", "", Warning,
 		},
 		"a failure keeps those who need it": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never}}}},
+			[]Section{{Checks: []Check{
+				{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never},
+			}}},
 			"a failed, b ok, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"and those who need these, for the same reason": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Needs: []string{"a"}, Run: never}, {ID: "c", Needs: []string{"b"}, Run: never}}}},
+			[]Section{
+				{Checks: []Check{
+					{ID: "a", Title: "A", Run: says(fail("f", "r"))},
+					{ID: "b", Needs: []string{"a"}, Run: never},
+					{ID: "c", Needs: []string{"b"}, Run: never},
+				}},
+			},
 			"a failed, b skipped, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"what does not apply does not to those who need it": {

@@ -157,7 +157,8 @@ func TestReconcile(t *testing.T) {
 			left: data{"a": "theirs"},
 		},
 		"wanted, there once, and not in the cache: created": {
-			listed: true, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
+			listed: true, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest},
+			out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"wanted by what is there, and nothing is: created as at first": {
 			want: keeping, verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "1"},
@@ -173,7 +174,8 @@ func TestReconcile(t *testing.T) {
 			since: []func(*server){kept, unlabelled, func(s *server) {
 				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
 			}},
-			want: keeping, verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
+			want: keeping,
+			verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
 			out: Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
 		},
 		"what is wanted cannot be told, and there is none: an error": {
@@ -218,8 +220,10 @@ func TestReconcile(t *testing.T) {
 		"one of an owner of the same name that was deleted: a Problem until it is collected": {
 			given:  []func(*server){put(foreign(&metav1.OwnerReference{Kind: "Greeter", Name: "sample", UID: "before", Controller: ptr.To(true)}))},
 			wanted: greeting("a", "1"),
-			out:    inTheWay("ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet"),
-			left:   data{"a": "theirs"},
+			out: inTheWay(
+				"ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet",
+			),
+			left: data{"a": "theirs"},
 		},
 		"ours that the cache does not show: applied to": {
 			since: []func(*server){ours}, wanted: greeting("a", "2"),
@@ -383,13 +387,17 @@ func TestErrorsBecomeProblems(t *testing.T) {
 			again: true,
 		},
 		"any other answer: tried again, and told of by a reason that stays the same": {
-			err:   apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: ServiceUnavailable"},
+			err: apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
+			want: &Problem{
+				"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: ServiceUnavailable",
+			},
 			again: true,
 		},
 		"too many requests: the same": {
-			err:   apierrors.NewTooManyRequests("slow down", 1),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: TooManyRequests"},
+			err: apierrors.NewTooManyRequests("slow down", 1),
+			want: &Problem{
+				"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: TooManyRequests",
+			},
 			again: true,
 		},
 		"no answer: tried again, and nothing to tell of": {
@@ -426,7 +434,8 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "apply", wanted: greeting("a", "1"), given: func(*server) {}, err: "create ConfigMap sample-greeting: refused",
 		},
 		"a look at what is in the way": {
-			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)), hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
+			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)),
+			hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
 		},
 		"an update": {
 			fails: "apply", wanted: greeting("a", "2"), given: kept, err: "apply ConfigMap sample-greeting: refused",
@@ -435,7 +444,8 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "delete", given: kept, err: "delete ConfigMap sample-greeting: refused",
 		},
 		"an update of what is hidden": {
-			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept, hidden: true, err: "apply ConfigMap sample-greeting: refused",
+			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept,
+			hidden: true, err: "apply ConfigMap sample-greeting: refused",
 		},
 		"a look for what may be hidden": {
 			fails: "get", given: kept, hidden: true, listed: true, err: "get ConfigMap sample-greeting, which may have lost its label: refused",
@@ -514,7 +524,8 @@ func TestUnreadable(t *testing.T) {
 	if err := f.cache.Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
+	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil ||
+		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
 	}
 	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {

@@ -18,14 +18,19 @@ import (
 
 var (
 	contestedProblem = Problem{"ConfigMapContested",
-		"Another client keeps changing the ConfigMap, and the operator repairs it at longer and longer intervals. The managedFields name that client"}
+		"Another client keeps changing the ConfigMap, and the operator repairs it at longer and longer intervals. " +
+			"The managedFields name that client"}
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
-		"a value is changed back":                                 func(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
-		"a field is taken away":                                   func(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"a value is changed back": func(s *server) {
+			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+		},
+		"a field is taken away": func(s *server) {
+			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
+		},
 		"the label is taken away, and the cache does not show it": unlabelled,
-		"it is deleted":                                           func(s *server) { s.object = nil },
+		"it is deleted": func(s *server) { s.object = nil },
 	}
 )
 
@@ -149,14 +154,18 @@ func TestAFightIsForgiven(t *testing.T) {
 		then  func(*fixture)
 		want  int
 	}{
-		"not at once: when the time comes, it is written once":   {hour, func(*fixture) {}, 1},
-		"not while it was calm for less than twice as long":      {hour, func(f *fixture) { f.repair(t); f.pass(9 * time.Minute) }, 1},
-		"after ten minutes of calm":                              {hour, func(f *fixture) { f.repair(t); f.pass(10*time.Minute + time.Second) }, freeRepairs},
+		"not at once: when the time comes, it is written once": {hour, func(*fixture) {}, 1},
+		"not while it was calm for less than twice as long":    {hour, func(f *fixture) { f.repair(t); f.pass(9 * time.Minute) }, 1},
+		"after ten minutes of calm": {
+			hour, func(f *fixture) { f.repair(t); f.pass(10*time.Minute + time.Second) }, freeRepairs,
+		},
 		"not half a minute after a few":                          {0, func(f *fixture) { f.repair(t); f.pass(29 * time.Second) }, 1},
 		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.repair(t); f.pass(31 * time.Second) }, freeRepairs},
 		"at once, for another generation of the owner":           {hour, func(f *fixture) { f.owner.Generation++ }, freeRepairs},
-		"at once, once the owner was gone":                       {hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs},
-		"not once another owner is gone":                         {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
+		"at once, once the owner was gone": {
+			hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs,
+		},
+		"not once another owner is gone": {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()

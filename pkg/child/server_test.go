@@ -53,8 +53,8 @@ var (
 	gvk      = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	resource = corev1.Resource("configmaps")
 	manager  = sync.OnceValue(func() *managedfields.FieldManager {
-		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-			gvk, gvk.GroupVersion(), "", nil)
+		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+			undefaulted{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
 		if err != nil {
 			panic(err)
 		}
@@ -88,7 +88,8 @@ func (s *server) Apply(_ context.Context, configuration *configuration, options 
 	}
 	version := patch.GetResourceVersion()
 	uid := cmp.Or(patch.GetUID(), "any")
-	if err := s.note("apply %s uid %s version %s as %s, force %t", patch.GetName(), uid, version, options.FieldManager, options.Force); err != nil {
+	if err := s.note("apply %s uid %s version %s as %s, force %t", patch.GetName(), uid, version, options.FieldManager,
+		options.Force); err != nil {
 		return nil, err
 	}
 	if uid != "any" && (s.object == nil || uid != s.object.UID) {

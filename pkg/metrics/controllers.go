@@ -62,7 +62,8 @@ func newControllers(in promauto.Factory) *controllers {
 		causes: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "glassback_reconcile_causes_total",
 			Help: "Why syncs ran: what happened to an object of which kind (Added, Updated, Deleted, Sync), or, without a kind, " +
-				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). Of a sync with many causes, the first eight.",
+				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). " +
+				"Of a sync with many causes, the first eight.",
 		}, []string{"controller", "kind", "verb"}),
 	}
 }

@@ -117,7 +117,8 @@ func TestParseTableQuotesAMalformedLine(t *testing.T) {
 
 // info is what a settled replica says.
 const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persistence\r\nloading:0\r\n" +
-	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\r\n" +
+	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\n" +
+	"aof_last_write_status:ok\r\n\r\n" +
 	"# Replication\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
 	"master_repl_offset:88\r\n"
 

@@ -33,11 +33,15 @@ func TestConditionsSet(t *testing.T) {
 	}{
 		"a new one gets the time, in whole seconds": {
 			is: true, reason: "Done", message: "It is done",
-			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute))},
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
 		},
 		"another status gets the time": {
 			list: []metav1.Condition{before}, is: true, reason: "Done", message: "It is done",
-			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute))},
+			want: metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: "Done", Message: "It is done", LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+			},
 		},
 		"another reason keeps the time": {
 			list: []metav1.Condition{before}, reason: "Broken", message: "It is broken",
@@ -46,7 +50,8 @@ func TestConditionsSet(t *testing.T) {
 		"a message that is long enough is kept": {
 			is: true, reason: "Done", message: strings.Repeat("m", maxMessage),
 			want: metav1.Condition{
-				Status: metav1.ConditionTrue, Reason: "Done", Message: strings.Repeat("m", maxMessage), LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+				Status: metav1.ConditionTrue, Reason: "Done",
+				Message: strings.Repeat("m", maxMessage), LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
 			},
 		},
 		"a longer message is cut, between two characters": {

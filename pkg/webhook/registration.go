@@ -130,7 +130,8 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	if err != nil {
 		return fmt.Errorf("write a patch: %w", err)
 	}
-	if _, err := i.client.Patch(ctx, i.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name}); err != nil {
+	if _, err := i.client.Patch(ctx, i.name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: glassback.Name}); err != nil {
 		return fmt.Errorf("patch the caBundle of %T %s: %w", c, i.name, err)
 	}
 	klog.FromContext(ctx).Info("Wrote the caBundle", "configuration", fmt.Sprintf("%T", c), "name", i.name, "webhooks", len(webhooks))

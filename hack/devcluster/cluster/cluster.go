@@ -219,8 +219,8 @@ func (c *Cluster) Stop() error {
 // ErrNoCluster says that a directory has no cluster, alive or dead.
 var ErrNoCluster = errors.New("no cluster")
 
-// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process is
-// gone.
+// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process
+// is gone.
 func Remove(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {

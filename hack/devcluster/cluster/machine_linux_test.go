@@ -22,7 +22,9 @@ import (
 type machine map[string]string
 
 // volatile are kernel settings that change by themselves.
-var volatile = regexp.MustCompile(`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`)
+var volatile = regexp.MustCompile(
+	`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`,
+)
 
 // look returns what is on the machine now: mounts, interfaces, routes, cgroups, kernel settings, and what is in the directories that a node
 // writes to.
@@ -89,8 +91,8 @@ func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry))
 	}
 }
 
-// differences lists how a later look differs, but for the cgroups of other clusters, and of whatever else runs on the machine, which may come
-// and go meanwhile.
+// differences lists how a later look differs, but for the cgroups of other clusters, and of whatever else runs on the machine, which may
+// come and go meanwhile.
 func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	var all []string
 	others := func(key string) bool {

@@ -86,8 +86,8 @@ func (b *bridge) lead(outer net.Conn) {
 	once.Wait()
 }
 
-// dial makes a connection in the cluster's network. Where a socket is made is where it stays; the thread that has gone there to make it ends
-// with its goroutine.
+// dial makes a connection in the cluster's network. Where a socket is made is where it stays; the thread that has gone there to make it
+// ends with its goroutine.
 func (b *bridge) dial() (net.Conn, error) {
 	type result struct {
 		conn net.Conn

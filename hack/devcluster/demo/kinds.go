@@ -127,7 +127,8 @@ func leftAlone(real bool) []string {
 	var lines []string
 	for _, k := range kinds {
 		if k.onlyReal && !real {
-			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of", k.Kind))
+			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of",
+				k.Kind))
 		}
 	}
 	return lines

@@ -126,7 +126,8 @@ func testApplicationSeed(t *testing.T, w *world, ns string) {
 	w.ready(t, ns, name)
 	s, err := w.kube.CoreV1().Services(ns).Get(t.Context(), name, metav1.GetOptions{})
 	w.must(t, err)
-	if p := s.Spec.Ports; s.Spec.Type != corev1.ServiceTypeClusterIP || len(p) != 1 || p[0].Port != 8080 || p[0].Protocol != corev1.ProtocolTCP {
+	if p := s.Spec.Ports; s.Spec.Type != corev1.ServiceTypeClusterIP || len(p) != 1 || p[0].Port != 8080 ||
+		p[0].Protocol != corev1.ProtocolTCP {
 		t.Errorf("Service: %s %+v, want ClusterIP 8080/TCP", s.Spec.Type, p)
 	}
 	i, err := w.kube.NetworkingV1().Ingresses(ns).Get(t.Context(), name, metav1.GetOptions{})
@@ -141,7 +142,8 @@ func testApplicationSeed(t *testing.T, w *world, ns string) {
 	}
 	eventually(t, 20*time.Second, func(ctx context.Context) error { // numbers alone may come later
 		app, err := w.glassback.AppV1().Applications(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || app.Status.AvailableReplicas != 1 || app.Status.Replicas != 1 || app.Status.UpdatedReplicas != 1 || app.Status.ReadyReplicas != 1 {
+		if err != nil || app.Status.AvailableReplicas != 1 || app.Status.Replicas != 1 || app.Status.UpdatedReplicas != 1 ||
+			app.Status.ReadyReplicas != 1 {
 			return fmt.Errorf("status: %+v, %w", app.Status, err)
 		}
 		return nil
@@ -165,7 +167,8 @@ func testDrift(t *testing.T, w *world, ns string) {
 		return err
 	})
 	_, err := w.kube.NetworkingV1().Ingresses(ns).Patch(t.Context(), "a", types.JSONPatchType,
-		[]byte(`[{"op":"remove","path":"/spec/ingressClassName"},{"op":"replace","path":"/spec/rules/0/host","value":"evil.com"}]`), metav1.PatchOptions{})
+		[]byte(`[{"op":"remove","path":"/spec/ingressClassName"},{"op":"replace","path":"/spec/rules/0/host","value":"evil.com"}]`),
+		metav1.PatchOptions{})
 	w.must(t, err)
 	eventually(t, 10*time.Second, func(ctx context.Context) error {
 		i, err := w.kube.NetworkingV1().Ingresses(ns).Get(ctx, "a", metav1.GetOptions{})
@@ -199,7 +202,8 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 		env[e.Name] = e.Value
 	}
 	if d.Labels["team"] != "x" || d.Annotations["note"] != "y" || d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != "now" ||
-		containers["sidecar"].Image != "s" || !maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) || containers["app"].Image != "nginx:2" {
+		containers["sidecar"].Image != "s" || !maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) ||
+		containers["app"].Image != "nginx:2" {
 		t.Errorf("Deployment: labels %v, annotations %v, containers %+v", d.Labels, d.Annotations, d.Spec.Template.Spec.Containers)
 	}
 	// Two containers' worth of sidecar: it is theirs, and counts for nothing here.
@@ -281,7 +285,8 @@ func testReplicasHandOver(t *testing.T, w *world, ns string) {
 	scale, err := w.kube.AppsV1().Deployments(ns).GetScale(t.Context(), "a", metav1.GetOptions{})
 	w.must(t, err)
 	scale.Spec.Replicas = 5 // as the autoscaler does it
-	_, err = w.kube.AppsV1().Deployments(ns).UpdateScale(t.Context(), "a", scale, metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
+	_, err = w.kube.AppsV1().Deployments(ns).UpdateScale(t.Context(), "a", scale,
+		metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
 	w.must(t, err)
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:3"}}`)
 	w.ready(t, ns, "a")
@@ -597,7 +602,10 @@ var variants = []func(*appv1.Application){
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 		}
 		a.Spec.EnvFrom = []corev1.EnvFromSource{
-			{Prefix: "X_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Optional: ptr.To(true)}},
+			{
+				Prefix:       "X_",
+				ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Optional: ptr.To(true)},
+			},
 		}
 		a.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "b"}, {Name: "a"}}
 	},

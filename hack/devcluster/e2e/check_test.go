@@ -177,9 +177,12 @@ func TestCheck(t *testing.T) {
 	t.Run("a Lease", func(t *testing.T) { checkLeases(t, w, admin) })
 	t.Run("the cloud", func(t *testing.T) { checkCloud(t, w, admin) })
 
-	for _, test := range []struct{ revision, state, reason string }{{"0", "failed", "it is older: revision 0"}, {"99", "warning", "it is newer: revision 99"}} {
+	for _, test := range []struct{ revision, state, reason string }{
+		{"0", "failed", "it is older: revision 0"}, {"99", "warning", "it is newer: revision 99"},
+	} {
 		patch := []byte(`{"metadata":{"annotations":{"glassback.dev/crd-revision":"` + test.revision + `"}}}`)
-		if _, err := crds.Patch(t.Context(), strings.TrimPrefix(crdMyCronJobs, "crds/"), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := crds.Patch(t.Context(), strings.TrimPrefix(crdMyCronJobs, "crds/"), types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		check(t, append(admin, "--webhooks=false")...).expect(crdMyCronJobs, test.state, test.reason)
@@ -237,7 +240,8 @@ func checkUnreachable(t *testing.T, w *world) {
 	if code := o.wait(10 * time.Second); code != 1 || !strings.Contains(o.log.String(), "interrupted") {
 		t.Errorf("Ctrl-C: exit code %d:\n%s", code, o.log.String())
 	}
-	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=yaml")); code != 2 || stdout != "" || !strings.HasPrefix(stderr, "glassback: --output must be") {
+	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=yaml")); code != 2 || stdout != "" ||
+		!strings.HasPrefix(stderr, "glassback: --output must be") {
 		t.Errorf("a wrong flag: exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
@@ -284,7 +288,8 @@ func checkCloud(t *testing.T, w *world, admin []string) {
 		_, err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Create(t.Context(), ecs, metav1.CreateOptions{})
 		w.must(t, err)
 		t.Cleanup(func() { // No check that comes after it asks the cloud itself.
-			if err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+			if err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(context.WithoutCancel(t.Context()), name,
+				metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -26,7 +26,8 @@ var (
 
 // passing are the reasons that need no action, and whose names say so.
 var passing = []string{
-	"Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment", "NewReplicaSetAvailable", "NoConflict",
+	"Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
+	"NewReplicaSetAvailable", "NoConflict",
 	"Scheduled", "Formed", "AllSlotsCovered", "NoDataLoss", "Adopting", "Creating", "Starting", "Stopping", "Changing", "Deleting",
 }
 

@@ -38,7 +38,9 @@ const (
 )
 
 // places are these, and whether containers run there.
-var places = map[string]struct{ real bool }{onCluster: {}, withOperator: {}, onReal: {real: true}, withInstalled: {real: true}, onNothing: {}}
+var places = map[string]struct{ real bool }{
+	onCluster: {}, withOperator: {}, onReal: {real: true}, withInstalled: {real: true}, onNothing: {},
+}
 
 // documentedImage is what documents call an image that was pushed to a registry.
 const documentedImage = "registry.example.com/glassback:v1.0.0"
@@ -68,7 +70,9 @@ func newSession(t *testing.T, w *world, clone string) *session {
 	files := t.TempDir()
 	s := &session{world: w, t: t, clone: clone, files: files}
 	path := []string{filepath.Join(clone, "bin"), filepath.Join(clone, "bin", "tools"), os.Getenv("PATH")}
-	vars := map[string]string{"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state")}
+	vars := map[string]string{
+		"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state"),
+	}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // They are below HOME.
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {

@@ -106,7 +106,8 @@ func (n *newcomer) operate(s *session, place string) {
 	case withInstalled:
 		s.must(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
 	case withOperator:
-		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds --kubeconfig %s --ecs-endpoint %s",
+		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds "+
+			"--kubeconfig %s --ecs-endpoint %s",
 			cloudKeyID, cloudKeySecret, s.Kubeconfig(), n.ecs)))
 	}
 }

@@ -310,7 +310,8 @@ func (in *installation) token(t *testing.T, ns, name string) string {
 	if name == "" {
 		return ""
 	}
-	request, err := in.kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := in.kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	in.must(t, err)
 	return request.Status.Token
 }

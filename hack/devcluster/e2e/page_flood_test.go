@@ -97,7 +97,8 @@ func (w *world) flood(t *testing.T, account string) *flood {
 // fills says whether a request is the WATCH that is filled.
 func (f *flood) fills(r *http.Request) bool {
 	query := r.URL.Query()
-	return strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") && query.Get("watch") != "" && query.Get("labelSelector") == groupav1.LabelApiExampleA
+	return strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") && query.Get("watch") != "" &&
+		query.Get("labelSelector") == groupav1.LabelApiExampleA
 }
 
 // pour is how often changes are told: at each time, as many as have become due.
@@ -181,7 +182,8 @@ func (c *changing) note(line []byte) {
 		Object map[string]json.RawMessage `json:"object"`
 	}
 	meta := map[string]any{}
-	if json.Unmarshal(line, &event) != nil || (event.Type != "ADDED" && event.Type != "MODIFIED") || json.Unmarshal(event.Object["metadata"], &meta) != nil {
+	if json.Unmarshal(line, &event) != nil || (event.Type != "ADDED" && event.Type != "MODIFIED") ||
+		json.Unmarshal(event.Object["metadata"], &meta) != nil {
 		return
 	}
 	meta["resourceVersion"] = placeholder
@@ -354,7 +356,8 @@ type samples struct {
 }
 
 func (a *samples) String() string {
-	return fmt.Sprintf("%.0f changes a second; in its delta queue %v, with a lag of %.3v s; in its workqueue %v; recorded 1 in %v", a.rate(), a.queued, a.lag, a.waiting, a.oneIn)
+	return fmt.Sprintf("%.0f changes a second; in its delta queue %v, with a lag of %.3v s; in its workqueue %v; recorded 1 in %v", a.rate(),
+		a.queued, a.lag, a.waiting, a.oneIn)
 }
 
 // rate is how many changes came off the wire in a second.

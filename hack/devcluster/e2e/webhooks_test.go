@@ -49,7 +49,8 @@ const (
 	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
-	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts\n"
+	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, " +
+		"which it refuses to most accounts\n"
 )
 
 // TestWebhooks runs the operator out of a cluster, where the API server calls it by a
@@ -156,7 +157,8 @@ func (w *world) unregister(t *testing.T, name string) {
 // sizeOf3 asks the API server what a new RedisCluster of size 3 would be stored as: 6,
 // if it calls the webhooks.
 func (w *world) sizeOf3(ctx context.Context, ns string) (int32, error) {
-	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return 0, err
 	}
@@ -356,7 +358,8 @@ func testSize(t *testing.T, w *world, ns string) {
 }
 
 func testNever(t *testing.T, w *world, ns string) {
-	const want = `The MyCronJob "never" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: none of its months has such a day` + "\n"
+	const want = `The MyCronJob "never" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: ` +
+		`none of its months has such a day` + "\n"
 	got := w.apply(t, ns, `{apiVersion: batch.wzj.kubebuilder.io/v1, kind: MyCronJob, metadata: {name: never}, spec: {schedule: "0 0 30 2 *",
 		jobTemplate: {spec: {template: {spec: {restartPolicy: OnFailure, containers: [{name: hello, image: busybox}]}}}}}}`)
 	if got != want {
@@ -432,7 +435,8 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 	w.must(t, err)
 	t.Cleanup(func() { taken.Close() })
 	shipped := w.shippedRole(t).Rules
-	without := slices.DeleteFunc(slices.Clone(shipped), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "redisclusters") })
+	without := slices.DeleteFunc(slices.Clone(shipped),
+		func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "redisclusters") })
 	for name, test := range map[string]struct {
 		kubeconfig string
 		args       []string
@@ -448,13 +452,15 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 		},
 		"the account may not register webhooks": {
 			w.granted(t, shipped...), []string{"--webhook-url", freeURL(t).String()},
-			"for --webhook-url this account is not allowed to create,delete,get,list,update,watch mutatingwebhookconfigurations.admissionregistration.k8s.io; " +
+			"for --webhook-url this account is not allowed to create,delete,get,list,update,watch " +
+				"mutatingwebhookconfigurations.admissionregistration.k8s.io; " +
 				"create,delete,get,list,update,watch validatingwebhookconfigurations.admissionregistration.k8s.io in the cluster: " +
 				"apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may",
 		},
 		"the account may not read RedisClusters": {
 			w.granted(t, without...), []string{"--webhook-url", freeURL(t).String(), withoutOutside},
-			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
+			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get " +
+				"redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -547,10 +553,12 @@ func (c configurations) bundles() [][]byte {
 // differ returns an error unless c is as other, but for what the API server adds to
 // metadata.
 func (c configurations) differ(other configurations) error {
-	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) || !equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
+	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) ||
+		!equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
 		return fmt.Errorf("stored is %+v, want %+v", c.mutating, other.mutating)
 	}
-	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) || !equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
+	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) ||
+		!equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
 		return fmt.Errorf("stored is %+v, want %+v", c.validating, other.validating)
 	}
 	return nil
@@ -714,7 +722,8 @@ func testCrash(t *testing.T, w *world) {
 		_, err := clusters.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	_, statusErr := clusters.Patch(t.Context(), "sample", types.MergePatchType, []byte(`{"status":{"masters":3}}`), metav1.PatchOptions{}, "status")
+	_, statusErr := clusters.Patch(t.Context(), "sample", types.MergePatchType, []byte(`{"status":{"masters":3}}`),
+		metav1.PatchOptions{}, "status")
 	for what, err := range map[string]error{
 		"set a label":    patch("sample", `{"metadata":{"labels":{"a":"b"}}}`),
 		"set the status": statusErr,
@@ -730,8 +739,10 @@ func testCrash(t *testing.T, w *world) {
 		t.Errorf("the one without finalizers is not gone: %v", err)
 	}
 
-	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook "(default|validate|protect)\.redisclusters\.bytewang123-redis\.wzj\.kubebuilder\.io": ` +
-		`failed to call webhook: Post "https://` + regexp.QuoteMeta(h.url.Host) + `/.*": dial tcp ` + regexp.QuoteMeta(h.url.Host) + `: connect: connection refused\n$`)
+	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook ` +
+		`"(default|validate|protect)\.redisclusters\.bytewang123-redis\.wzj\.kubebuilder\.io": ` +
+		`failed to call webhook: Post "https://` + regexp.QuoteMeta(h.url.Host) + `/.*": dial tcp ` + regexp.QuoteMeta(h.url.Host) +
+		`: connect: connection refused\n$`)
 	for _, args := range [][]string{
 		{"patch", "rdc", "sample", "--type=merge", "-p", `{"spec":{"size":9}}`},
 		{"scale", "rdc", "sample", "--replicas=9"},

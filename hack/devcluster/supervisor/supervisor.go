@@ -89,8 +89,8 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	return s.removeDir()
 }
 
-// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could not
-// be started.
+// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could
+// not be started.
 func (s *Supervisor) work(ctx context.Context, ready func()) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()

@@ -112,7 +112,11 @@ func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error)
 	case len(ids) == 0: // To ECS, no ID means all instances.
 		return nil, nil
 	case len(ids) > pageSize:
-		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: fmt.Sprintf("%d instances are more than the %d that may be asked for at once", len(ids), pageSize)}
+		return nil, &Error{
+			Action:  "DescribeInstances",
+			Class:   Rejected,
+			Message: fmt.Sprintf("%d instances are more than the %d that may be asked for at once", len(ids), pageSize),
+		}
 	}
 	list, err := json.Marshal(ids)
 	if err != nil {

@@ -115,13 +115,21 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 	now := l.clock.Now()
 	b := l.of(key, now)
 	if pause := b.until.Sub(now); pause > 0 {
-		return 0, &Error{Class: Throttled, RetryAfter: pause, Message: fmt.Sprintf("ECS has throttled this action, which is left alone until the next minute (%s)", pause.Round(time.Second))}
+		return 0, &Error{
+			Class:      Throttled,
+			RetryAfter: pause,
+			Message:    fmt.Sprintf("ECS has throttled this action, which is left alone until the next minute (%s)", pause.Round(time.Second)),
+		}
 	}
 	reservation := b.limiter.ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > patience {
 		reservation.CancelAt(now)
-		return 0, &Error{Class: Throttled, RetryAfter: wait, Message: fmt.Sprintf("so many calls were made that ECS might throttle them (wait %s)", wait.Round(time.Second))}
+		return 0, &Error{
+			Class:      Throttled,
+			RetryAfter: wait,
+			Message:    fmt.Sprintf("so many calls were made that ECS might throttle them (wait %s)", wait.Round(time.Second)),
+		}
 	}
 	return wait, nil
 }

@@ -23,13 +23,17 @@ const maxRunes = 500
 const shortest = 8
 
 // repeats are the signs of a request in a text, or of what was signed of it.
-var repeats = []string{"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%"}
+var repeats = []string{
+	"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%",
+}
 
 // redact takes out of an error what ECS may have repeated of a request. That is the second
 // line: messages that are known to repeat it are not even read (refusal).
 func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	query := request.GetQueryParams()
-	secrets := []string{key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"]}
+	secrets := []string{
+		key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"],
+	}
 	if plain, err := base64.StdEncoding.DecodeString(query["UserData"]); err == nil {
 		secrets = append(append(secrets, string(plain)), words(string(plain))...)
 	}
@@ -50,10 +54,11 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 // words returns the words of user data that may be secrets: a server may repeat a part of a
 // script.
 func words(script string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(word string) bool {
-		plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
-		return len(word) < shortest || plain && len(word) < 2*shortest
-	})
+	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
+		func(word string) bool {
+			plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
+			return len(word) < shortest || plain && len(word) < 2*shortest
+		})
 }
 
 // redactor replaces secrets, in every form in which a server may repeat them.

@@ -40,8 +40,8 @@ func leaks(text string, more ...string) string {
 	for _, s := range append(more, secret.ID, secret.Secret, secret.SecurityToken, userData, "p4ssw0rd") {
 		once := url.QueryEscape(s)
 		for _, form := range []string{
-			s, once, url.PathEscape(s), url.QueryEscape(once), base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
-			strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")),
+			s, once, url.PathEscape(s), url.QueryEscape(once), base64.StdEncoding.EncodeToString([]byte(s)),
+			base64.RawURLEncoding.EncodeToString([]byte(s)), strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")),
 		} {
 			if strings.Contains(text, form) {
 				return form
@@ -76,7 +76,10 @@ func all(what any) string {
 func echoes(status int, code string) wire {
 	return func(r *http.Request) (*http.Response, error) {
 		query := r.URL.Query()
-		said := []string{r.URL.String(), r.URL.RawQuery, url.QueryEscape(r.URL.RawQuery), query.Get("Signature"), query.Get("UserData"), query.Get("AccessKeyId"), query.Get("SecurityToken"), userData, secret.Secret}
+		said := []string{
+			r.URL.String(), r.URL.RawQuery, url.QueryEscape(r.URL.RawQuery), query.Get("Signature"), query.Get("UserData"), query.Get("AccessKeyId"),
+			query.Get("SecurityToken"), userData, secret.Secret,
+		}
 		body, _ := json.Marshal(map[string]any{
 			"RequestId": "R-1", "Code": code, "Message": strings.Join(said, " "), "HostId": r.URL.String(), "Recommend": r.URL.String(),
 			"AccessDeniedDetail": map[string]string{"Key": secret.ID},
@@ -98,7 +101,8 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		"a success with all of it": echoes(200, ""),
 	}
 	for _, status := range []int{200, 302, 400, 403, 404, 500, 503} {
-		for _, code := range []string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidParameter", "InvalidUserData.Base64FormatInvalid", "InvalidSecurityToken.Malformed",
+		for _, code := range []string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidParameter", "InvalidUserData.Base64FormatInvalid",
+			"InvalidSecurityToken.Malformed",
 			"InvalidAccessKeyId.NotFound", "IllegalTimestamp", "SignatureNonceUsed", "Throttling", "Unknown", "InternalError", "Forbidden.RAM"} {
 			wires[fmt.Sprintf("%s with %d", code, status)] = echoes(status, code)
 		}
@@ -130,8 +134,16 @@ func TestSimulatedFaultsHoldNoSecrets(t *testing.T) {
 		fault   ecssim.Fault
 		want    Class
 	}{
-		"another secret":      {ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: "another", SecurityToken: secret.SecurityToken}, ecssim.Fault{}, BadCredentials},
-		"another token":       {ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: "another"}, ecssim.Fault{}, BadCredentials},
+		"another secret": {
+			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: "another", SecurityToken: secret.SecurityToken},
+			ecssim.Fault{},
+			BadCredentials,
+		},
+		"another token": {
+			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: "another"},
+			ecssim.Fault{},
+			BadCredentials,
+		},
 		"another key":         {ecssim.Account{ID: "1", AccessKeyID: "another", AccessKeySecret: "another"}, ecssim.Fault{}, BadCredentials},
 		"a clock that is off": {right, ecssim.Fault{Skew: 1 << 43}, Clock},
 		"a gateway":           {right, ecssim.Fault{Before: ecssim.BadGateway()}, Transient},
@@ -209,7 +221,9 @@ func TestPrinter(t *testing.T) {
 	if os.Getenv("ALIYUN_TEST_PRINTER") == "" {
 		return
 	}
-	for _, w := range []wire{echoes(400, "SignatureDoesNotMatch"), echoes(500, "InternalError"), fails(io.EOF), says(200, `{"RequestId":"R-1","InstanceId":"i-1"}`)} {
+	for _, w := range []wire{
+		echoes(400, "SignatureDoesNotMatch"), echoes(500, "InternalError"), fails(io.EOF), says(200, `{"RequestId":"R-1","InstanceId":"i-1"}`),
+	} {
 		_, _ = open(t, w).Create(t.Context(), CreateRequest{UserData: []byte(userData)})
 	}
 }

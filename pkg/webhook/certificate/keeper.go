@@ -96,7 +96,8 @@ var key = cache.ObjectName{Name: Name}
 // New returns a Keeper. It starts nothing.
 func New(config Config) *Keeper {
 	k := &Keeper{
-		Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
+		Config: config, leaf: Leaf{given: make(chan struct{})},
+		trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
 	}
 	k.loop = loop.New(loop.Config{
 		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,

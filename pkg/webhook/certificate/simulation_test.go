@@ -149,7 +149,8 @@ func (r simulatedRegistration) Says(caBundle []byte) (bool, error) {
 func (r simulatedRegistration) Trust(_ context.Context, caBundle []byte) error {
 	live := &r.world.bundles[r.n]
 	if live.version != r.bundles[r.n].version {
-		return apierrors.NewConflict(corev1.Resource("configurations"), "glassback", fmt.Errorf("%d is not %d", r.bundles[r.n].version, live.version))
+		return apierrors.NewConflict(corev1.Resource("configurations"), "glassback",
+			fmt.Errorf("%d is not %d", r.bundles[r.n].version, live.version))
 	}
 	r.world.version++
 	*live = versioned{caBundle, r.world.version}
@@ -218,7 +219,8 @@ func (w *world) check() {
 		for j, s := range w.apiServers {
 			for n, b := range s.bundles {
 				if err := w.verify(held, b.bundle); err != nil && !w.excused(r) {
-					w.Fatalf("%s: API server %d does not trust replica %d by configuration %d: %v\nthe Secret was meddled with %s ago, a replica restarted %s ago",
+					w.Fatalf("%s: API server %d does not trust replica %d by configuration %d: %v\n"+
+						"the Secret was meddled with %s ago, a replica restarted %s ago",
 						w.now, j, i, n, err, w.now.Sub(w.secretFault), w.now.Sub(w.restart))
 				}
 			}
@@ -244,7 +246,8 @@ func (w *world) verify(held *signed, bundle []byte) error {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(bundle)
 		if _, err := held.cert.Leaf.Verify(x509.VerifyOptions{
-			Roots: roots, CurrentTime: w.now, DNSName: "glassback-webhook.glassback-system.svc", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			Roots: roots, CurrentTime: w.now,
+			DNSName: "glassback-webhook.glassback-system.svc", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		}); err != nil {
 			return err
 		}

@@ -43,7 +43,8 @@ func TestSecretStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, err := store.Live(ctx)
-	if err != nil || live == nil || live.Name != SecretName || live.Labels["app.kubernetes.io/name"] != "glassback" || string(live.Data["a"]) != "1" {
+	if err != nil || live == nil || live.Name != SecretName || live.Labels["app.kubernetes.io/name"] != "glassback" ||
+		string(live.Data["a"]) != "1" {
 		t.Fatalf("Live after Put: %v, %v", live, err)
 	}
 	if err := store.Put(ctx, &corev1.Secret{}); !apierrors.IsConflict(err) {
@@ -144,7 +145,8 @@ func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 func TestAKeeperInMemoryTakesOverNoCA(t *testing.T) {
 	r := &registration{bundle: formatBundle([]*x509.Certificate{authorityAt(t, time.Now()).cert, authorityAt(t, time.Now()).cert})}
 	k := New(Config{
-		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes,
+		Now: time.Now, Clock: clock.RealClock{},
 	})
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for range 3 {
@@ -163,7 +165,8 @@ func TestAKeeperDoesNotRaceOthersForACaBundle(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	r := &registration{}
 	k := New(Config{
-		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock,
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"},
+		Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock,
 	})
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for range 2 * 60 { // a minute

@@ -27,7 +27,8 @@ func (r *RedisCluster) Warnings() []string {
 		warnings = append(warnings, "spec.storage: without it a Pod's data is gone with the Pod")
 	}
 	if r.Spec.killedWhenFull() {
-		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, a full node is killed instead of evicting or refusing")
+		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, "+
+			"a full node is killed instead of evicting or refusing")
 	}
 	return warnings
 }

@@ -44,7 +44,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		"the seed has no storage":              {valid(func(*RedisClusterSpec) {}), []string{storage}},
 		"with storage there is nothing to say": {stored(func(*RedisClusterSpec) {}), nil},
-		"no replicas":                          {stored(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) }), []string{replicas}},
+		"no replicas": {
+			stored(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) }), []string{replicas},
+		},
 		"what config says in so many words": {stored(func(s *RedisClusterSpec) {
 			s.Config = map[string]ConfigValue{"save": "", "appendfsync": "no", "maxmemory": "0"}
 		}), nil},
