@@ -526,7 +526,6 @@ func testApplicationGarbage(t *testing.T, w *world, ns string) {
 // Application, three creates and at most three statuses until it is Ready; for a
 // hundred that have converged, nothing, nor after a restart.
 func TestApplicationsAreQuiet(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	o := launch(t, "--kubeconfig", spy.kubeconfig, "-v=2")
@@ -637,7 +636,6 @@ var variants = []func(*appv1.Application){
 // TestApplicationSurvivesACrashAfterAnyWrite kills the operator after each of its
 // writes, in turn, before it has the answer: the next start makes nothing twice.
 func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	ns := w.namespace(t)

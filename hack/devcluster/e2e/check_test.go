@@ -128,7 +128,6 @@ const (
 
 // TestCheck goes through what an installation goes through, from a bare cluster on.
 func TestCheck(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	admin := []string{"--kubeconfig", w.Kubeconfig()}

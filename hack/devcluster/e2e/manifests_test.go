@@ -397,7 +397,6 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 
 // TestManifestsAreAccepted has a real API server and its controllers take what is shipped.
 func TestManifestsAreAccepted(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{})
 	apply := func(t *testing.T, manifests rendered, args ...string) {
 		t.Helper()

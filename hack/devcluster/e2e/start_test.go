@@ -102,7 +102,6 @@ func freePort(t *testing.T) string {
 
 // TestStart goes through what a start checks in a cluster, from a bare one on.
 func TestStart(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	const name = "mycronjobs.batch.wzj.kubebuilder.io"
@@ -153,7 +152,6 @@ func TestStartWaitsForTheServer(t *testing.T) {
 
 // TestNamespaces runs the operator for two namespaces, with rights in these alone.
 func TestNamespaces(t *testing.T) {
-	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=mycronjob", "--namespace=default").waitFor("Started controller")
 	config := w.account(t, "manager")
