@@ -500,8 +500,8 @@ func TestObservedIsPlain(t *testing.T) {
 		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
 			t.Errorf("%s is a %s", path, is)
 		case reflect.Struct:
-			for i := range is.NumField() {
-				check(path+"."+is.Field(i).Name, is.Field(i).Type)
+			for field := range is.Fields() {
+				check(path+"."+field.Name, field.Type)
 			}
 		case reflect.Map:
 			check(path+" key", is.Key())
