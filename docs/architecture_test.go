@@ -58,7 +58,8 @@ func TestImportsPointDownTheTable(t *testing.T) {
 		}
 		for _, spec := range parsed.Imports {
 			imported, own := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/glassback/glassback/")
-			if to, of := rowOf(imported); own && strings.HasPrefix(imported, "pkg/") && (to < row || to == row && (of != part || part == "pkg/controller")) {
+			if to, of := rowOf(imported); own && strings.HasPrefix(imported, "pkg/") &&
+				(to < row || to == row && (of != part || part == "pkg/controller")) {
 				t.Errorf("%s imports %s, which is not below it in the table", file, imported)
 			}
 		}

@@ -254,11 +254,15 @@ func Do() {}
 		t.Fatal(err)
 	}
 	for sentence, test := range map[string]struct{ mark, want, err string }{
-		"a function":                         {mark: "p.go Do", want: "func Do() {}\n"},
-		"a type with its comment":            {mark: "p.go T", want: "// T is a type.\ntype T[A any] struct {\n\ta A\n}\n"},
-		"a constant with all of its block":   {mark: "p.go two", want: "// Only the second is meant.\nconst (\n\tone = 1\n\ttwo = 2 // of two\n)\n"},
-		"a package's documentation":          {mark: "p.go package", want: "// Package p is for this test.\npackage p\n"},
-		"a method's lines to the same depth": {mark: `p.go T.Do lines "if yes" "}"`, want: "\tif yes {\n\t\tfor range 2 {\n\t\t\tprintln(\"yes\")\n\t\t}\n\t}\n"},
+		"a function":              {mark: "p.go Do", want: "func Do() {}\n"},
+		"a type with its comment": {mark: "p.go T", want: "// T is a type.\ntype T[A any] struct {\n\ta A\n}\n"},
+		"a constant with all of its block": {
+			mark: "p.go two", want: "// Only the second is meant.\nconst (\n\tone = 1\n\ttwo = 2 // of two\n)\n",
+		},
+		"a package's documentation": {mark: "p.go package", want: "// Package p is for this test.\npackage p\n"},
+		"a method's lines to the same depth": {
+			mark: `p.go T.Do lines "if yes" "}"`, want: "\tif yes {\n\t\tfor range 2 {\n\t\t\tprintln(\"yes\")\n\t\t}\n\t}\n",
+		},
 		"an ellipsis says that a line goes on": {
 			mark: `p.go T.Do lines "// For…" "if…"`, want: "\t// For a reason:\n\tif yes {\n",
 		},

@@ -83,7 +83,9 @@ func changed(t *testing.T, file, diff string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{copied: []byte(strings.Replace(string(source), old.String(), now.String(), 1)), overlay: replace} {
+	for name, data := range map[string][]byte{
+		copied: []byte(strings.Replace(string(source), old.String(), now.String(), 1)), overlay: replace,
+	} {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -48,12 +48,15 @@ func TestSchemaAndValidateAgreeOnImages(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnHosts(t *testing.T) {
 	agreeOnEach(t, "Application", map[string]bool{
-		"example.foo.com": true, "localhost": true, "*.example.com": true, "*.com": true, "1.example.com": true, "10.0.0": true, "10.0.0.1.nip.io": true,
+		"example.foo.com": true, "localhost": true, "*.example.com": true, "*.com": true, "1.example.com": true,
+		"10.0.0": true, "10.0.0.1.nip.io": true,
 		"xn--bcher-kva.example": true, "a-b--c.d": true, strings.Repeat("x", 63) + ".com": true, strings.Repeat("x.", 126) + "x": true,
 
-		" ": false, "Example.com": false, "exAmple.com": false, "my shop": false, "my_shop.com": false, "example.com.": false, ".example.com": false,
+		" ": false, "Example.com": false, "exAmple.com": false, "my shop": false, "my_shop.com": false,
+		"example.com.": false, ".example.com": false,
 		"a..b": false, "-a.com": false, "a-.com": false, "10.0.0.1": false, "256.256.256.256": false, "::1": false, "[::1]": false,
-		"http://example.com": false, "example.com/": false, "example.com:8080": false, "host:8080": false, "user@example.com": false, "bücher.example": false,
+		"http://example.com": false, "example.com/": false, "example.com:8080": false, "host:8080": false,
+		"user@example.com": false, "bücher.example": false,
 		"*": false, "*.": false, "*example.com": false, "*.*.example.com": false, "a.*.example.com": false, "**.example.com": false,
 		"example.com\n": false, "\texample.com": false, strings.Repeat("x", 64) + ".com": false, strings.Repeat("x.", 127) + "x": false,
 	}, ingress("host"))
@@ -61,11 +64,13 @@ func TestSchemaAndValidateAgreeOnHosts(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnPaths(t *testing.T) {
 	agreeOnEach(t, "Application", map[string]bool{
-		"/": true, "/shop": true, "/shop/": true, "/a.b/..c/d../.e/f.": true, "/...": true, "/~user/a-b_c": true, "/a:b@c;d=e,f+g!h$i&j'(k)*l": true, "/%20": true,
-		"/%": true, "/" + strings.Repeat("x", 1023): true,
+		"/": true, "/shop": true, "/shop/": true, "/a.b/..c/d../.e/f.": true, "/...": true, "/~user/a-b_c": true,
+		"/a:b@c;d=e,f+g!h$i&j'(k)*l": true, "/%20": true, "/%": true, "/" + strings.Repeat("x", 1023): true,
 
-		" ": false, "shop": false, " /shop": false, "/my shop": false, "/shop ": false, "//": false, "/a//b": false, "/./": false, "/.": false, "/..": false,
-		"/a/./b": false, "/a/../b": false, "/a/..": false, "/a/.": false, "/a%2fb": false, "/a%2Fb": false, "/%2F": false, "/a?b": false, "/a#b": false,
+		" ": false, "shop": false, " /shop": false, "/my shop": false, "/shop ": false, "//": false, "/a//b": false,
+		"/./": false, "/.": false, "/..": false,
+		"/a/./b": false, "/a/../b": false, "/a/..": false, "/a/.": false, "/a%2fb": false, "/a%2Fb": false,
+		"/%2F": false, "/a?b": false, "/a#b": false,
 		"/a\\b": false, "/a\nb": false, "/\x00": false, "/{a}": false, "/^a": false, "/ü": false, "http://example.com/": false, "*": false,
 		"/" + strings.Repeat("x", 1024): false,
 	}, ingress("path"))
@@ -91,8 +96,8 @@ func TestSchemaAndValidateAgreeOnNamesOfApplications(t *testing.T) {
 	agreeOnEach(t, "Application", map[string]bool{
 		"a": true, "shop": true, "shop-1": true, "a--b": true, strings.Repeat("x", 63): true,
 
-		"": false, "1shop": false, "shop.a": false, "shop-": false, "-shop": false, "Shop": false, "my_shop": false, "my shop": false, "shop\n": false,
-		"ü": false, strings.Repeat("x", 64): false, strings.Repeat("x", 254): false,
+		"": false, "1shop": false, "shop.a": false, "shop-": false, "-shop": false, "Shop": false,
+		"my_shop": false, "my shop": false, "shop\n": false, "ü": false, strings.Repeat("x", 64): false, strings.Repeat("x", 254): false,
 	}, func(name string) map[string]any {
 		obj := application(nil)
 		obj["metadata"] = map[string]any{"name": name}
@@ -102,10 +107,11 @@ func TestSchemaAndValidateAgreeOnNamesOfApplications(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnNamesOfVariables(t *testing.T) {
 	agreeOnEach(t, "Application", map[string]bool{
-		"A": true, "PATH": true, "_": true, "-": true, ".": true, "a.b-c_d": true, ".a": true, "A1234567890": true, strings.Repeat("A", 253): true,
+		"A": true, "PATH": true, "_": true, "-": true, ".": true, "a.b-c_d": true, ".a": true,
+		"A1234567890": true, strings.Repeat("A", 253): true,
 
-		"": false, " ": false, "1": false, "1A": false, "A B": false, "A=": false, "=": false, "A\n": false, "A\x00": false, "Ä": false, "A$": false,
-		"A/B": false, strings.Repeat("A", 254): false,
+		"": false, " ": false, "1": false, "1A": false, "A B": false, "A=": false, "=": false, "A\n": false,
+		"A\x00": false, "Ä": false, "A$": false, "A/B": false, strings.Repeat("A", 254): false,
 	}, func(name string) map[string]any {
 		return application(map[string]any{"env": []any{map[string]any{"name": "FIRST"}, map[string]any{"name": name}}})
 	})
@@ -160,7 +166,10 @@ func TestSchemaAndValidateAgreeOnHandlersOfProbes(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnRequestsAndLimits(t *testing.T) {
 	server := servers(t)["Application"]
-	ascending := []any{"-1", int64(0), "1n", "100m", ".5", int64(1), "2.", "1e1", "1k", "1Ki", "+64Mi", "1073741823", "1Gi", int64(1<<30 + 1), "1E", "1Ei", "1e99"}
+	ascending := []any{
+		"-1", int64(0), "1n", "100m", ".5", int64(1), "2.", "1e1", "1k", "1Ki", "+64Mi", "1073741823", "1Gi", int64(1<<30 + 1), "1E", "1Ei",
+		"1e99",
+	}
 	for _, resource := range []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"} {
 		for i, request := range ascending {
 			for j, limit := range ascending {
@@ -178,7 +187,8 @@ func TestSchemaAndValidateAgreeOnShares(t *testing.T) {
 	agreeOnEach(t, "Application", map[any]bool{
 		int64(0): true, int64(1): true, int64(1<<31 - 1): true, "0%": true, "00%": true, "7%": true, "50%": true, "100%": true,
 
-		int64(-1): false, int64(-1 << 31): false, int64(1 << 31): false, int64(1 << 40): false, "": false, "1": false, "101%": false, "1000%": false,
+		int64(-1): false, int64(-1 << 31): false, int64(1 << 31): false, int64(1 << 40): false, "": false,
+		"1": false, "101%": false, "1000%": false,
 		"-1%": false, "%": false, "50 %": false, "50%%": false, "50%\n": false, "half": false, "0.5%": false,
 	}, func(value any) map[string]any {
 		return application(map[string]any{"pdb": map[string]any{"minAvailable": value}})
@@ -215,7 +225,9 @@ func TestTheSchemaRefusesNumbersOfApplicationsThatClientsCannotRead(t *testing.T
 		try(quantity, accepted, map[string]any{"env": []any{map[string]any{"name": "A", "valueFrom": map[string]any{
 			"resourceFieldRef": map[string]any{"resource": "limits.cpu", "divisor": quantity}}}}})
 	}
-	for port, accepted := range map[any]bool{int64(1<<31 - 1): true, int64(1 << 31): false, int64(-1 << 31): true, int64(-1<<31 - 1): false, "80": true} {
+	for port, accepted := range map[any]bool{
+		int64(1<<31 - 1): true, int64(1 << 31): false, int64(-1 << 31): true, int64(-1<<31 - 1): false, "80": true,
+	} {
 		for _, probe := range []string{"liveness", "readiness", "startup"} {
 			for _, handler := range []string{"httpGet", "tcpSocket"} {
 				try(port, accepted, map[string]any{"probes": map[string]any{probe: map[string]any{handler: map[string]any{"port": port}}}})
@@ -344,8 +356,8 @@ func (g generator) envFrom() any {
 	for range 1 + g.IntN(2) {
 		entry := map[string]any{}
 		for range pick(g, 1, 1, 1, 1, 1, 0, 2) {
-			entry[pick(g, "configMapRef", "secretRef")] = pick(g, map[string]any{"name": "settings"}, map[string]any{"name": "settings", "optional": true},
-				map[string]any{"name": "passwords"}, map[string]any{})
+			entry[pick(g, "configMapRef", "secretRef")] = pick(g, map[string]any{"name": "settings"},
+				map[string]any{"name": "settings", "optional": true}, map[string]any{"name": "passwords"}, map[string]any{})
 		}
 		if g.oneIn(3) {
 			entry["prefix"] = "SHOP_"
@@ -459,7 +471,8 @@ func (g generator) ingress() any {
 		ingress["enabled"] = pick[any](g, true, false, nil)
 	}
 	if g.oneIn(4) {
-		ingress["tls"] = pick(g, map[string]any{"secretName": g.bend("shop-tls", "T_ -.")}, map[string]any{"secretName": "shop.tls"}, map[string]any{})
+		ingress["tls"] = pick(g, map[string]any{"secretName": g.bend("shop-tls", "T_ -.")}, map[string]any{"secretName": "shop.tls"},
+			map[string]any{})
 	}
 	if g.oneIn(3) {
 		ingress["annotations"] = g.annotations()
@@ -490,7 +503,8 @@ func (g generator) autoscaling() any {
 func (g generator) budget() any {
 	budget := map[string]any{}
 	for range pick(g, 0, 1, 1, 1, 2) {
-		budget[pick(g, "minAvailable", "maxUnavailable")] = pick[any](g, int64(0), int64(1), int64(10), "0%", "50%", "100%", nil, int64(-1), "101%", "1")
+		budget[pick(g, "minAvailable", "maxUnavailable")] = pick[any](g,
+			int64(0), int64(1), int64(10), "0%", "50%", "100%", nil, int64(-1), "101%", "1")
 	}
 	return budget
 }

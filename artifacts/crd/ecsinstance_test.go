@@ -18,7 +18,8 @@ import (
 // ecsInstance returns the seed's, with more in its spec, or less: what is nil is left out.
 func ecsInstance(spec map[string]any) map[string]any {
 	merged := map[string]any{
-		"imageID": "centos_7_8_x64_20G_alibase_20200519.vhd", "instanceType": "ecs.g6.large", "regionID": "cn-beijing", "instanceName": "ins-0702",
+		"imageID": "centos_7_8_x64_20G_alibase_20200519.vhd", "instanceType": "ecs.g6.large",
+		"regionID": "cn-beijing", "instanceName": "ins-0702",
 	}
 	maps.Copy(merged, spec)
 	maps.DeleteFunc(merged, func(_ string, value any) bool { return value == nil })
@@ -45,7 +46,8 @@ func made(obj map[string]any) map[string]any {
 
 func TestSchemaAndValidateAgreeOnRegions(t *testing.T) {
 	agreeOnEach(t, "ECSInstance", map[string]bool{
-		"cn-beijing": true, "us-west-1": true, "cn-hangzhou-finance": true, "me-central-1": true, "x": true, "1": true, strings.Repeat("x", 63): true,
+		"cn-beijing": true, "us-west-1": true, "cn-hangzhou-finance": true, "me-central-1": true, "x": true,
+		"1": true, strings.Repeat("x", 63): true,
 
 		"": false, " ": false, "CN-Beijing": false, "cn_beijing": false, "cn beijing": false, "-cn": false, "cn-": false, "cn-beijing\n": false,
 		"cn.beijing": false, "a/": false, "a#": false, "a?": false, "a@b": false, "a:80": false, "ü": false, strings.Repeat("x", 64): false,
@@ -119,14 +121,16 @@ func TestSchemaAndValidateAgreeOnPeriods(t *testing.T) {
 		obj  map[string]any
 		want bool
 	}{
-		"PrePaid needs a period":                      {prePaid(map[string]any{"period": nil}), false},
-		"... even with a unit":                        {prePaid(map[string]any{"period": nil, "periodUnit": "Week"}), false},
-		"a unit that there is not":                    {prePaid(map[string]any{"periodUnit": "Year"}), false},
-		"PostPaid has no period":                      {ecsInstance(map[string]any{"instanceChargeType": "PostPaid", "period": int64(1)}), false},
-		"... and that is the default":                 {ecsInstance(map[string]any{"period": int64(1)}), false},
-		"PostPaid has no unit":                        {ecsInstance(map[string]any{"periodUnit": "Month"}), false},
-		"an adopted instance has none":                {prePaid(map[string]any{"adoptInstanceID": "i-1"}), false},
-		"... nor a unit":                              {prePaid(map[string]any{"adoptInstanceID": "i-1", "period": nil, "periodUnit": "Week"}), false},
+		"PrePaid needs a period":       {prePaid(map[string]any{"period": nil}), false},
+		"... even with a unit":         {prePaid(map[string]any{"period": nil, "periodUnit": "Week"}), false},
+		"a unit that there is not":     {prePaid(map[string]any{"periodUnit": "Year"}), false},
+		"PostPaid has no period":       {ecsInstance(map[string]any{"instanceChargeType": "PostPaid", "period": int64(1)}), false},
+		"... and that is the default":  {ecsInstance(map[string]any{"period": int64(1)}), false},
+		"PostPaid has no unit":         {ecsInstance(map[string]any{"periodUnit": "Month"}), false},
+		"an adopted instance has none": {prePaid(map[string]any{"adoptInstanceID": "i-1"}), false},
+		"... nor a unit": {
+			prePaid(map[string]any{"adoptInstanceID": "i-1", "period": nil, "periodUnit": "Week"}), false,
+		},
 		"... and may be PrePaid without":              {prePaid(map[string]any{"adoptInstanceID": "i-1", "period": nil}), true},
 		"a charge type that there is not":             {ecsInstance(map[string]any{"instanceChargeType": "Free"}), false},
 		"a charge type that there is not of a period": {prePaid(map[string]any{"instanceChargeType": "Free"}), false},
@@ -146,11 +150,13 @@ func TestSchemaAndValidateAgreeOnAdoption(t *testing.T) {
 		spec map[string]any
 		want bool
 	}{
-		"nothing besides":         {nil, true},
-		"no image":                {map[string]any{"imageID": nil}, true},
-		"no type":                 {map[string]any{"instanceType": nil}, false},
-		"what it is":              {map[string]any{"zoneID": "a", "vSwitchID": "b", "keyPairName": "c", "instanceChargeType": "PrePaid"}, true},
-		"what it is to be":        {map[string]any{"securityGroupIDs": []any{"sg-1"}, "tags": map[string]any{"a": "b"}, "powerState": "Stopped"}, true},
+		"nothing besides": {nil, true},
+		"no image":        {map[string]any{"imageID": nil}, true},
+		"no type":         {map[string]any{"instanceType": nil}, false},
+		"what it is":      {map[string]any{"zoneID": "a", "vSwitchID": "b", "keyPairName": "c", "instanceChargeType": "PrePaid"}, true},
+		"what it is to be": {
+			map[string]any{"securityGroupIDs": []any{"sg-1"}, "tags": map[string]any{"a": "b"}, "powerState": "Stopped"}, true,
+		},
 		"that it is deleted":      {map[string]any{"deletionPolicy": "Delete"}, true},
 		"that it is not replaced": {map[string]any{"recreatePolicy": "Never"}, true},
 		"that it is replaced":     {map[string]any{"recreatePolicy": "Always"}, false},
@@ -183,30 +189,34 @@ func TestSchemaAndValidateAgreeOnDisks(t *testing.T) {
 		disks map[string]any
 		want  bool
 	}{
-		"none":                                   {map[string]any{}, true},
-		"a system disk of the defaults":          {system(map[string]any{}), true},
-		"a small system disk":                    {system(map[string]any{"sizeGiB": int64(20)}), true},
-		"a large system disk":                    {system(map[string]any{"sizeGiB": int64(2048)}), true},
-		"a system disk too small":                {system(map[string]any{"sizeGiB": int64(19)}), false},
-		"a system disk too large":                {system(map[string]any{"sizeGiB": int64(2049)}), false},
-		"a level":                                {system(map[string]any{"category": "cloud_essd", "performanceLevel": "PL3"}), true},
-		"a level that there is not":              {system(map[string]any{"category": "cloud_essd", "performanceLevel": "PL4"}), false},
-		"a level of no category":                 {system(map[string]any{"performanceLevel": "PL1"}), false},
-		"a level of another category":            {system(map[string]any{"category": "cloud_ssd", "performanceLevel": "PL1"}), false},
-		"a category of spaces":                   {system(map[string]any{"category": "cloud essd"}), false},
-		"a category too long":                    {system(map[string]any{"category": strings.Repeat("x", 65)}), false},
-		"a data disk with a size":                {data(map[string]any{"sizeGiB": int64(1)}), true},
-		"a data disk of a snapshot":              {data(map[string]any{"snapshotID": "s-1"}), true},
-		"a data disk of neither":                 {data(map[string]any{"category": "cloud_essd"}), false},
-		"a data disk too small":                  {data(map[string]any{"sizeGiB": int64(0)}), false},
-		"a data disk too large":                  {data(map[string]any{"sizeGiB": int64(65537)}), false},
-		"a data disk beyond a Go type":           {data(map[string]any{"sizeGiB": int64(1 << 31)}), false},
-		"a data disk's level":                    {data(map[string]any{"sizeGiB": int64(1), "category": "cloud_essd", "performanceLevel": "PL0"}), true},
-		"a data disk's level of no category":     {data(map[string]any{"sizeGiB": int64(1), "performanceLevel": "PL0"}), false},
-		"an encrypted one that outlives it":      {data(map[string]any{"sizeGiB": int64(1), "encrypted": true, "keepOnRelease": true}), true},
-		"as many as there can be":                {disks(16), true},
-		"one more":                               {disks(17), false},
-		"a mistake in both":                      {map[string]any{"system": map[string]any{"sizeGiB": int64(1)}, "data": []any{map[string]any{}}}, false},
+		"none":                          {map[string]any{}, true},
+		"a system disk of the defaults": {system(map[string]any{}), true},
+		"a small system disk":           {system(map[string]any{"sizeGiB": int64(20)}), true},
+		"a large system disk":           {system(map[string]any{"sizeGiB": int64(2048)}), true},
+		"a system disk too small":       {system(map[string]any{"sizeGiB": int64(19)}), false},
+		"a system disk too large":       {system(map[string]any{"sizeGiB": int64(2049)}), false},
+		"a level":                       {system(map[string]any{"category": "cloud_essd", "performanceLevel": "PL3"}), true},
+		"a level that there is not":     {system(map[string]any{"category": "cloud_essd", "performanceLevel": "PL4"}), false},
+		"a level of no category":        {system(map[string]any{"performanceLevel": "PL1"}), false},
+		"a level of another category":   {system(map[string]any{"category": "cloud_ssd", "performanceLevel": "PL1"}), false},
+		"a category of spaces":          {system(map[string]any{"category": "cloud essd"}), false},
+		"a category too long":           {system(map[string]any{"category": strings.Repeat("x", 65)}), false},
+		"a data disk with a size":       {data(map[string]any{"sizeGiB": int64(1)}), true},
+		"a data disk of a snapshot":     {data(map[string]any{"snapshotID": "s-1"}), true},
+		"a data disk of neither":        {data(map[string]any{"category": "cloud_essd"}), false},
+		"a data disk too small":         {data(map[string]any{"sizeGiB": int64(0)}), false},
+		"a data disk too large":         {data(map[string]any{"sizeGiB": int64(65537)}), false},
+		"a data disk beyond a Go type":  {data(map[string]any{"sizeGiB": int64(1 << 31)}), false},
+		"a data disk's level": {
+			data(map[string]any{"sizeGiB": int64(1), "category": "cloud_essd", "performanceLevel": "PL0"}), true,
+		},
+		"a data disk's level of no category": {data(map[string]any{"sizeGiB": int64(1), "performanceLevel": "PL0"}), false},
+		"an encrypted one that outlives it":  {data(map[string]any{"sizeGiB": int64(1), "encrypted": true, "keepOnRelease": true}), true},
+		"as many as there can be":            {disks(16), true},
+		"one more":                           {disks(17), false},
+		"a mistake in both": {
+			map[string]any{"system": map[string]any{"sizeGiB": int64(1)}, "data": []any{map[string]any{}}}, false,
+		},
 		"a mistake in the second":                {map[string]any{"data": []any{map[string]any{"sizeGiB": int64(1)}, map[string]any{}}}, false},
 		"a data disk that is not encrypted":      {data(map[string]any{"sizeGiB": int64(1), "encrypted": false}), true},
 		"a list that is empty":                   {map[string]any{"data": []any{}}, true},
@@ -283,7 +293,8 @@ func TestSchemaAndValidateAgreeOnSecretsOfECSInstances(t *testing.T) {
 	names := map[string]bool{
 		"ecs-credentials": true, "a.b": true, "1": true, strings.Repeat("x", 253): true,
 
-		"": false, " ": false, "Ecs": false, "my_secret": false, "a.": false, "a..b": false, "a/b": false, "a\n": false, strings.Repeat("x", 254): false,
+		"": false, " ": false, "Ecs": false, "my_secret": false, "a.": false, "a..b": false, "a/b": false,
+		"a\n": false, strings.Repeat("x", 254): false,
 	}
 	for _, ref := range []string{"credentialsSecretRef", "userDataSecretRef"} {
 		t.Run(ref, func(t *testing.T) {
@@ -294,7 +305,8 @@ func TestSchemaAndValidateAgreeOnSecretsOfECSInstances(t *testing.T) {
 	}
 	t.Run("key", func(t *testing.T) {
 		agreeOnEach(t, "ECSInstance", map[string]bool{
-			"userData": true, "a.B_c-1": true, strings.Repeat("x", 253): true, " ": false, "my script": false, "a/b": false, "ü": false, strings.Repeat("x", 254): false,
+			"userData": true, "a.B_c-1": true, strings.Repeat("x", 253): true, " ": false, "my script": false, "a/b": false,
+			"ü": false, strings.Repeat("x", 254): false,
 		}, func(key string) map[string]any {
 			return ecsInstance(map[string]any{"userDataSecretRef": map[string]any{"name": "a", "key": key}})
 		})
@@ -314,20 +326,22 @@ func TestSchemaAndValidateAgreeOnChangesOfECSInstances(t *testing.T) {
 		old, obj map[string]any
 		want     bool // when there is an instance
 	}{
-		"nothing":                       {nil, nil, true},
-		"the region":                    {nil, map[string]any{"regionID": "cn-hangzhou"}, false},
-		"the type":                      {nil, map[string]any{"instanceType": "ecs.g7.large"}, true},
-		"what is done about the type":   {nil, map[string]any{"instanceTypeChangePolicy": "Restart"}, true},
-		"the image":                     {nil, map[string]any{"imageID": "m-1"}, false},
-		"the name":                      {nil, map[string]any{"instanceName": "other"}, true},
-		"the name is no longer said":    {nil, map[string]any{"instanceName": nil}, true},
-		"how it is paid for":            {nil, map[string]any{"instanceChargeType": "PrePaid", "period": int64(1)}, false},
-		"... said as it is":             {nil, map[string]any{"instanceChargeType": "PostPaid"}, true},
-		"a zone":                        {nil, map[string]any{"zoneID": "cn-beijing-h"}, false},
-		"another zone":                  {map[string]any{"zoneID": "a"}, map[string]any{"zoneID": "b"}, false},
-		"no zone":                       {map[string]any{"zoneID": "a"}, nil, false},
-		"a switch":                      {nil, map[string]any{"vSwitchID": "vsw-1"}, false},
-		"the security groups":           {map[string]any{"securityGroupIDs": []any{"sg-1"}}, map[string]any{"securityGroupIDs": []any{"sg-2", "sg-3"}}, true},
+		"nothing":                     {nil, nil, true},
+		"the region":                  {nil, map[string]any{"regionID": "cn-hangzhou"}, false},
+		"the type":                    {nil, map[string]any{"instanceType": "ecs.g7.large"}, true},
+		"what is done about the type": {nil, map[string]any{"instanceTypeChangePolicy": "Restart"}, true},
+		"the image":                   {nil, map[string]any{"imageID": "m-1"}, false},
+		"the name":                    {nil, map[string]any{"instanceName": "other"}, true},
+		"the name is no longer said":  {nil, map[string]any{"instanceName": nil}, true},
+		"how it is paid for":          {nil, map[string]any{"instanceChargeType": "PrePaid", "period": int64(1)}, false},
+		"... said as it is":           {nil, map[string]any{"instanceChargeType": "PostPaid"}, true},
+		"a zone":                      {nil, map[string]any{"zoneID": "cn-beijing-h"}, false},
+		"another zone":                {map[string]any{"zoneID": "a"}, map[string]any{"zoneID": "b"}, false},
+		"no zone":                     {map[string]any{"zoneID": "a"}, nil, false},
+		"a switch":                    {nil, map[string]any{"vSwitchID": "vsw-1"}, false},
+		"the security groups": {
+			map[string]any{"securityGroupIDs": []any{"sg-1"}}, map[string]any{"securityGroupIDs": []any{"sg-2", "sg-3"}}, true,
+		},
 		"a bandwidth":                   {nil, map[string]any{"internetMaxBandwidthOut": int64(5)}, false},
 		"a bandwidth of nothing":        {nil, map[string]any{"internetMaxBandwidthOut": int64(0)}, true},
 		"disks":                         {nil, map[string]any{"disks": disks(20)}, false},
@@ -339,17 +353,23 @@ func TestSchemaAndValidateAgreeOnChangesOfECSInstances(t *testing.T) {
 		"another key pair":              {map[string]any{"keyPairName": "b"}, map[string]any{"keyPairName": "a"}, false},
 		"user data":                     {nil, map[string]any{"userDataSecretRef": secret}, false},
 		"no user data":                  {map[string]any{"userDataSecretRef": secret}, nil, false},
-		"another key of it":             {map[string]any{"userDataSecretRef": secret}, map[string]any{"userDataSecretRef": map[string]any{"name": "a", "key": "b"}}, false},
-		"its default key":               {map[string]any{"userDataSecretRef": secret}, map[string]any{"userDataSecretRef": map[string]any{"name": "a", "key": "userData"}}, true},
-		"tags":                          {map[string]any{"tags": map[string]any{"a": "b"}}, map[string]any{"tags": map[string]any{"a": "c", "d": ""}}, true},
-		"whether it runs":               {nil, map[string]any{"powerState": "Stopped"}, true},
-		"what becomes of it":            {nil, map[string]any{"deletionPolicy": "Retain"}, true},
-		"whether there is another":      {nil, map[string]any{"recreatePolicy": "Always"}, true},
-		"the credentials":               {nil, map[string]any{"credentialsSecretRef": secret}, true},
-		"another instance":              {map[string]any{"adoptInstanceID": "i-1"}, map[string]any{"adoptInstanceID": "i-2"}, false},
-		"that it is adopted":            {nil, map[string]any{"adoptInstanceID": "i-1"}, false},
-		"that it is not":                {map[string]any{"adoptInstanceID": "i-1"}, nil, false},
-		"several":                       {nil, map[string]any{"regionID": "a", "imageID": "b", "zoneID": "c"}, false},
+		"another key of it": {
+			map[string]any{"userDataSecretRef": secret}, map[string]any{"userDataSecretRef": map[string]any{"name": "a", "key": "b"}}, false,
+		},
+		"its default key": {
+			map[string]any{"userDataSecretRef": secret}, map[string]any{"userDataSecretRef": map[string]any{"name": "a", "key": "userData"}}, true,
+		},
+		"tags": {
+			map[string]any{"tags": map[string]any{"a": "b"}}, map[string]any{"tags": map[string]any{"a": "c", "d": ""}}, true,
+		},
+		"whether it runs":          {nil, map[string]any{"powerState": "Stopped"}, true},
+		"what becomes of it":       {nil, map[string]any{"deletionPolicy": "Retain"}, true},
+		"whether there is another": {nil, map[string]any{"recreatePolicy": "Always"}, true},
+		"the credentials":          {nil, map[string]any{"credentialsSecretRef": secret}, true},
+		"another instance":         {map[string]any{"adoptInstanceID": "i-1"}, map[string]any{"adoptInstanceID": "i-2"}, false},
+		"that it is adopted":       {nil, map[string]any{"adoptInstanceID": "i-1"}, false},
+		"that it is not":           {map[string]any{"adoptInstanceID": "i-1"}, nil, false},
+		"several":                  {nil, map[string]any{"regionID": "a", "imageID": "b", "zoneID": "c"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantChange(t, ecsInstance(test.old), ecsInstance(test.obj), test.want)
@@ -463,7 +483,8 @@ func (g generator) ecsInstance() map[string]any {
 		name  string
 		value any
 	}{
-		{"disks", g.disks()}, {"tags", g.tags()}, {"securityGroupIDs", []any{"sg-1", g.bend("sg-2", "1 -ü")}}, {"internetMaxBandwidthOut", pick(g, int64(-1), 0, 100, 101)},
+		{"disks", g.disks()}, {"tags", g.tags()}, {"securityGroupIDs", []any{"sg-1", g.bend("sg-2", "1 -ü")}},
+		{"internetMaxBandwidthOut", pick(g, int64(-1), 0, 100, 101)},
 		{"userDataSecretRef", g.secretKey()}, {"credentialsSecretRef", map[string]any{"name": g.bend("ecs-credentials", "P_ -.")}},
 	} {
 		if g.oneIn(5) {

@@ -72,14 +72,16 @@ var warnings = map[string][]string{
 	"application.yaml":            nil,
 	"ecsinstance-full.yaml":       nil,
 	"ecsinstance-stopped.yaml":    nil,
-	"ecsinstance.yaml":            {"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"},
-	"mycronjob-forbid.yaml":       nil,
-	"mycronjob-jitter.yaml":       nil,
-	"mycronjob-labels.yaml":       nil,
-	"mycronjob-schedule.yaml":     nil,
-	"mycronjob.yaml":              nil,
-	"rediscluster-storage.yaml":   nil,
-	"rediscluster.yaml":           {"spec.storage: without it a Pod's data is gone with the Pod"},
+	"ecsinstance.yaml": {
+		"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts",
+	},
+	"mycronjob-forbid.yaml":     nil,
+	"mycronjob-jitter.yaml":     nil,
+	"mycronjob-labels.yaml":     nil,
+	"mycronjob-schedule.yaml":   nil,
+	"mycronjob.yaml":            nil,
+	"rediscluster-storage.yaml": nil,
+	"rediscluster.yaml":         {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
 
 func TestTheExamplesAreTakenAsTheyAre(t *testing.T) {
@@ -223,13 +225,15 @@ func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
 			ObservedGeneration: 2, Conditions: conditions(ecsv1alpha1.ConditionStalled),
 			Create: &ecsv1alpha1.Create{
 				Attempt: 2, Token: "3c9a4c0e-5f0e-4f6f-8a58-1d2b7a0f9d11-2", RegionID: "cn-beijing", Parameters: "07c37df", RequestedTime: now},
-			AccountID: "1234567890123456", InstanceID: "i-2zeh8k2m5q1d4w7p9x3c", Adopted: true, State: "Running", InstanceType: "ecs.g6.large", RefusedInstanceType: "ecs.g7.large",
+			AccountID: "1234567890123456", InstanceID: "i-2zeh8k2m5q1d4w7p9x3c", Adopted: true, State: "Running",
+			InstanceType: "ecs.g6.large", RefusedInstanceType: "ecs.g7.large",
 			ZoneID: "cn-beijing-h", IP: "39.96.0.1", PrivateIPs: []string{"172.16.0.1"}, PublicIPs: []string{"39.96.0.1"}, CreationTime: &now,
 			TagKeys: []string{"team"},
 		}, ecsInstance(nil)},
 		"MyCronJob": {&batchv1.MyCronJobStatus{
 			ObservedGeneration: 2, Conditions: conditions(), Schedule: "every 5s", Active: 1, MissedTotal: 3, SkewMillis: ptr.To[int64](7),
-			Suspended: true, LastRunNow: "once", LastRunNowNumber: 1, LastScheduleTime: &now, LastSuccessfulTime: &now, NextScheduleTime: &now, AccountedTime: &now,
+			Suspended: true, LastRunNow: "once", LastRunNowNumber: 1, LastScheduleTime: &now, LastSuccessfulTime: &now,
+			NextScheduleTime: &now, AccountedTime: &now,
 		}, myCronJob(nil)},
 		"RedisCluster": {&redisv1.RedisClusterStatus{
 			ObservedGeneration: 2, Conditions: conditions(redisv1.ConditionClusterFormed, redisv1.ConditionSlotsCovered, redisv1.ConditionDataLoss),

@@ -45,7 +45,8 @@ func TestSchemaAndValidateAgreeOnSchedules(t *testing.T) {
 		"@every 5s": false, "@every": false, "@Daily": false, "@daily ": false, "@noon": false, "@reboot": false, "@": false,
 		"TZ=UTC * * * * *": false, "CRON_TZ=UTC * * * * *": false, "TZ=": false, "TZ=UTC": false, "every five minutes": false,
 		"９ * * * *": false, "* * * * *\x00": false,
-		strings.Repeat("0,", 55) + "0 * * * * ": false, strings.Repeat("0,", 55) + "0 * * * *": true, strings.Repeat("0,", 56) + "0 * * * *": false,
+		strings.Repeat("0,", 55) + "0 * * * * ": false,
+		strings.Repeat("0,", 55) + "0 * * * *":  true, strings.Repeat("0,", 56) + "0 * * * *": false,
 	}, func(schedule string) map[string]any { return myCronJob(map[string]any{"schedule": schedule}) })
 }
 
@@ -54,9 +55,11 @@ func TestSchemaAndValidateAgreeOnTimeZones(t *testing.T) {
 		"UTC": true, "Europe/Berlin": true, "America/Argentina/ComodRivadavia": true, "America/Port-au-Prince": true, "Etc/GMT+12": true,
 		"Etc/GMT-0": true, "Australia/Lord_Howe": true, "GB-Eire": true, "EST5EDT": true, "Zulu": true,
 
-		"": false, " ": false, "Local": false, "local": false, "LOCAL": false, "localtime": false, "+02:00": false, "-05:00": false, "00:00": false,
+		"": false, " ": false, "Local": false, "local": false, "LOCAL": false, "localtime": false,
+		"+02:00": false, "-05:00": false, "00:00": false,
 		"02:00": false, "UTC+2": false, "CEST": false, "Europe": false, "Europe/": false, "Europe/Berlni": false, "europe/berlin": false,
-		"/Europe/Berlin": false, "../Europe/Berlin": false, "Europe/../Europe/Berlin": false, "Europe\\Berlin": false, " UTC": false, "UTC ": false,
+		"/Europe/Berlin": false, "../Europe/Berlin": false, "Europe/../Europe/Berlin": false,
+		"Europe\\Berlin": false, " UTC": false, "UTC ": false,
 		"UTC\n": false, "zone.tab": false, "tzdata.zi": false, strings.Repeat("A", 64): false, strings.Repeat("A", 65): false, "Öst": false,
 	}, func(zone string) map[string]any {
 		return myCronJob(map[string]any{"schedule": "0 6 * * *", "timeZone": zone})
@@ -97,7 +100,8 @@ func (g generator) myCronJob() map[string]any {
 		obj["metadata"].(map[string]any)["name"] = strings.Repeat("x", pick(g, 1, 51, 52, 53, 200))
 	}
 	if g.oneIn(20) {
-		pod := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		job := obj["spec"].(map[string]any)["jobTemplate"].(map[string]any)["spec"].(map[string]any)
+		pod := job["template"].(map[string]any)["spec"].(map[string]any)
 		switch g.IntN(3) {
 		case 0:
 			pod["containers"] = []any{}

@@ -40,11 +40,14 @@ func TestSchemaAndValidateAgreeOnAddresses(t *testing.T) {
 		"": false, " ": false, ":": false, "foo:bar": false, "foo": false, "1.2.3.4": false, "1.2.3.4:": false, ":6379": false, "6379": false,
 		"1.2.3.4:0": false, "1.2.3.4:00": false, "1.2.3.4:06379": false, "1.2.3.4:65536": false, "1.2.3.4:70000": false, "1.2.3.4:99999": false,
 		"1.2.3.4:100000": false, "1.2.3.4:99999999999999999999": false, "1.2.3.4:-1": false, "1.2.3.4:+1": false, "1.2.3.4:1e3": false,
-		"1.2.3.4:redis": false, "1.2.3.4:6379 ": false, " 1.2.3.4:6379": false, "1.2.3.4 :6379": false, "1.2.3.4:6379\n": false, "1.2.3.4:6379:6379": false,
+		"1.2.3.4:redis": false, "1.2.3.4:6379 ": false, " 1.2.3.4:6379": false, "1.2.3.4 :6379": false,
+		"1.2.3.4:6379\n": false, "1.2.3.4:6379:6379": false,
 		"1.2.3:6379": false, "1.2.3.4.5:6379": false, "1.2.3.256:6379": false, "1.2.3.04:6379": false, "1..3.4:6379": false, ".:1": false,
 		"0x1.2.3.4:6379": false, "16909060:6379": false, "redis.example.com:6379": false, "localhost:6379": false, "redis://1.2.3.4:6379": false,
-		"::1:6379": false, "::1": false, "[::1]": false, "[::1]:": false, "[::1]6379": false, "[::1:6379": false, "::1]:6379": false, "[]:6379": false,
-		"[1.2.3.4]:6379": false, "[::ffff:1.2.3.4]:6379": false, "[::ffff:0102:0304]:6379": false, "[fe80::1%eth0]:6379": false, "[fe80::1%]:6379": false,
+		"::1:6379": false, "::1": false, "[::1]": false, "[::1]:": false, "[::1]6379": false,
+		"[::1:6379": false, "::1]:6379": false, "[]:6379": false,
+		"[1.2.3.4]:6379": false, "[::ffff:1.2.3.4]:6379": false, "[::ffff:0102:0304]:6379": false,
+		"[fe80::1%eth0]:6379": false, "[fe80::1%]:6379": false,
 		"[::g]:6379": false, "[1::2::3]:6379": false, "[::1]:0": false, "[::1]:65536": false, "[[::1]]:6379": false, "[::1]:6379]": false,
 		"１.2.3.4:6379": false, "1.2.3.4:６379": false, "1.2.3.4:6379\x00": false,
 		strings.Repeat("a", 996) + ":123": false, strings.Repeat("1", 1001): false,
@@ -92,9 +95,10 @@ func TestSchemaAndValidateAgreeOnSizes(t *testing.T) {
 		-1: true, -1 << 31: true, // Default raises them; without it, the API server refuses them.
 		501: false, 1 << 31: false, -1<<31 - 1: false, 1 << 40: false,
 	}, func(size int64) map[string]any { return redisCluster(map[string]any{"size": size}) })
-	agreeOnEach(t, "RedisCluster", map[int64]bool{0: true, 1: true, 5: true, -1: false, 6: false, 1 << 31: false}, func(replicas int64) map[string]any {
-		return redisCluster(map[string]any{"replicasPerMaster": replicas})
-	})
+	agreeOnEach(t, "RedisCluster", map[int64]bool{0: true, 1: true, 5: true, -1: false, 6: false, 1 << 31: false},
+		func(replicas int64) map[string]any {
+			return redisCluster(map[string]any{"replicasPerMaster": replicas})
+		})
 }
 
 // Without a webhook nothing raises a size before the API server stores it: that is left to
@@ -116,10 +120,11 @@ func TestTheSchemaTakesASizeThatIsTooSmallAsItIs(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnImagesOfNodes(t *testing.T) {
 	agreeOnEach(t, "RedisCluster", map[string]bool{
-		"redis": true, "redis:7": true, "ghcr.io/owner/redis:7.2-alpine": true, "[::1]:5000/redis": true, "redis@sha256:" + strings.Repeat("a", 64): true,
-		strings.Repeat("x", 1024): true,
+		"redis": true, "redis:7": true, "ghcr.io/owner/redis:7.2-alpine": true,
+		"[::1]:5000/redis": true, "redis@sha256:" + strings.Repeat("a", 64): true, strings.Repeat("x", 1024): true,
 
-		" ": false, "my redis": false, "Redis": false, "redis:": false, "redis\n": false, "https://redis": false, strings.Repeat("x", 1025): false,
+		" ": false, "my redis": false, "Redis": false, "redis:": false, "redis\n": false,
+		"https://redis": false, strings.Repeat("x", 1025): false,
 	}, func(image string) map[string]any { return redisCluster(map[string]any{"image": image}) })
 }
 
@@ -127,8 +132,10 @@ func TestSchemaAndValidateAgreeOnNamesOfRedisClusters(t *testing.T) {
 	agreeOnEach(t, "RedisCluster", map[string]bool{
 		"a": true, "sessions": true, "sessions-1": true, "a--b": true, strings.Repeat("x", 52): true,
 
-		"": false, "1st": false, "sessions.a": false, "sessions-": false, "-sessions": false, "Sessions": false, "my_sessions": false, "sessions\n": false,
-		"ü": false, strings.Repeat("x", 53): false, strings.Repeat("x", 63): false, strings.Repeat("x", 64): false, strings.Repeat("x", 254): false,
+		"": false, "1st": false, "sessions.a": false, "sessions-": false, "-sessions": false, "Sessions": false,
+		"my_sessions": false, "sessions\n": false,
+		"ü": false, strings.Repeat("x", 53): false, strings.Repeat("x", 63): false,
+		strings.Repeat("x", 64): false, strings.Repeat("x", 254): false,
 	}, func(name string) map[string]any {
 		obj := redisCluster(nil)
 		obj["metadata"] = map[string]any{"name": name}
@@ -140,8 +147,8 @@ func TestSchemaAndValidateAgreeOnNamesOfAClassAndASecret(t *testing.T) {
 	names := map[string]bool{
 		"standard": true, "fast.ssd-2": true, "1": true, "a--b": true, strings.Repeat("x", 253): true,
 
-		"": false, " ": false, "Standard": false, "my_class": false, "a.": false, ".a": false, "a..b": false, "a-": false, "-a": false, "a/b": false,
-		"a\n": false, "ü": false, strings.Repeat("x", 254): false,
+		"": false, " ": false, "Standard": false, "my_class": false, "a.": false, ".a": false, "a..b": false,
+		"a-": false, "-a": false, "a/b": false, "a\n": false, "ü": false, strings.Repeat("x", 254): false,
 	}
 	t.Run("class", func(t *testing.T) {
 		agreeOnEach(t, "RedisCluster", names, func(name string) map[string]any {
@@ -172,7 +179,8 @@ func TestSchemaAndValidateAgreeOnDirectives(t *testing.T) {
 
 		// What the operator sets, or another field of spec.
 		"aclfile": false, "appenddirname": false, "appendfilename": false, "appendonly": false, "bind": false, "bind-source-addr": false,
-		"cluster-announce-": false, "cluster-announce-bus-port": false, "cluster-announce-hostname": false, "cluster-announce-human-nodename": false,
+		"cluster-announce-": false, "cluster-announce-bus-port": false,
+		"cluster-announce-hostname": false, "cluster-announce-human-nodename": false,
 		"cluster-announce-ip": false, "cluster-announce-port": false, "cluster-announce-tls-port": false, "cluster-config-file": false,
 		"cluster-enabled": false, "cluster-port": false, "cluster-replica-no-failover": false, "cluster-slave-no-failover": false,
 		"daemonize": false, "dbfilename": false, "dir": false, "include": false, "loadmodule": false, "logfile": false, "masterauth": false,
@@ -181,7 +189,8 @@ func TestSchemaAndValidateAgreeOnDirectives(t *testing.T) {
 		"tls-replication": false, "unixsocket": false, "user": false,
 
 		// What is no directive.
-		"": false, " ": false, "Port": false, "PORT": false, "maxMemory": false, "max_memory": false, "max memory": false, "-a": false, "1a": false,
+		"": false, " ": false, "Port": false, "PORT": false, "maxMemory": false, "max_memory": false,
+		"max memory": false, "-a": false, "1a": false,
 		"port ": false, " port": false, "port\n": false, "save \"\"\nport": false, "#": false, "a.b": false, "ä": false, "a\x00": false,
 		strings.Repeat("x", 65): false,
 	}, func(key string) map[string]any {
@@ -191,8 +200,8 @@ func TestSchemaAndValidateAgreeOnDirectives(t *testing.T) {
 
 func TestSchemaAndValidateAgreeOnValuesOfDirectives(t *testing.T) {
 	agreeOnEach(t, "RedisCluster", map[string]bool{
-		"": true, " ": true, "100mb": true, "3600 1 300 100": true, `"quoted \" text"`: true, "# text": true, "ü宋": true, "\u00a0": true, "\u0085": true,
-		"\u2028": true, strings.Repeat("x", 1024): true, strings.Repeat("宋", 1024): true,
+		"": true, " ": true, "100mb": true, "3600 1 300 100": true, `"quoted \" text"`: true, "# text": true,
+		"ü宋": true, "\u00a0": true, "\u0085": true, "\u2028": true, strings.Repeat("x", 1024): true, strings.Repeat("宋", 1024): true,
 
 		"\n": false, "1gb\nport 1": false, "1gb\r": false, "\t": false, "\x00": false, "\x1b": false, "\x1f": false, "\x7f": false,
 		strings.Repeat("x", 1025): false, strings.Repeat("宋", 1025): false,
@@ -223,7 +232,8 @@ func TestSchemaAndValidateAgreeOnRequestsAndLimitsOfNodes(t *testing.T) {
 func TestTheSchemaRefusesSizesOfVolumesThatClientsCannotRead(t *testing.T) {
 	server := servers(t)["RedisCluster"]
 	for size, accepted := range map[any]bool{
-		"1e1.5": false, "1e-99999999": false, "1e+99999999": false, "1E99999999999": false, "1e-009": false, "1e.5": false, "64MB": false, "": false,
+		"1e1.5": false, "1e-99999999": false, "1e+99999999": false, "1E99999999999": false, "1e-009": false,
+		"1e.5": false, "64MB": false, "": false,
 		"a lot": false, "0": false, "-1Gi": false, "-0": false, "0e9": false, int64(0): false, int64(-1): false,
 		"1e3": true, "1Gi": true, "1.5Gi": true, "+1": true, "1e-9": true, "1E+99": true, "1E": true, "1Ei": true, int64(1 << 30): true,
 		strings.Repeat("9", 1000): true,
@@ -288,7 +298,8 @@ func TestSchemaAndValidateAgreeOnChangesOfStorage(t *testing.T) {
 		"both change":                   {of("1Gi", "a"), of("1Mi", "b"), false},
 		"all else changes": {of("1Gi"), func() map[string]any {
 			obj := of("1Gi")
-			maps.Copy(obj["spec"].(map[string]any), map[string]any{"addr": "[::1]:1", "size": int64(9), "replicasPerMaster": int64(2), "image": "redis:8",
+			maps.Copy(obj["spec"].(map[string]any), map[string]any{"addr": "[::1]:1", "size": int64(9),
+				"replicasPerMaster": int64(2), "image": "redis:8",
 				"resources": map[string]any{}, "config": map[string]any{}, "authSecretRef": map[string]any{"name": "a"}})
 			return obj
 		}(), true},
@@ -343,7 +354,9 @@ func TestSchemaAndValidateAgreeOnEveryChangeOfARedisCluster(t *testing.T) {
 }
 
 func (g generator) redisCluster() map[string]any {
-	spec := map[string]any{"addr": g.bend(pick(g, "192.168.1.10:6379", "10.0.0.1:7000", "[::1]:6379", "[2001:db8::1]:65535"), "0159.:[]f %\n-ü")}
+	spec := map[string]any{
+		"addr": g.bend(pick(g, "192.168.1.10:6379", "10.0.0.1:7000", "[::1]:6379", "[2001:db8::1]:65535"), "0159.:[]f %\n-ü"),
+	}
 	g.number(spec, "size", 0, 500)
 	g.number(spec, "replicasPerMaster", 0, 5)
 	if g.oneIn(2) {
@@ -405,7 +418,9 @@ func (g generator) secretKey() any {
 
 func TestTheSchemaRefusesResourcesOfNodesThatClientsCannotRead(t *testing.T) {
 	server := servers(t)["RedisCluster"]
-	for quantity, accepted := range map[string]bool{"1e1.5": false, "1e-99999999": false, "1e+99999999": false, "64MB": false, "1e3": true, "250m": true} {
+	for quantity, accepted := range map[string]bool{
+		"1e1.5": false, "1e-99999999": false, "1e+99999999": false, "64MB": false, "1e3": true, "250m": true,
+	} {
 		for _, resource := range []string{"cpu", "example.com/device"} {
 			quantities := map[string]any{resource: quantity}
 			_, errs := server.judge(t, redisCluster(map[string]any{"resources": map[string]any{"limits": quantities, "requests": quantities}}), nil)

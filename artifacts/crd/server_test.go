@@ -152,7 +152,8 @@ func (s *server) update(obj, old map[string]any) field.ErrorList {
 
 func (s *server) common(obj map[string]any) field.ErrorList {
 	// false: the namespace comes with the request.
-	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: obj}, false, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, s.schema, false)...)
 	errs = append(errs, s.scaled(obj)...)
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, obj)...)

@@ -7,6 +7,7 @@ package sixth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,62 +32,56 @@ import (
 const Name = "sixth"
 
 const (
-	// LabelAddress on a Service asks for the ConfigMap, if its value is "true".
+	// LabelAddress on a Service requests the ConfigMap, if its value is "true".
 	LabelAddress = "glassback.dev/address"
-	// LabelService is on every ConfigMap of a Service, and holds its name.
+	// LabelService is on every ConfigMap of a Service. Its value is the name of the Service.
 	LabelService = "glassback.dev/address-of"
 )
 
 var kind = corev1.SchemeGroupVersion.WithKind("Service")
 
-// A failed sync is retried after retryFirst, then twice as long each time, but
-// never longer than retryMost.
+// A failed sync is retried after minRetry, then after twice the last delay, up to maxRetry.
 const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 30 * time.Second
+	minRetry = 20 * time.Millisecond
+	maxRetry = 30 * time.Second
 )
 
-// Config is what a Controller works with.
+// Config holds the dependencies of a Controller.
 type Config struct {
 	Kube       kubernetes.Interface
-	Services   informers.ServiceInformer   // all of them: see asking
+	Services   informers.ServiceInformer   // all Services: see requested
 	ConfigMaps informers.ConfigMapInformer // those with LabelService
 	Recorder   record.EventRecorder
 	Clock      clock.WithTicker
 	Trace      *trace.Recorder
 }
 
-// Controller keeps the addresses of Services. See the package's documentation for
-// what it does and what it keeps.
+// Controller reconciles the addresses of Services. The package's documentation says what it does, and its promises.
 type Controller struct {
 	services   listers.ServiceLister
 	owners     *child.Owners
 	configMaps *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
-	told       told
+	events     events
 	written    *loop.Written
 	loop       *loop.Loop
 }
 
-// New returns a Controller whose event handlers are on the informers. It starts
-// nothing.
+// New returns a Controller, and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
-	if err := c.loop.Watch(config.Services.Informer(), kind.Kind, asking); err != nil {
-		return nil, err
-	}
-	if err := c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, errors.Join(
+		c.loop.Watch(config.Services.Informer(), kind.Kind, requested),
+		c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)),
+	)
 }
 
 func newController(config Config) *Controller {
 	c := &Controller{
 		services: config.Services.Lister(),
-		told:     told{recorder: config.Recorder, byKey: map[cache.ObjectName]string{}},
+		events:   events{recorder: config.Recorder, reasons: map[cache.ObjectName]string{}},
 		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
 	}
 	c.owners = child.NewOwners(kind.Kind, LabelService, c.written, config.Clock)
@@ -95,15 +90,14 @@ func newController(config Config) *Controller {
 	return c
 }
 
-// asking is the key of a Service that asks for a ConfigMap: the others do not fill the
-// queue. One that stops asking goes from a key to none, and the handler adds the key
-// that it had. One that stopped while nobody watched is found by its ConfigMap. For
-// both the cache must have the Services that do not ask.
-func asking(obj metav1.Object) (cache.ObjectName, bool) {
+// requested returns the key of a Service that requests a ConfigMap; other Services have no key, and do not fill the queue.
+// When a Service loses the label, the handler adds the key that it had before. If it lost the label while the operator was
+// down, its ConfigMap leads to the key. In both cases Sync needs the Service in the cache, so the cache holds all Services.
+func requested(obj metav1.Object) (cache.ObjectName, bool) {
 	return cache.MetaObjectToName(obj), obj.GetLabels()[LabelAddress] == "true"
 }
 
-// Loop returns the controller's workqueue and workers, for those who want to look at them.
+// Loop returns the controller's workqueue and workers, for the page and the tests.
 func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs Services until ctx is done (see loop.Loop.Run).
@@ -111,8 +105,7 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
 }
 
-// Sync brings the ConfigMap of one Service up to date. It is called again when either
-// changes.
+// Sync reconciles the ConfigMap of one Service. It is called again when one of the two changes.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -121,22 +114,25 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if service == nil || err != nil {
 		return 0, err
 	}
-	seen := c.observe(service)
-	change := c.configMaps.Bring(service, configMapName(service), seen, false, child.Exactly(configMap(service)))
-	out, err := change.Do(ctx)
-	if err == nil || out.Problem != nil {
-		c.told.tell(service, out.Problem)
+	o, err := c.observe(ctx, service)
+	if err != nil {
+		return 0, err
 	}
-	return out.Wait, err
+	p := decide(o)
+	out, actErr := c.act(ctx, o, p)
+	if actErr == nil || out.Problem != nil {
+		c.events.report(service, out.Problem)
+	}
+	return out.Wait, actErr
 }
 
-// fetch returns the cache's own Service, or nil if there is nothing to do for it: it is
-// gone, or going, or paused.
+// fetch returns the Service from the cache: do not change it. It returns nil if the Service is gone, is being deleted, or
+// is paused.
 func (c *Controller) fetch(key cache.ObjectName) (*corev1.Service, error) {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.owners.Forget(key)
-		c.told.forget(key)
+		c.events.forget(key)
 		return nil, nil
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func at(port int32) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports[0].Port = port }
 }
 
-// theirs is a ConfigMap of somebody else.
+// theirs is a ConfigMap of another owner.
 func theirs(controller ...metav1.OwnerReference) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-address", Namespace: "shop", OwnerReferences: controller},
@@ -83,7 +83,7 @@ func data(key, value string) func(*corev1.ConfigMap) {
 	return func(c *corev1.ConfigMap) { c.Data[key] = value }
 }
 
-// operator is one process. Its informers are pipeline's, and run once somebody starts them.
+// operator is one process. Its informers are pipeline's, and run once they are started.
 type operator struct {
 	*Controller
 	server    *server
@@ -95,10 +95,13 @@ type operator struct {
 // config is what an operator that dies with ctx is made of.
 func (o *operator) config(ctx context.Context, s *server, clock clock.WithTicker) Config {
 	client := s.client(ctx)
-	informer := func(resource string, object runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext) kubeinformers.SharedInformerFactory {
+	informer := func(
+		resource string, object runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext,
+	) kubeinformers.SharedInformerFactory {
 		made := pipeline.New(pipeline.Config{
 			Resource: resource, Object: object, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client),
+			ListerWatcher: cache.ToListWatcherWithWatchListSemantics(
+				&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client),
 		})
 		factory := kubeinformers.NewSharedInformerFactory(client, 0)
 		factory.InformerFor(object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return made })
@@ -204,20 +207,21 @@ func TestSync(t *testing.T) {
 		"a Service that asks for it gets a ConfigMap":    {fresh: true, want: []string{created}, left: home},
 		"settled: no request at all":                     {left: home},
 		"a Service that does not ask: no request at all": {service: web(unlabelled)},
-		"another port":                      {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
-		"what somebody changed is put back": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
-		"what somebody added is left":       {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
-		"a ConfigMap that somebody deleted is made again": {
+		"another port": {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
+		"what another client changed is put back": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
+		"what another client added is left":       {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
+		"a ConfigMap that another client deleted is made again": {
 			given: []func(*server){func(s *server) { s.drop("web-address") }}, want: []string{created}, left: home,
 		},
 		"one that lost its label gets it back": {
 			given: []func(*server){alter(func(c *corev1.ConfigMap) { c.Labels = nil })}, want: []string{created, got, applied}, left: home,
 		},
 		"a Service that asks no longer: the ConfigMap is deleted": {given: []func(*server){serve(unlabelled)}, want: []string{deleted}},
-		"... but not one of somebody else, who took the name": {
-			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)}, left: map[string]string{"HOST": "theirs"},
+		"... but not one of another owner, who took the name": {
+			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)},
+			left:  map[string]string{"HOST": "theirs"},
 		},
-		"somebody else's: told of, left alone, and seen again in half a minute": {
+		"another owner's: reported, left alone, and checked again in half a minute": {
 			fresh: true, given: []func(*server){func(s *server) { s.put(theirs()) }}, want: []string{created, got},
 			events: []string{"Warning Conflict " + takenMessage}, after: child.Recheck, left: map[string]string{"HOST": "theirs"},
 		},
@@ -226,7 +230,9 @@ func TestSync(t *testing.T) {
 				s.put(theirs(metav1.OwnerReference{Kind: "Service", Name: "web", UID: "web-0", Controller: ptr.To(true)}))
 			}},
 			want: []string{created, got}, after: child.Recheck, left: map[string]string{"HOST": "theirs"},
-			events: []string{"Warning Conflict ConfigMap web-address belongs to the Service web that was deleted before, and has not been garbage-collected yet"},
+			events: []string{
+				"Warning Conflict ConfigMap web-address belongs to the Service web that was deleted before, and has not been garbage-collected yet",
+			},
 		},
 		"no answer: an error, and no event": {
 			fresh: true, given: []func(*server){answer(errors.New("connection refused"))}, want: []string{created},
@@ -237,8 +243,10 @@ func TestSync(t *testing.T) {
 			err:    `create ConfigMap web-address: configmaps "web-address" is forbidden: exceeded quota`,
 			events: []string{"Warning ConfigMapNotApplied "},
 		},
-		"a paused Service is left alone":                   {fresh: true, service: web(paused)},
-		"one that is paused later is left alone":           {given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited")},
+		"a paused Service is left alone": {fresh: true, service: web(paused)},
+		"one that is paused later is left alone": {
+			given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited"),
+		},
 		"one that is being deleted is left alone":          {fresh: true, service: web(going)},
 		"one that is gone is nothing to do: it is garbage": {given: []func(*server){func(s *server) { s.serve("web", nil) }}, left: home},
 	} {
@@ -289,8 +297,10 @@ func TestAddress(t *testing.T) {
 		ports []corev1.ServicePort
 		want  map[string]string
 	}{
-		"one port":                            {[]corev1.ServicePort{port("", 80)}, map[string]string{"PORT": "80"}},
-		"ports with names":                    {[]corev1.ServicePort{port("http", 80), port("http-admin", 8081)}, map[string]string{"PORT_HTTP": "80", "PORT_HTTP_ADMIN": "8081"}},
+		"one port": {[]corev1.ServicePort{port("", 80)}, map[string]string{"PORT": "80"}},
+		"ports with names": {
+			[]corev1.ServicePort{port("http", 80), port("http-admin", 8081)}, map[string]string{"PORT_HTTP": "80", "PORT_HTTP_ADMIN": "8081"},
+		},
 		"none, as an external name needs not": {nil, map[string]string{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -325,14 +335,14 @@ func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	o := s.connect(t, clocktesting.NewFakeClock(t0))
 	o.settle(t)
 	s.serve("web", web(unlabelled))
-	o.catchUp() // The cache still shows the controller's own when somebody takes the name.
+	o.catchUp() // The cache still shows the controller's own when another client takes the name.
 	s.drop("web-address")
 	s.put(theirs())
 	if requests, _, _, err := o.sync(); !apierrors.IsConflict(err) || !slices.Equal(requests, []string{deleted}) {
 		t.Errorf("requests %q, error %v, want a delete that meets a conflict", requests, err)
 	}
 	if s.data("web-address")["HOST"] != "theirs" {
-		t.Error("somebody else's ConfigMap is gone")
+		t.Error("another owner's ConfigMap is gone")
 	}
 }
 
@@ -416,13 +426,14 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 		"its ConfigMap whose deletion was missed": {func(_, c cache.ResourceEventHandler) {
 			c.OnDelete(cache.DeletedFinalStateUnknown{Key: "shop/web-address", Obj: child})
 		}, 1},
-		"somebody else's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
+		"another owner's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := loop.New(loop.Config{Name: Name})
 				services, configMaps := &quiet{}, &quiet{}
-				if err := errors.Join(l.Watch(services, kind.Kind, asking), l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
+				if err := errors.Join(l.Watch(services, kind.Kind, requested),
+					l.Watch(configMaps, "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind))); err != nil {
 					t.Fatal(err)
 				}
 				go l.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

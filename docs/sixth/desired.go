@@ -15,23 +15,20 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// configMapName follows from the Service alone: whoever crashes finds it again.
+// configMapName returns the name of the ConfigMap. It follows from the Service alone, so that an operator finds the
+// ConfigMap again after a crash.
 func configMapName(service *corev1.Service) string { return service.Name + "-address" }
 
-// configMap is the ConfigMap that holds the address: the fields of it that are
-// Glassback's. It is nil if the Service does not ask for one.
+// configMap returns the fields of the ConfigMap that the operator owns: the address among them.
 func configMap(service *corev1.Service) *corev1ac.ConfigMapApplyConfiguration {
-	if _, asks := asking(service); !asks {
-		return nil
-	}
 	return corev1ac.ConfigMap(configMapName(service), service.Namespace).
 		WithLabels(map[string]string{LabelService: service.Name}).
 		WithOwnerReferences(child.Reference(service, kind)).
 		WithData(address(service))
 }
 
-// address is made for envFrom. The names of ports are lower-case DNS labels, so that
-// no two become one.
+// address returns the data of the ConfigMap, for envFrom. Two ports never get the same key: their names are lower-case
+// DNS labels.
 func address(service *corev1.Service) map[string]string {
 	data := map[string]string{"HOST": service.Name + "." + service.Namespace + ".svc"}
 	for _, port := range service.Spec.Ports {

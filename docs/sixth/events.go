@@ -17,34 +17,33 @@ import (
 
 const reasonPublished = "Published"
 
-// told tells of the problems of Services, each once: a sync that finds the same one
-// again sends no event. It is forgotten when the operator stops, and then told anew;
-// nothing else stands on it.
-type told struct {
+// events sends an event when the problem of a Service changes. It remembers the problems in memory: after a restart it
+// sends an event again, and nothing else depends on it.
+type events struct {
 	recorder record.EventRecorder
 
-	mu    sync.Mutex
-	byKey map[cache.ObjectName]string // the reason of the problem that was told last
+	mu      sync.Mutex
+	reasons map[cache.ObjectName]string // of the problem that was reported last
 }
 
-// tell sends an event if a Service has another problem than before, or none any more.
-func (t *told) tell(service *corev1.Service, problem *child.Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// report sends an event if the problem of a Service is another one than before, or if there is none any more.
+func (e *events) report(service *corev1.Service, problem *child.Problem) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	key := cache.MetaObjectToName(service)
-	was := t.byKey[key]
+	before := e.reasons[key]
 	switch {
-	case problem == nil && was != "":
-		delete(t.byKey, key)
-		t.recorder.Event(service, corev1.EventTypeNormal, reasonPublished, "Nothing is wrong any more")
-	case problem != nil && was != problem.Reason:
-		t.byKey[key] = problem.Reason
-		t.recorder.Event(service, corev1.EventTypeWarning, problem.Reason, problem.Message)
+	case problem == nil && before != "":
+		delete(e.reasons, key)
+		e.recorder.Event(service, corev1.EventTypeNormal, reasonPublished, "Nothing is wrong any more")
+	case problem != nil && before != problem.Reason:
+		e.reasons[key] = problem.Reason
+		e.recorder.Event(service, corev1.EventTypeWarning, problem.Reason, problem.Message)
 	}
 }
 
-func (t *told) forget(key cache.ObjectName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byKey, key)
+func (e *events) forget(key cache.ObjectName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.reasons, key)
 }

@@ -26,14 +26,19 @@ var story = []struct {
 	happen func(*server)
 	want   map[string]string
 }{
-	{"the Service comes", func(s *server) { s.serve("web", web()) }, map[string]string{"HOST": "web.shop.svc", "PORT": "80"}},
-	{"it gets another port", func(s *server) { s.serve("web", web(at(81))) }, map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
-	{"somebody edits the ConfigMap", alter(data("HOST", "evil")), map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
-	{"somebody deletes the ConfigMap", func(s *server) { s.drop("web-address") }, map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
-	{"somebody takes its label away", alter(func(c *corev1.ConfigMap) { c.Labels = nil }), map[string]string{"HOST": "web.shop.svc", "PORT": "81"}},
+	{"the Service comes", func(s *server) { s.serve("web", web()) }, onPort("80")},
+	{"it gets another port", func(s *server) { s.serve("web", web(at(81))) }, onPort("81")},
+	{"another client edits the ConfigMap", alter(data("HOST", "evil")), onPort("81")},
+	{"another client deletes the ConfigMap", func(s *server) { s.drop("web-address") }, onPort("81")},
+	{"another client takes its label away", alter(func(c *corev1.ConfigMap) { c.Labels = nil }), onPort("81")},
 	{"the Service asks no longer", func(s *server) { s.serve("web", web(unlabelled)) }, nil},
-	{"it asks again", func(s *server) { s.serve("web", web()) }, map[string]string{"HOST": "web.shop.svc", "PORT": "80"}},
+	{"it asks again", func(s *server) { s.serve("web", web()) }, onPort("80")},
 	{"the Service goes", func(s *server) { s.serve("web", nil); s.collect() }, nil},
+}
+
+// onPort returns what the ConfigMap of the Service web holds when that has this port.
+func onPort(port string) map[string]string {
+	return map[string]string{"HOST": "web.shop.svc", "PORT": port}
 }
 
 // TestItConvergesWhereverItCrashes lets the story happen to operators that run in full, of

@@ -6,16 +6,21 @@ SPDX-License-Identifier: Apache-2.0
 package sixth
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// observed is what one sync sees of a Service's ConfigMap. It is the cache's own:
-// nobody may change it.
-type observed = child.Seen[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+// observed is the state that one sync decides on. It belongs to the caches: do not change it.
+type observed struct {
+	service   *corev1.Service
+	configMap child.Observed[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+}
 
-func (c *Controller) observe(service *corev1.Service) observed {
-	return c.configMaps.Observe(service, configMapName(service))
+// observe reads the ConfigMap of a Service from the cache.
+func (c *Controller) observe(_ context.Context, service *corev1.Service) (*observed, error) {
+	return &observed{service: service, configMap: c.configMaps.Observe(service, configMapName(service))}, nil
 }

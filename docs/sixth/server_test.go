@@ -34,8 +34,8 @@ import (
 
 // manager merges what is applied, as an API server does.
 var manager = sync.OnceValue(func() *managedfields.FieldManager {
-	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
+	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+		undefaulted{}, scheme.Scheme, corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -75,7 +75,12 @@ type watching struct {
 }
 
 func newServer() *server {
-	return &server{version: 100, services: map[string]*corev1.Service{}, maps: map[string]*corev1.ConfigMap{}, watches: map[*watch.RaceFreeFakeWatcher]watching{}}
+	return &server{
+		version:  100,
+		services: map[string]*corev1.Service{},
+		maps:     map[string]*corev1.ConfigMap{},
+		watches:  map[*watch.RaceFreeFakeWatcher]watching{},
+	}
 }
 
 // client is the clientset of an operator that dies with ctx: whatever it asks for after
@@ -92,7 +97,7 @@ func (s *server) client(ctx context.Context) *fake.Clientset {
 	return client
 }
 
-// serve stores a Service as somebody else does; nil deletes it.
+// serve stores a Service as another client does; nil deletes it.
 func (s *server) serve(name string, service *corev1.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,20 +118,20 @@ func (s *server) serve(name string, service *corev1.Service) {
 	s.tell(c)
 }
 
-// alter changes a ConfigMap as somebody else does.
+// alter changes a ConfigMap as another client does.
 func (s *server) alter(name string, with func(*corev1.ConfigMap)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := s.maps[name].DeepCopy()
 	with(changed)
-	merged, err := manager().Update(s.maps[name].DeepCopy(), changed, "somebody")
+	merged, err := manager().Update(s.maps[name].DeepCopy(), changed, "other-client")
 	if err != nil {
 		panic(err)
 	}
 	s.store(merged.(*corev1.ConfigMap))
 }
 
-// put stores a ConfigMap of somebody else, and drop deletes one.
+// put stores a ConfigMap of another owner, and drop deletes one.
 func (s *server) put(object *corev1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +287,7 @@ func patched(action clienttesting.PatchActionImpl) *unstructured.Unstructured {
 }
 
 // verbOf tells an apply that must create from one that must not, and from one that does
-// either, which would take over what is somebody else's.
+// either, which would take over what is another owner's.
 func verbOf(action clienttesting.PatchActionImpl) string {
 	switch patched(action).GetResourceVersion() {
 	case "":

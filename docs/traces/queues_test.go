@@ -42,7 +42,8 @@ func TestQueues(t *testing.T) {
 	}
 
 	var text strings.Builder
-	text.WriteString("# The index holds a 1 and c 3.\nReplace a 4, b 5 (the list's own: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# What DeltaFIFO gives:\n")
+	text.WriteString("# The index holds a 1 and c 3.\n" +
+		"Replace a 4, b 5 (the list's own: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# What DeltaFIFO gives:\n")
 	pop := func(popped any, initial bool) error {
 		fmt.Fprintf(&text, "Pop      %s", strings.Join(deltas(popped.(cache.Deltas)), ", "))
 		if initial {

@@ -87,8 +87,8 @@ func newServer() *server {
 
 // manager merges what is applied, as an API server does.
 var manager = sync.OnceValue(func() *managedfields.FieldManager {
-	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
+	m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+		undefaulted{}, scheme.Scheme, corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion, "", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -260,7 +260,7 @@ func (s source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (s source) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("nobody has to LIST where a WATCH can begin with all objects")
+	return nil, errors.New("unexpected LIST: a WATCH can begin with all objects")
 }
 
 func (s source) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {

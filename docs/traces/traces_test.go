@@ -62,7 +62,7 @@ func coldStart(w *world) {
 // burst changes an object five times while its sync waits for an answer.
 func burst(w *world) {
 	w.begin()
-	w.note("The API server answers writes a second late from now on. Somebody edits jimmy,")
+	w.note("The API server answers writes a second late from now on. A user edits jimmy,")
 	w.with(func() { w.slow = time.Second })
 	w.greet("jimmy", "James")
 	time.Sleep(100 * time.Millisecond)
@@ -82,7 +82,7 @@ func disconnect(w *world) {
 	w.note("The WATCH of ConfigMaps breaks, and no other can be opened.")
 	w.lose(configMaps)
 	time.Sleep(time.Second)
-	w.note("Somebody deletes ConfigMap jimmy-greeting.")
+	w.note("A user deletes ConfigMap jimmy-greeting.")
 	w.remove(configMaps, "jimmy-greeting")
 	time.Sleep(time.Second)
 	w.note("The API server forgets what happened until now, and can be reached again.")
@@ -99,14 +99,14 @@ func disconnect(w *world) {
 // failure has a sync fail, until it does not any longer.
 func failure(w *world) {
 	w.begin()
-	w.note("The API server refuses writes. Somebody deletes ConfigMap jimmy-greeting.")
+	w.note("The API server refuses writes. A user deletes ConfigMap jimmy-greeting.")
 	w.with(func() { w.refuse = true })
 	w.remove(configMaps, "jimmy-greeting")
 	time.Sleep(500 * time.Millisecond)
 	w.note("It takes writes again.")
 	w.with(func() { w.refuse = false })
 	time.Sleep(59500 * time.Millisecond)
-	w.note("It refuses them once more, for 10 milliseconds. Somebody deletes it again.")
+	w.note("It refuses them once more, for 10 milliseconds. A user deletes it again.")
 	w.with(func() { w.refuse = true })
 	w.remove(configMaps, "jimmy-greeting")
 	time.Sleep(10 * time.Millisecond)

@@ -71,7 +71,9 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 		t.Fatal(err)
 	}
 	rendered := &bytes.Buffer{}
-	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool { return slices.Contains(names, name) }}).Parse(string(text))
+	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
+		return slices.Contains(names, name)
+	}}).Parse(string(text))
 	if err == nil {
 		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
 	}

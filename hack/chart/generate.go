@@ -118,7 +118,9 @@ func webhooks(manifest string) (string, error) {
 
 // userRoles makes a template of the ClusterRoles of the people who use a kind.
 func userRoles(manifest string) (string, error) {
-	list := edits{{"\n  labels:\n    app.kubernetes.io/name: glassback\n", "\n  labels:\n    {{- include \"glassback.labels\" . | nindent 4 }}\n", 3}}
+	list := edits{
+		{"\n  labels:\n    app.kubernetes.io/name: glassback\n", "\n  labels:\n    {{- include \"glassback.labels\" . | nindent 4 }}\n", 3},
+	}
 	for _, role := range []string{"admin", "edit", "view"} {
 		label := "    rbac.authorization.k8s.io/aggregate-to-" + role + ": \"true\"\n"
 		list = append(list, edit{label, "    {{- if .Values.userRoles.aggregate }}\n" + label + "    {{- end }}\n", 1})

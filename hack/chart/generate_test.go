@@ -84,21 +84,23 @@ func TestAManifestThatLooksOtherwiseIsRefusedAndNotHalfMade(t *testing.T) {
 			crd, "---\napiVersion: v1\nmetadata:\n  name: a\n", `it has "\n  annotations:\n" 0 times, not 1 times`,
 		},
 		"a webhook of another namespace": {
-			webhooks, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n  clientConfig:\n        namespace: elsewhere\n    namespaceSelector: {}\n",
+			webhooks, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n  clientConfig:\n        namespace: elsewhere\n" +
+				"    namespaceSelector: {}\n",
 			"glassback-system",
 		},
 		"roles of users of which one is missing": {
 			userRoles, "metadata:\n  labels:\n    app.kubernetes.io/name: glassback\n", "1 times, not 3 times",
 		},
 		"no rules": {rules, "kind: ClusterRole\n", "no rules"},
-		"a rule about something of the cluster that nobody has thought of": {
+		"a rule about an unexpected resource of the cluster": {
 			rules, "\nrules:\n  - apiGroups: [storage.k8s.io]\n    resources: [storageclasses]\n    verbs: [get]\n", "say in hack/chart/rules.go",
 		},
 		"a rule about nodes, which are in the same group as Pods": {
 			rules, "\nrules:\n  - apiGroups: [\"\"]\n    resources: [nodes]\n    verbs: [get]\n", "say in hack/chart/rules.go",
 		},
 		"a rule of which no comment says whose it is": {
-			rules, "\nrules:\n  # This is something new.\n  - apiGroups: [\"\"]\n    resources: [pods]\n    verbs: [get]\n", "say in a comment which part",
+			rules, "\nrules:\n  # This is something new.\n  - apiGroups: [\"\"]\n    resources: [pods]\n    verbs: [get]\n",
+			"say in a comment which part",
 		},
 		"a rule that no API knows": {rules, "\nrules:\n  - apiGroup: a\n", "parse one rule"},
 	} {

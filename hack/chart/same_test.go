@@ -38,7 +38,8 @@ func withoutHelm(t *testing.T, all objects) {
 	for name, o := range all {
 		labels, _ := o.field("metadata", "labels").(map[string]any)
 		for label, want := range map[string]string{
-			"helm.sh/chart": "glassback-", "app.kubernetes.io/instance": "glassback", "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/version": "",
+			"helm.sh/chart": "glassback-", "app.kubernetes.io/instance": "glassback",
+			"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/version": "",
 		} {
 			if value, _ := labels[label].(string); !strings.HasPrefix(value, want) || value == "" {
 				t.Errorf("%s has the label %s=%q", name, label, value)

@@ -49,8 +49,8 @@ func TestAnUninstallLeavesTheDefinitionsAndNothingElse(t *testing.T) {
 	}
 }
 
-// Nobody may be asked who is gone, and the operator, which ends meanwhile, must not bring back
-// what has just been deleted.
+// The API server may call no webhook whose operator is gone, and the operator, which ends
+// meanwhile, must not recreate what has just been deleted.
 func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
 	order := uninstalled(t, "")
 	for _, pair := range [][2]string{

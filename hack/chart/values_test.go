@@ -54,7 +54,8 @@ resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 2Gi}}
 terminationGracePeriodSeconds: 90
 nodeSelector: {pool: system}
 tolerations: [{key: a, operator: Exists, effect: NoSchedule}]
-affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
+affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+  {weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 topologySpreadConstraints: [{maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]
 priorityClassName: system-cluster-critical
 podAnnotations: {example.com/a: "1"}
@@ -117,7 +118,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"workers: 1000", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --workers=1000]"},
 		},
 		"another queue": {
-			"informerQueue: RealFIFO", []string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
+			"informerQueue: RealFIFO",
+			[]string{args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --informer-queue=RealFIFO]"},
 		},
 		"an ECS API of one's own": {
 			"ecsEndpoint: http://ecssim.default.svc:8080", []string{
@@ -141,11 +143,13 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 					"--health-probe-bind-address=:8081 --metrics-bind-address=:8443]"},
 		},
 		"an image by its tag": {
-			"image: {repository: registry.example.com:5000/a/b, tag: v1}", []string{main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1"},
+			"image: {repository: registry.example.com:5000/a/b, tag: v1}",
+			[]string{main + "image: glassback/glassback:" + appVersion(t) + " → registry.example.com:5000/a/b:v1"},
 		},
 		"an image by its digest": {
 			"image: {tag: v1, digest: 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'}", []string{
-				main + "image: glassback/glassback:" + appVersion(t) + " → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+				main + "image: glassback/glassback:" + appVersion(t) +
+					" → glassback/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
 		},
 		"an image that is pulled": {
 			"image: {pullPolicy: Always, pullSecrets: [a, b]}", []string{
@@ -155,21 +159,23 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"no webhooks": {
 			"webhooks: {enabled: false}", append(withoutRule("bytewang123-redis.wzj.kubebuilder.io", "redisclusters", "get"),
-				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook", "- Secret/glassback-webhook-ca",
-				"- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
+				"- MutatingWebhookConfiguration/glassback", "- Role/glassback-webhook", "- RoleBinding/glassback-webhook",
+				"- Secret/glassback-webhook-ca", "- Service/glassback-webhook", "- ValidatingWebhookConfiguration/glassback",
 				args+"[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --webhooks=false]",
-				main+"ports[webhook].containerPort: 9443 → none", main+"ports[webhook].name: webhook → none", main+"ports[webhook].protocol: TCP → none",
+				main+"ports[webhook].containerPort: 9443 → none", main+"ports[webhook].name: webhook → none",
+				main+"ports[webhook].protocol: TCP → none",
 				policy+"[9443].ports[9443].port: 9443 → none", policy+"[9443].ports[9443].protocol: TCP → none",
 				injection+"apiGroups: [admissionregistration.k8s.io] → none", injection+"resourceNames: [glassback] → none",
-				injection+"resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none", injection+"verbs: [list patch watch] → none",
+				injection+"resources: [mutatingwebhookconfigurations validatingwebhookconfigurations] → none",
+				injection+"verbs: [list patch watch] → none",
 			),
 		},
 		"no metrics": {
 			"metrics: {enabled: false}", []string{
-				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth", "- Service/glassback-metrics",
-				args + "[--leader-elect --health-probe-bind-address=:8081]",
-				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none", main + "ports[metrics].protocol: TCP → none",
-				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth",
+				"- Service/glassback-metrics", args + "[--leader-elect --health-probe-bind-address=:8081]",
+				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
+				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
 			},
 		},
@@ -185,9 +191,10 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 				"+ Service/glassback-inspect", "+ ServiceAccount/glassback-inspector",
 				"- ClusterRole/glassback-metrics-reader", "- Service/glassback-metrics",
 				args + "[--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
-				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect", main + "ports[inspect].protocol: none → TCP",
-				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none", main + "ports[metrics].protocol: TCP → none",
-				policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
+				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect",
+				main + "ports[inspect].protocol: none → TCP",
+				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
+				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
 			},
 		},
@@ -203,7 +210,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"no roles for people": {
 			"userRoles: {create: false}", slices.Concat(
-				each(kinds, "- ClusterRole/glassback-%s-admin"), each(kinds, "- ClusterRole/glassback-%s-editor"), each(kinds, "- ClusterRole/glassback-%s-viewer")),
+				each(kinds, "- ClusterRole/glassback-%s-admin"), each(kinds, "- ClusterRole/glassback-%s-editor"),
+				each(kinds, "- ClusterRole/glassback-%s-viewer")),
 		},
 		"roles for people to be bound": {
 			"userRoles: {aggregate: false}", slices.Concat(
@@ -214,9 +222,12 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		"an account that others made": {
 			"serviceAccount: {create: false, name: theirs}", slices.Concat([]string{
 				"- ServiceAccount/glassback", pod + "serviceAccountName: glassback → theirs"},
-				each(bindings, "~ %s subjects[glassback].kind: ServiceAccount → none"), each(bindings, "~ %s subjects[glassback].name: glassback → none"),
-				each(bindings, "~ %s subjects[glassback].namespace: glassback-system → none"), each(bindings, "~ %s subjects[theirs].kind: none → ServiceAccount"),
-				each(bindings, "~ %s subjects[theirs].name: none → theirs"), each(bindings, "~ %s subjects[theirs].namespace: none → glassback-system")),
+				each(bindings, "~ %s subjects[glassback].kind: ServiceAccount → none"),
+				each(bindings, "~ %s subjects[glassback].name: glassback → none"),
+				each(bindings, "~ %s subjects[glassback].namespace: glassback-system → none"),
+				each(bindings, "~ %s subjects[theirs].kind: none → ServiceAccount"),
+				each(bindings, "~ %s subjects[theirs].name: none → theirs"),
+				each(bindings, "~ %s subjects[theirs].namespace: none → glassback-system")),
 		},
 		"an account that a cloud knows": {
 			"serviceAccount: {annotations: {a/b: c}}", []string{"~ ServiceAccount/glassback metadata.annotations.a/b: none → c"},
@@ -271,7 +282,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 func withoutRule(group, resource, verbs string) []string {
 	rule := fmt.Sprintf("~ ClusterRole/glassback-manager rules[[%s] [%s] <nil> [%s]].", group, resource, verbs)
 	return []string{
-		fmt.Sprintf("%sapiGroups: [%s] → none", rule, group), fmt.Sprintf("%sresources: [%s] → none", rule, resource), fmt.Sprintf("%sverbs: [%s] → none", rule, verbs),
+		fmt.Sprintf("%sapiGroups: [%s] → none", rule, group), fmt.Sprintf("%sresources: [%s] → none", rule, resource),
+		fmt.Sprintf("%sverbs: [%s] → none", rule, verbs),
 	}
 }
 
@@ -312,9 +324,10 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	flatten(flat, "", map[string]any(all["ServiceMonitor/glassback"]))
 	const pod = "spec.template.spec."
 	for path, want := range map[string]string{
-		pod + "containers[manager].image": "registry.example.com/glassback@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s --leader-elect-retry-period=5s " +
-			"--health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false --inspect-bind-address=:8444 --namespace=team-a,team-b " +
+		pod + "containers[manager].image": "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4),
+		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
+			"--leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false " +
+			"--inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
@@ -338,8 +351,9 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 func TestPrometheusChecksTheCertificateThatIsServed(t *testing.T) {
 	for values, want := range map[string]string{
 		"": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-ca]] serverName:glassback-metrics.glassback-system.svc]",
-		"webhooks: {certManager: {enabled: true}}": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-tls]] serverName:glassback-metrics.glassback-system.svc]",
-		"webhooks: {enabled: false}":               "map[insecureSkipVerify:true]",
+		"webhooks: {certManager: {enabled: true}}": "map[ca:map[secret:map[key:ca.crt name:glassback-webhook-tls]] " +
+			"serverName:glassback-metrics.glassback-system.svc]",
+		"webhooks: {enabled: false}": "map[insecureSkipVerify:true]",
 	} {
 		monitor := render(t, values+"\nmetrics: {serviceMonitor: {enabled: true}}")["ServiceMonitor/glassback"]
 		endpoints, _ := monitor.field("spec", "endpoints").([]any)
@@ -363,9 +377,15 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	}
 	whole := render(t, "")
 	for values, want := range map[string][]string{
-		"watchNamespaces: [a, b]": {"ClusterRole/glassback-manager", "ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader"},
-		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}":             {"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader"},
-		"{watchNamespaces: [a, b], webhooks: {enabled: false}}":                           {"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system"},
+		"watchNamespaces: [a, b]": {
+			"ClusterRole/glassback-manager", "ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader",
+		},
+		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}": {
+			"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader",
+		},
+		"{watchNamespaces: [a, b], webhooks: {enabled: false}}": {
+			"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system",
+		},
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {secure: false}}": nil,
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {enabled: false}, inspect: {enabled: true}}": {
 			"ClusterRole/glassback-inspector-glassback-system", "ClusterRole/glassback-metrics-auth-glassback-system"},
@@ -373,7 +393,8 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 		all := render(t, values)
 		var got []string
 		for name := range all {
-			if strings.HasPrefix(name, "ClusterRole/") && !strings.HasSuffix(name, "-admin") && !strings.HasSuffix(name, "-editor") && !strings.HasSuffix(name, "-viewer") {
+			if strings.HasPrefix(name, "ClusterRole/") && !strings.HasSuffix(name, "-admin") && !strings.HasSuffix(name, "-editor") &&
+				!strings.HasSuffix(name, "-viewer") {
 				got = append(got, name)
 			}
 		}
@@ -382,7 +403,8 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 			t.Errorf("with %s: %q, want %q", values, got, want)
 		}
 		if got := rules(all, "ClusterRole/glassback-manager"); all["ClusterRole/glassback-manager"] != nil &&
-			got != "[map[apiGroups:[admissionregistration.k8s.io] resourceNames:[glassback] resources:[mutatingwebhookconfigurations validatingwebhookconfigurations] verbs:[list patch watch]]]" {
+			got != "[map[apiGroups:[admissionregistration.k8s.io] resourceNames:[glassback] resources:[mutatingwebhookconfigurations "+
+				"validatingwebhookconfigurations] verbs:[list patch watch]]]" {
 			t.Errorf("with %s, in the whole cluster: %s", values, got)
 		}
 		less := 2 // what is in no namespace
@@ -391,7 +413,8 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 		}
 		for _, ns := range []string{"a", "b"} {
 			role, binding := all["Role/glassback-manager in "+ns], all["RoleBinding/glassback-manager in "+ns]
-			if role == nil || binding == nil || len(role.field("rules").([]any)) != len(whole["ClusterRole/glassback-manager"].field("rules").([]any))-less {
+			if role == nil || binding == nil ||
+				len(role.field("rules").([]any)) != len(whole["ClusterRole/glassback-manager"].field("rules").([]any))-less {
 				t.Errorf("with %s: no rights in %s: %v %v", values, ns, role, binding)
 			}
 		}
@@ -439,33 +462,43 @@ func TestImpossibleValuesAreRefusedInWordsThatSayWhatToDo(t *testing.T) {
 		},
 		"flags that other values stand for": {
 			"extraArgs: [--workers=3, -n=a, -nc, --namespace=b, -v=3, --webhook-port=1]", []string{
-				"- extraArgs has --workers=3: that is what the value workers is for", "- extraArgs has -n=a: that is what the value watchNamespaces is for", "- extraArgs has -nc: that is what the value watchNamespaces is for",
-				"- extraArgs has --namespace=b: that is what the value watchNamespaces is for", "- extraArgs has -v=3: that is what the value logging is for",
-				"- extraArgs has --webhook-port=1: the chart depends on how it is"},
+				"- extraArgs has --workers=3: that is what the value workers is for",
+				"- extraArgs has -n=a: that is what the value watchNamespaces is for",
+				"- extraArgs has -nc: that is what the value watchNamespaces is for",
+				"- extraArgs has --namespace=b: that is what the value watchNamespaces is for",
+				"- extraArgs has -v=3: that is what the value logging is for", "- extraArgs has --webhook-port=1: the chart depends on how it is"},
 		},
 		"environment variables of the chart": {"extraEnv: [{name: POD_NAME, value: a}]", []string{"extraEnv has POD_NAME: the chart sets it"}},
 		"labels of the chart": {
 			"{commonLabels: {app.kubernetes.io/name: a}, podLabels: {app.kubernetes.io/component: a}}",
-			[]string{"- commonLabels has app.kubernetes.io/name: the chart sets it", "- podLabels has app.kubernetes.io/component: the chart sets it"},
+			[]string{
+				"- commonLabels has app.kubernetes.io/name: the chart sets it", "- podLabels has app.kubernetes.io/component: the chart sets it",
+			},
 		},
-		"a value that there is not":            {"replicaCount: 3", []string{"additional properties 'replicaCount' not allowed"}},
-		"a value further in that there is not": {"webhooks: {certmanager: {enabled: true}}", []string{"at '/webhooks': additional properties 'certmanager' not allowed"}},
-		"a namespace that cannot be":           {"watchNamespaces: [Team_A]", []string{"at '/watchNamespaces/0': 'Team_A' does not match pattern"}},
-		"a namespace twice":                    {"watchNamespaces: [a, a]", []string{"at '/watchNamespaces': items at 0 and 1 are equal"}},
-		"a controller that there is not":       {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
-		"too many workers":                     {"workers: 1001", []string{"at '/workers': maximum: got 1,001, want 1,000"}},
-		"a queue that there is not":            {"informerQueue: FIFO", []string{"at '/informerQueue': value must be one of 'DeltaFIFO', 'RealFIFO'"}},
-		"an endpoint with a path":              {"ecsEndpoint: http://a/b", []string{"at '/ecsEndpoint'"}},
-		"less than no replica":                 {"replicas: -1", []string{"at '/replicas': minimum: got -1, want 0"}},
-		"a duration without unit":              {"leaderElection: {leaseDuration: '15'}", []string{"at '/leaderElection/leaseDuration': '15' does not match pattern"}},
-		"a digest that is none":                {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
-		"a tag in the repository's place":      {"image: {repository: a@sha256}", []string{"at '/image/repository'"}},
-		"a tag that is a number":               {"image: {tag: 1}", []string{"at '/image/tag': got number, want string"}},
-		"a pull policy that is none":           {"image: {pullPolicy: Sometimes}", []string{"value must be one of 'Always', 'IfNotPresent', 'Never'"}},
-		"a word for a switch":                  {"metrics: {enabled: 'yes'}", []string{"at '/metrics/enabled': got string, want boolean"}},
-		"a log format that is none":            {"logging: {format: xml}", []string{"at '/logging/format': value must be one of 'text', 'json'"}},
-		"a quantity that is none":              {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
-		"a budget of too many percent":         {"podDisruptionBudget: {maxUnavailable: 101%}", []string{"at '/podDisruptionBudget/maxUnavailable'"}},
+		"a value that there is not": {"replicaCount: 3", []string{"additional properties 'replicaCount' not allowed"}},
+		"a value further in that there is not": {
+			"webhooks: {certmanager: {enabled: true}}", []string{"at '/webhooks': additional properties 'certmanager' not allowed"},
+		},
+		"a namespace that cannot be":     {"watchNamespaces: [Team_A]", []string{"at '/watchNamespaces/0': 'Team_A' does not match pattern"}},
+		"a namespace twice":              {"watchNamespaces: [a, a]", []string{"at '/watchNamespaces': items at 0 and 1 are equal"}},
+		"a controller that there is not": {"controllers: [cronjob]", []string{"at '/controllers/0': value must be one of '*', 'apiexamplea'"}},
+		"too many workers":               {"workers: 1001", []string{"at '/workers': maximum: got 1,001, want 1,000"}},
+		"a queue that there is not":      {"informerQueue: FIFO", []string{"at '/informerQueue': value must be one of 'DeltaFIFO', 'RealFIFO'"}},
+		"an endpoint with a path":        {"ecsEndpoint: http://a/b", []string{"at '/ecsEndpoint'"}},
+		"less than no replica":           {"replicas: -1", []string{"at '/replicas': minimum: got -1, want 0"}},
+		"a duration without unit": {
+			"leaderElection: {leaseDuration: '15'}", []string{"at '/leaderElection/leaseDuration': '15' does not match pattern"},
+		},
+		"a digest that is none":           {"image: {digest: v1}", []string{"at '/image/digest': 'v1' does not match pattern"}},
+		"a tag in the repository's place": {"image: {repository: a@sha256}", []string{"at '/image/repository'"}},
+		"a tag that is a number":          {"image: {tag: 1}", []string{"at '/image/tag': got number, want string"}},
+		"a pull policy that is none":      {"image: {pullPolicy: Sometimes}", []string{"value must be one of 'Always', 'IfNotPresent', 'Never'"}},
+		"a word for a switch":             {"metrics: {enabled: 'yes'}", []string{"at '/metrics/enabled': got string, want boolean"}},
+		"a log format that is none":       {"logging: {format: xml}", []string{"at '/logging/format': value must be one of 'text', 'json'"}},
+		"a quantity that is none":         {"resources: {limits: {memory: 1 GB}}", []string{"at '/resources/limits/memory'"}},
+		"a budget of too many percent": {
+			"podDisruptionBudget: {maxUnavailable: 101%}", []string{"at '/podDisruptionBudget/maxUnavailable'"},
+		},
 		"a label that is no text":              {"podLabels: {a: 1}", []string{"at '/podLabels/a': got number, want string"}},
 		"an environment variable without name": {"extraEnv: [{value: a}]", []string{"at '/extraEnv/0': missing property 'name'"}},
 		"a whole block taken away":             {"image: null", []string{"missing property 'image'"}},
@@ -526,7 +559,8 @@ func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]a
 		if !known {
 			t.Errorf("values.yaml has %s.%s, and the schema does not know it", path, key.Value)
 		}
-		if comment := key.HeadComment; !strings.HasPrefix(comment, "# ") || !strings.HasSuffix(comment, ".") && !strings.HasSuffix(comment, "metrics=enabled") {
+		if comment := key.HeadComment; !strings.HasPrefix(comment, "# ") ||
+			!strings.HasSuffix(comment, ".") && !strings.HasSuffix(comment, "metrics=enabled") {
 			t.Errorf("values.yaml explains %s.%s with %q", path, key.Value, comment)
 		}
 		delete(missing, key.Value)

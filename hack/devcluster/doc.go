@@ -1,6 +1,6 @@
 // Command devcluster is a Kubernetes cluster in one binary, for the demo and the tests of Glassback: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked from
-// their Go modules.
+// kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked
+// from their Go modules.
 //
 // Called by the name of a component, such as by a symbolic link named kubectl, it is that component. Called by any other name it is the
 // command line that starts clusters of them and steers them: see devcluster --help.
@@ -15,8 +15,8 @@
 //	      │  ├─ sandbox   where a real node does nothing to the machine
 //	      │  └─ requirements  what a real node needs of the machine
 //	      ├─ control      how the supervisor is asked
-//	      ├─ state        what is on disk, and the lock that says who lives
-//	      └─ lifeline     nobody outlives who started it
+//	      ├─ state        the files on disk, and the lock that says which cluster runs
+//	      └─ lifeline     ends a process with the one that started it
 //
 // Beside it are mkimage, which makes images from Debian's packages, and pause, the program that holds the namespaces of each Pod.
 //

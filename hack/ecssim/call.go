@@ -13,7 +13,7 @@ import (
 // Call is a request that was understood: it could be read, and named an action.
 type Call struct {
 	Action     string
-	AccountID  string // whose access key it came with, or "" if it is nobody's
+	AccountID  string // the account of its access key, or "" if the key is unknown
 	RegionID   string
 	InstanceID string // the one that it is about, or that it made, the first of several
 	At         time.Time

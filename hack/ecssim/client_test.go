@@ -140,7 +140,7 @@ func (c *cloud) create(pairs ...string) string {
 	return id
 }
 
-// inState makes an instance and has somebody put it in a state.
+// inState creates an instance and puts it in a state, as a user does in the console.
 func (c *cloud) inState(state string, change func(*ecssim.Instance)) string {
 	c.tb.Helper()
 	id := c.create()

@@ -194,12 +194,15 @@ func (x *exchange) checkCreate(run bool) *problem {
 	p := x.params
 	switch token := p.get("ClientToken"); {
 	case len(token) > 64 || strings.ContainsFunc(token, func(r rune) bool { return r > '~' || r < ' ' }):
-		return &problem{http.StatusBadRequest, "InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII."}
+		return &problem{
+			http.StatusBadRequest, "InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII.",
+		}
 	case p.get("ImageId") == "" && p.get("ImageFamily") == "":
 		return missing("ImageId")
 	case run && len(x.securityGroups()) == 0:
 		return missing("SecurityGroupId")
-	case p.number("Amount", 1) < 1 || p.number("Amount", 1) > 100 || p.number("MinAmount", 1) < 1 || p.number("MinAmount", 1) > p.number("Amount", 1):
+	case p.number("Amount", 1) < 1 || p.number("Amount", 1) > 100 || p.number("MinAmount", 1) < 1 ||
+		p.number("MinAmount", 1) > p.number("Amount", 1):
 		return invalid("Amount")
 	case p.number("InternetMaxBandwidthOut", 0) < 0 || p.number("InternetMaxBandwidthOut", 0) > 100:
 		return invalid("InternetMaxBandwidthOut")

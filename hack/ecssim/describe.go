@@ -152,7 +152,9 @@ func (x *exchange) matching() ([]*machine, *problem) {
 	}
 	ids, array := x.params.strings("InstanceIds")
 	if !array || len(ids) > maxIDs {
-		return nil, &problem{http.StatusBadRequest, "InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs."}
+		return nil, &problem{
+			http.StatusBadRequest, "InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs.",
+		}
 	}
 	candidates := x.candidates(len(ids) > 0, ids)
 	return slices.DeleteFunc(candidates, func(m *machine) bool { return !filters.let(m) }), nil
@@ -303,8 +305,8 @@ func (x *exchange) numberedPage(found []*machine, answer *describedInstances) ([
 	return found[from:min(len(found), from+size)], nil
 }
 
-// nextToken is for what comes after a machine: what is made or released between two pages
-// makes nobody skip one.
+// nextToken returns the token of the page that begins after a machine. Instances created or
+// released between two pages cause no other one to be skipped.
 func nextToken(last *machine) string {
 	return base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(last.seq)))
 }

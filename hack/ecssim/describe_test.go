@@ -128,8 +128,8 @@ func TestIDs(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
-	web := c.create("InstanceName", "web-1", "Tag.1.Key", "app", "Tag.1.Value", "web", "Tag.2.Key", "env", "Tag.2.Value", "prod", "SecurityGroupId", "sg-1",
-		"ZoneId", "cn-hangzhou-h", "VSwitchId", "vsw-1", "KeyPairName", "k", "InternetMaxBandwidthOut", "1")
+	web := c.create("InstanceName", "web-1", "Tag.1.Key", "app", "Tag.1.Value", "web", "Tag.2.Key", "env", "Tag.2.Value", "prod",
+		"SecurityGroupId", "sg-1", "ZoneId", "cn-hangzhou-h", "VSwitchId", "vsw-1", "KeyPairName", "k", "InternetMaxBandwidthOut", "1")
 	db := c.create("InstanceName", "db-1", "Tag.1.Key", "app", "Tag.1.Value", "db", "InstanceType", "ecs.r6.large", "ImageId", "debian")
 	c.create("InstanceName", "web-elsewhere", "RegionId", "cn-beijing", "Tag.1.Key", "app", "Tag.1.Value", "web")
 	c.Update(db, func(i *ecssim.Instance) { i.State, i.Locks = running, []string{"financial"} })
@@ -234,7 +234,8 @@ func TestTags(t *testing.T) {
 	r := on("ListTagResources")
 	want(t, r, 200, "")
 	list := r.body["TagResources"].(map[string]any)["TagResource"].([]any)
-	if got := fmt.Sprint(list); got != fmt.Sprintf("[map[ResourceId:%s ResourceType:instance TagKey:a TagValue:2] map[ResourceId:%s ResourceType:instance TagKey:b TagValue:]]", id, id) {
+	if got := fmt.Sprint(list); got != fmt.Sprintf("[map[ResourceId:%s ResourceType:instance TagKey:a TagValue:2] "+
+		"map[ResourceId:%s ResourceType:instance TagKey:b TagValue:]]", id, id) {
 		t.Errorf("listed %s", got)
 	}
 	want(t, on("UntagResources", "TagKey.1", "a", "TagKey.2", "none"), 200, "")

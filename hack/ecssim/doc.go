@@ -3,9 +3,9 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package ecssim is an ECS of Alibaba Cloud over HTTP, and as much of its STS as tells who
-// somebody is, for tests, for the demo, and for those who have no account. Its instances
-// are numbers.
+// Package ecssim simulates ECS of Alibaba Cloud over HTTP, and the call of its STS that returns
+// the caller's identity. It serves tests, the demo, and users without an account. Its instances
+// are records in memory.
 //
 // # What it keeps to
 //
@@ -14,9 +14,9 @@ SPDX-License-Identifier: Apache-2.0
 //     signature repeats all that was signed, as that of ECS does.
 //   - Who calls: access keys, security tokens, timestamps within 15 minutes, each nonce once.
 //     The accounts do not see each other's instances.
-//   - The states of an instance, and what is refused in which. Time passes when somebody
-//     looks: there are no goroutines and no timers, so that it works in a bubble of
-//     testing/synctest.
+//   - The states of an instance, and the calls that each state refuses. A call advances the
+//     states by the time since the last one: there are no goroutines and no timers, so that it
+//     works in a bubble of testing/synctest.
 //   - ClientToken: the same result for the same parameters, for Config.TokenLife, of
 //     CreateInstance and RunInstances. A create that was refused leaves the token unused.
 //
@@ -58,7 +58,7 @@ SPDX-License-Identifier: Apache-2.0
 // # How it is used
 //
 // Point a client at Server.Transport, or serve the Server. SetFault breaks single calls,
-// Calls tells what was called, Instances what came of it, and Update does what somebody
-// would in the console. The Server judges no client: it makes a second instance for whoever
-// asks for two, and those who test count them.
+// Calls returns the calls, Instances returns the instances, and Update changes an instance as a
+// user does in the console. The Server judges no client: a client that asks for two instances
+// gets two, and tests count them.
 package ecssim

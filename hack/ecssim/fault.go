@@ -80,7 +80,8 @@ func BadGateway() *Reply {
 	return &Reply{
 		Status:      http.StatusBadGateway,
 		ContentType: "text/html",
-		Body:        "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><center><h1>502 Bad Gateway</h1></center></body>\r\n</html>\r\n",
+		Body: "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n" +
+			"<body><center><h1>502 Bad Gateway</h1></center></body>\r\n</html>\r\n",
 	}
 }
 

@@ -27,10 +27,19 @@ func TestRepliesThatAreNoAnswers(t *testing.T) {
 		code        string
 		contentType string
 	}{
-		"throttled":             {reply: ecssim.Throttled400(), status: 400, code: "Throttling.User", contentType: "application/json;charset=utf-8"},
-		"throttled as by HTTP":  {reply: ecssim.Throttled429(), status: 429, code: "Throttling", contentType: "application/json;charset=utf-8"},
-		"an internal error":     {reply: ecssim.InternalError(), status: 500, code: "InternalError", contentType: "application/json;charset=utf-8"},
-		"an error":              {reply: ecssim.Error(409, "OperationConflict", "no"), status: 409, code: "OperationConflict", contentType: "application/json;charset=utf-8"},
+		"throttled": {
+			reply: ecssim.Throttled400(), status: 400, code: "Throttling.User", contentType: "application/json;charset=utf-8",
+		},
+		"throttled as by HTTP": {reply: ecssim.Throttled429(), status: 429, code: "Throttling", contentType: "application/json;charset=utf-8"},
+		"an internal error": {
+			reply: ecssim.InternalError(), status: 500, code: "InternalError", contentType: "application/json;charset=utf-8",
+		},
+		"an error": {
+			reply:       ecssim.Error(409, "OperationConflict", "no"),
+			status:      409,
+			code:        "OperationConflict",
+			contentType: "application/json;charset=utf-8",
+		},
 		"a gateway's HTML":      {reply: ecssim.BadGateway(), status: 502, contentType: "text/html"},
 		"nothing at all":        {reply: ecssim.EmptyOK(), status: 200, contentType: "application/json;charset=utf-8"},
 		"a code that is no one": {reply: ecssim.NumericCode(), status: 400, contentType: "application/json;charset=utf-8"},
@@ -43,7 +52,8 @@ func TestRepliesThatAreNoAnswers(t *testing.T) {
 					asked = call
 					return fault
 				})
-				request, _ := http.NewRequest(http.MethodPost, "http://ecs.test/?"+c.client.sign(c.now, "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x").Encode(), nil)
+				request, _ := http.NewRequest(http.MethodPost,
+					"http://ecs.test/?"+c.client.sign(c.now, "CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x").Encode(), nil)
 				r := trip(c.Transport(), request)
 				want(t, r, tc.status, tc.code)
 				if r.raw != tc.reply.Body || r.header.Get("Content-Type") != tc.contentType || r.length != int64(len(r.raw)) {
@@ -53,7 +63,8 @@ func TestRepliesThatAreNoAnswers(t *testing.T) {
 					t.Errorf("it was asked of %+v", asked)
 				}
 				done := when == "after"
-				if call := c.Calls()[0]; call.Done != done || call.Status != tc.status || call.Code != tc.code || call.Lost || (call.InstanceID != "") != done {
+				if call := c.Calls()[0]; call.Done != done || call.Status != tc.status || call.Code != tc.code || call.Lost ||
+					(call.InstanceID != "") != done {
 					t.Errorf("the call is said to be %+v", call)
 				}
 				if (len(c.Instances()) == 1) != done {

@@ -41,41 +41,95 @@ func TestWhatIsRefusedInWhichState(t *testing.T) {
 		code   string
 		then   string
 	}{
-		"a stopped instance starts":             {action: "StartInstance", state: stopped, status: 200, then: starting},
-		"a pending one does not start":          {action: "StartInstance", state: pending, status: 403, code: wrong, then: pending},
-		"a starting one does not start":         {action: "StartInstance", state: starting, status: 403, code: wrong, then: starting},
-		"a running one does not start":          {action: "StartInstance", state: running, status: 403, code: wrong, then: running},
-		"a stopping one does not start":         {action: "StartInstance", state: stopping, status: 403, code: wrong, then: stopping},
-		"a released one does not start":         {action: "StartInstance", state: stopped, change: "released", status: 404, code: "InvalidInstanceId.NotFound"},
-		"one locked for security does not":      {action: "StartInstance", state: stopped, change: "security", status: 403, code: "InstanceLockedForSecurity", then: stopped},
-		"one in arrears does not start":         {action: "StartInstance", state: stopped, change: "financial", status: 403, code: "InstanceExpiredOrInArrears", then: stopped},
-		"a dry start starts nothing":            {action: "StartInstance", with: []string{"DryRun", "true"}, state: stopped, status: 400, code: "DryRunOperation", then: stopped},
-		"a running instance stops":              {action: "StopInstance", with: []string{"ForceStop", "true", "StoppedMode", "StopCharging"}, state: running, status: 200, then: stopping},
-		"a stopped one does not stop":           {action: "StopInstance", state: stopped, status: 403, code: wrong, then: stopped},
-		"a pending one does not stop":           {action: "StopInstance", state: pending, status: 403, code: wrong, then: pending},
-		"a starting one does not stop":          {action: "StopInstance", state: starting, status: 403, code: wrong, then: starting},
-		"no such mode of being stopped":         {action: "StopInstance", with: []string{"StoppedMode", "No"}, state: running, status: 400, code: "InvalidParameter", then: running},
-		"a stopped instance is deleted":         {action: "DeleteInstance", state: stopped, status: 200, then: stopped},
-		"a running one is not deleted":          {action: "DeleteInstance", state: running, status: 403, code: wrong, then: running},
-		"a running one is deleted by force":     {action: "DeleteInstance", with: []string{"Force", "true"}, state: running, status: 200, then: stopping},
-		"a starting one is not, even by force":  {action: "DeleteInstance", with: []string{"Force", "true"}, state: starting, status: 403, code: wrong, then: starting},
-		"a pending one is initializing":         {action: "DeleteInstance", with: []string{"Force", "true"}, state: pending, status: 403, code: wrong + ".Initializing", then: pending},
-		"a protected one is not deleted":        {action: "DeleteInstance", state: stopped, change: "protected", status: 403, code: "InvalidOperation.DeletionProtection", then: stopped},
-		"one that is paid for is not deleted":   {action: "DeleteInstance", state: stopped, change: "prepaid", status: 403, code: "ChargeTypeViolation", then: stopped},
-		"one that was paid for is deleted":      {action: "DeleteInstance", state: stopped, change: "expired", status: 200, then: stopped},
-		"a locked one is not deleted":           {action: "DeleteInstance", state: stopped, change: "security", status: 403, code: "InstanceLockedForSecurity", then: stopped},
-		"a released one is not found":           {action: "DeleteInstance", state: stopped, change: "released", status: 404, code: "InvalidInstanceId.NotFound"},
-		"a dry delete deletes nothing":          {action: "DeleteInstance", with: []string{"DryRun", "true"}, state: stopped, status: 400, code: "DryRunOperation", then: stopped},
-		"a stopped one gets another type":       {action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: stopped, status: 200, then: stopped},
-		"a running one keeps its type":          {action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: running, status: 403, code: wrong, then: running},
-		"one that is paid for keeps its type":   {action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: stopped, change: "prepaid", status: 403, code: "ChargeTypeViolation", then: stopped},
-		"to no such type":                       {action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.missing"}, state: stopped, status: 403, code: "InvalidInstanceType.ValueNotSupported", then: stopped},
-		"groups of a starting one stay":         {action: "ModifyInstanceAttribute", with: []string{"SecurityGroupIds.1", "sg-1"}, state: starting, status: 403, code: wrong, then: starting},
-		"a pending one gets a name":             {action: "ModifyInstanceAttribute", with: []string{"InstanceName", "web"}, state: pending, status: 200, then: pending},
-		"user data of a running one stays":      {action: "ModifyInstanceAttribute", with: []string{"UserData", "aGk="}, state: running, status: 403, code: wrong, then: running},
-		"a group that is there is joined once":  {action: "JoinSecurityGroup", with: []string{"SecurityGroupId", "sg-default-cn-hangzhou"}, state: running, status: 403, code: "InvalidInstanceId.AlreadyExists", then: running},
-		"the last group is not left":            {action: "LeaveSecurityGroup", with: []string{"SecurityGroupId", "sg-default-cn-hangzhou"}, state: running, status: 403, code: "InstanceLastSecurityGroup", then: running},
-		"a group that is not there is not left": {action: "LeaveSecurityGroup", with: []string{"SecurityGroupId", "sg-other"}, state: running, status: 403, code: "InstanceNotInSecurityGroup", then: running},
+		"a stopped instance starts":     {action: "StartInstance", state: stopped, status: 200, then: starting},
+		"a pending one does not start":  {action: "StartInstance", state: pending, status: 403, code: wrong, then: pending},
+		"a starting one does not start": {action: "StartInstance", state: starting, status: 403, code: wrong, then: starting},
+		"a running one does not start":  {action: "StartInstance", state: running, status: 403, code: wrong, then: running},
+		"a stopping one does not start": {action: "StartInstance", state: stopping, status: 403, code: wrong, then: stopping},
+		"a released one does not start": {
+			action: "StartInstance", state: stopped, change: "released", status: 404, code: "InvalidInstanceId.NotFound",
+		},
+		"one locked for security does not": {
+			action: "StartInstance", state: stopped, change: "security", status: 403, code: "InstanceLockedForSecurity", then: stopped,
+		},
+		"one in arrears does not start": {
+			action: "StartInstance", state: stopped, change: "financial", status: 403, code: "InstanceExpiredOrInArrears", then: stopped,
+		},
+		"a dry start starts nothing": {
+			action: "StartInstance", with: []string{"DryRun", "true"}, state: stopped, status: 400, code: "DryRunOperation", then: stopped,
+		},
+		"a running instance stops": {
+			action: "StopInstance", with: []string{"ForceStop", "true", "StoppedMode", "StopCharging"}, state: running, status: 200, then: stopping,
+		},
+		"a stopped one does not stop":  {action: "StopInstance", state: stopped, status: 403, code: wrong, then: stopped},
+		"a pending one does not stop":  {action: "StopInstance", state: pending, status: 403, code: wrong, then: pending},
+		"a starting one does not stop": {action: "StopInstance", state: starting, status: 403, code: wrong, then: starting},
+		"no such mode of being stopped": {
+			action: "StopInstance", with: []string{"StoppedMode", "No"}, state: running, status: 400, code: "InvalidParameter", then: running,
+		},
+		"a stopped instance is deleted": {action: "DeleteInstance", state: stopped, status: 200, then: stopped},
+		"a running one is not deleted":  {action: "DeleteInstance", state: running, status: 403, code: wrong, then: running},
+		"a running one is deleted by force": {
+			action: "DeleteInstance", with: []string{"Force", "true"}, state: running, status: 200, then: stopping,
+		},
+		"a starting one is not, even by force": {
+			action: "DeleteInstance", with: []string{"Force", "true"}, state: starting, status: 403, code: wrong, then: starting,
+		},
+		"a pending one is initializing": {
+			action: "DeleteInstance", with: []string{"Force", "true"}, state: pending, status: 403, code: wrong + ".Initializing", then: pending,
+		},
+		"a protected one is not deleted": {
+			action: "DeleteInstance", state: stopped, change: "protected", status: 403, code: "InvalidOperation.DeletionProtection", then: stopped,
+		},
+		"one that is paid for is not deleted": {
+			action: "DeleteInstance", state: stopped, change: "prepaid", status: 403, code: "ChargeTypeViolation", then: stopped,
+		},
+		"one that was paid for is deleted": {action: "DeleteInstance", state: stopped, change: "expired", status: 200, then: stopped},
+		"a locked one is not deleted": {
+			action: "DeleteInstance", state: stopped, change: "security", status: 403, code: "InstanceLockedForSecurity", then: stopped,
+		},
+		"a released one is not found": {
+			action: "DeleteInstance", state: stopped, change: "released", status: 404, code: "InvalidInstanceId.NotFound",
+		},
+		"a dry delete deletes nothing": {
+			action: "DeleteInstance", with: []string{"DryRun", "true"}, state: stopped, status: 400, code: "DryRunOperation", then: stopped,
+		},
+		"a stopped one gets another type": {
+			action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: stopped, status: 200, then: stopped,
+		},
+		"a running one keeps its type": {
+			action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: running, status: 403, code: wrong, then: running,
+		},
+		"one that is paid for keeps its type": {
+			action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.g7.large"}, state: stopped, change: "prepaid", status: 403,
+			code: "ChargeTypeViolation", then: stopped,
+		},
+		"to no such type": {
+			action: "ModifyInstanceSpec", with: []string{"InstanceType", "ecs.missing"}, state: stopped, status: 403,
+			code: "InvalidInstanceType.ValueNotSupported", then: stopped,
+		},
+		"groups of a starting one stay": {
+			action: "ModifyInstanceAttribute", with: []string{"SecurityGroupIds.1", "sg-1"}, state: starting, status: 403, code: wrong,
+			then: starting,
+		},
+		"a pending one gets a name": {
+			action: "ModifyInstanceAttribute", with: []string{"InstanceName", "web"}, state: pending, status: 200, then: pending,
+		},
+		"user data of a running one stays": {
+			action: "ModifyInstanceAttribute", with: []string{"UserData", "aGk="}, state: running, status: 403, code: wrong, then: running,
+		},
+		"a group that is there is joined once": {
+			action: "JoinSecurityGroup", with: []string{"SecurityGroupId", "sg-default-cn-hangzhou"}, state: running, status: 403,
+			code: "InvalidInstanceId.AlreadyExists", then: running,
+		},
+		"the last group is not left": {
+			action: "LeaveSecurityGroup", with: []string{"SecurityGroupId", "sg-default-cn-hangzhou"}, state: running, status: 403,
+			code: "InstanceLastSecurityGroup", then: running,
+		},
+		"a group that is not there is not left": {
+			action: "LeaveSecurityGroup", with: []string{"SecurityGroupId", "sg-other"}, state: running, status: 403,
+			code: "InstanceNotInSecurityGroup", then: running,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t, ecssim.Config{})
@@ -155,7 +209,8 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 	id := c.create("InstanceName", "web", "ZoneId", "cn-hangzhou-h", "VSwitchId", "vsw-1", "SecurityGroupId", "sg-1", "KeyPairName", "mine",
 		"InternetMaxBandwidthOut", "5", "Tag.1.Key", "owner", "Tag.1.Value", "me", "UserData", "aGk=", "DeletionProtection", "true",
 		"InstanceChargeType", "PrePaid", "Period", "2", "PeriodUnit", "Week", "DataDisk.1.Category", "cloud_essd", "DataDisk.1.Size", "40",
-		"DataDisk.1.DeleteWithInstance", "false", "SystemDisk.Category", "cloud_essd", "SystemDisk.PerformanceLevel", "PL1", "SystemDisk.Size", "40")
+		"DataDisk.1.DeleteWithInstance", "false", "SystemDisk.Category", "cloud_essd", "SystemDisk.PerformanceLevel", "PL1",
+		"SystemDisk.Size", "40")
 	other := c.create()
 	if !regexp.MustCompile(`^i-[a-z0-9]{22}$`).MatchString(id) {
 		t.Errorf("the ID is %s", id)
@@ -182,7 +237,8 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 		t.Errorf("addresses %s, %s and %s", i.PublicIP, i.PrivateIP, o.PrivateIP)
 	}
 	c.create("PrivateIpAddress", "172.16.9.9")
-	want(t, c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "PrivateIpAddress", "172.16.9.9"), 403, "InvalidPrivateIpAddress.Duplicated")
+	want(t, c.call("CreateInstance", "InstanceType", "ecs.g6.large", "ImageId", "x", "PrivateIpAddress", "172.16.9.9"), 403,
+		"InvalidPrivateIpAddress.Duplicated")
 }
 
 func TestWhatSomebodyDoesInTheConsole(t *testing.T) {
@@ -218,8 +274,8 @@ func TestWhatSomebodyDoesInTheConsole(t *testing.T) {
 func TestGroupsAndAttributesChange(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
 	id := c.inState(stopped, nil)
-	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-b", "SecurityGroupIds.2", "sg-a", "InstanceName", "web",
-		"Description", "d", "HostName", "h", "DeletionProtection", "true", "UserData", "aGk="), 200, "")
+	want(t, c.call("ModifyInstanceAttribute", "InstanceId", id, "SecurityGroupIds.1", "sg-b", "SecurityGroupIds.2", "sg-a",
+		"InstanceName", "web", "Description", "d", "HostName", "h", "DeletionProtection", "true", "UserData", "aGk="), 200, "")
 	want(t, c.call("JoinSecurityGroup", "InstanceId", id, "SecurityGroupId", "sg-c"), 200, "")
 	want(t, c.call("LeaveSecurityGroup", "InstanceId", id, "SecurityGroupId", "sg-b"), 200, "")
 	want(t, c.call("ModifyInstanceSpec", "InstanceId", id, "InstanceType", "ecs.g7.large", "InternetMaxBandwidthOut", "1"), 200, "")

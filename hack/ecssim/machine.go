@@ -68,7 +68,7 @@ func (i Instance) clone() Instance {
 	return i
 }
 
-// machine is an instance, and what becomes of it. Time passes for it when somebody looks.
+// machine is an instance with its state. Each read advances the state by the elapsed time.
 //
 //	CreateInstance → Pending ───────────→ Stopped ←─ Stopping ←─┐ StopInstance
 //	RunInstances   → Pending → Starting → Running ──────────────┘
@@ -204,13 +204,12 @@ func privateAddresses(random *rand.Rand) addresses {
 	return addresses{netip.MustParsePrefix("172.16.0.0/12"), random.Uint32(), map[string]bool{}}
 }
 
-// publicAddresses are those for benchmarks (RFC 2544): nobody's.
+// publicAddresses returns addresses for benchmarks (RFC 2544), which no machine has.
 func publicAddresses(random *rand.Rand) addresses {
 	return addresses{netip.MustParsePrefix("198.18.0.0/15"), random.Uint32(), map[string]bool{}}
 }
 
-// take returns an address that nobody has, and that does not look like that of a network
-// or a broadcast.
+// take returns a free address that does not look like that of a network or a broadcast.
 func (a *addresses) take() string {
 	base := a.prefix.Addr().As4()
 	size := uint32(1) << (32 - a.prefix.Bits())
@@ -225,7 +224,7 @@ func (a *addresses) take() string {
 	}
 }
 
-// reserve takes one address, and returns whether nobody had it.
+// reserve takes one address, and returns whether it was free.
 func (a *addresses) reserve(address string) bool {
 	if a.used[address] {
 		return false

@@ -71,8 +71,8 @@ const (
 		"DataDisk.N.Encrypted DataDisk.N.DeleteWithInstance"
 
 	onlyCreateText = " VlanId InnerIpAddress NodeControllerId ClusterId CapacityReservationId CapacityReservationPreference"
-	onlyRunText    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm SystemDisk.KMSKeyId " +
-		"DataDisk.N.AutoSnapshotPolicyId"
+	onlyRunText    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm " +
+		"SystemDisk.KMSKeyId DataDisk.N.AutoSnapshotPolicyId"
 )
 
 // operations are the actions that there are.

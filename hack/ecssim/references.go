@@ -24,7 +24,8 @@ var regions = map[string]string{
 	"ap-southeast-2": "Australia (Sydney)", "ap-southeast-3": "Malaysia (Kuala Lumpur)", "ap-southeast-5": "Indonesia (Jakarta)",
 	"ap-southeast-6": "Philippines (Manila)", "ap-southeast-7": "Thailand (Bangkok)", "ap-south-1": "India (Mumbai)",
 	"us-east-1": "US (Virginia)", "us-west-1": "US (Silicon Valley)", "us-southeast-1": "US (Atlanta)", "na-south-1": "Mexico",
-	"eu-west-1": "UK (London)", "eu-central-1": "Germany (Frankfurt)", "me-east-1": "UAE (Dubai)", "me-central-1": "SAU (Riyadh - Partner Region)",
+	"eu-west-1": "UK (London)", "eu-central-1": "Germany (Frankfurt)",
+	"me-east-1": "UAE (Dubai)", "me-central-1": "SAU (Riyadh - Partner Region)",
 }
 
 // checkRegion looks at the region, which most actions need.
@@ -175,7 +176,9 @@ func (x *exchange) checkDisks() *problem {
 func (x *exchange) checkDisk(prefix, what string, smallest int) *problem {
 	const largest = 65536 // GiB, as of all sizes
 	notSupported := func(field string) *problem {
-		return &problem{http.StatusBadRequest, "Invalid" + what + field + ".ValueNotSupported", "The specified " + prefix + "." + field + " is not valid."}
+		return &problem{
+			http.StatusBadRequest, "Invalid" + what + field + ".ValueNotSupported", "The specified " + prefix + "." + field + " is not valid.",
+		}
 	}
 	category, level := x.params.get(prefix+".Category"), x.params.get(prefix+".PerformanceLevel")
 	size := x.params.number(prefix+".Size", smallest)

@@ -112,7 +112,7 @@ func parameters(r *http.Request) (url.Values, *problem) {
 	return all, nil
 }
 
-// take keeps what all are, and apart what nobody is to see.
+// take stores the parameters, and secrets apart from the others.
 func (r *request) take(method string, all url.Values) {
 	r.names = slices.Sorted(maps.Keys(all))
 	r.toSign = stringToSign(method, r.names, all)
@@ -182,7 +182,7 @@ func (s *Server) authenticate(r *request, now, clock time.Time) (Account, *probl
 		return Account{}, missing("AccessKeyId")
 	}
 	account, found := s.accounts[r.accessKeyID]
-	if !found || r.securityToken == "" && account.SecurityToken != "" { // Nobody has a temporary key without its token.
+	if !found || r.securityToken == "" && account.SecurityToken != "" { // A temporary key is not valid without its token.
 		return Account{}, &problem{http.StatusBadRequest, "InvalidAccessKeyId.NotFound", "Specified access key is not found."}
 	}
 	if p := r.checkToken(account); p != nil {
@@ -214,7 +214,9 @@ func (r *request) checkToken(account Account) *problem {
 	case strings.Contains(r.securityToken, "malformed"):
 		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed."}
 	default:
-		return &problem{http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey."}
+		return &problem{
+			http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.",
+		}
 	}
 }
 

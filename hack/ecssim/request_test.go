@@ -29,36 +29,56 @@ func TestWhoIsLetIn(t *testing.T) {
 		status int
 		code   string
 	}{
-		"a key":                            {who: clientOf(key), status: 200},
-		"a temporary key":                  {who: clientOf(temporary), status: 200},
-		"nobody":                           {who: client{}, status: 400, code: "MissingParameter"},
-		"no key":                           {who: clientOf(key), with: []string{"AccessKeyId", "-"}, status: 400, code: "MissingParameter"},
-		"a key of nobody's":                {who: client{id: "other", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
-		"a wrong secret":                   {who: client{id: "key", secret: "Secret"}, status: 400, code: "SignatureDoesNotMatch"},
-		"a wrong signature":                {who: clientOf(key), with: []string{"Signature", "abc"}, status: 400, code: "SignatureDoesNotMatch"},
-		"no signature":                     {who: clientOf(key), with: []string{"Signature", ""}, status: 400, code: "IncompleteSignature"},
-		"another method":                   {who: clientOf(key), with: []string{"SignatureMethod", "HMAC-SHA256"}, status: 400, code: "InvalidSignatureMethod"},
-		"another version of the signature": {who: clientOf(key), with: []string{"SignatureVersion", "2.0"}, status: 400, code: "InvalidSignatureMethod"},
-		"a token that is not needed":       {who: client{id: "key", secret: "secret", token: "t"}, status: 400, code: "InvalidSecurityToken.MismatchWithAccessKey"},
-		"no token":                         {who: client{id: "STS.key", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
-		"another token":                    {who: client{id: "STS.key", secret: "secret", token: "t"}, status: 400, code: "InvalidSecurityToken.MismatchWithAccessKey"},
-		"an expired token":                 {who: client{id: "STS.key", secret: "secret", token: "expired"}, status: 400, code: "InvalidSecurityToken.Expired"},
-		"a malformed token":                {who: client{id: "STS.key", secret: "secret", token: "malformed"}, status: 400, code: "InvalidSecurityToken.Malformed"},
-		"a clock that is 15 min behind":    {who: clientOf(key), with: at(-15 * time.Minute), status: 200},
-		"a clock that is 15 min ahead":     {who: clientOf(key), with: at(15 * time.Minute), status: 200},
-		"a clock that is further behind":   {who: clientOf(key), with: at(-15*time.Minute - time.Second), status: 400, code: "InvalidTimeStamp.Expired"},
-		"a clock that is further ahead":    {who: clientOf(key), with: at(15*time.Minute + time.Second), status: 400, code: "InvalidTimeStamp.Expired"},
-		"no timestamp":                     {who: clientOf(key), with: []string{"Timestamp", "-"}, status: 400, code: "MissingParameter"},
-		"a timestamp of another kind":      {who: clientOf(key), with: []string{"Timestamp", "2026-03-01 12:30:45"}, status: 400, code: "IllegalTimestamp"},
-		"no nonce":                         {who: clientOf(key), with: []string{"SignatureNonce", "-"}, status: 400, code: "MissingParameter"},
-		"no version":                       {who: clientOf(key), with: []string{"Version", "-"}, status: 400, code: "MissingParameter"},
-		"a version that never was":         {who: clientOf(key), with: []string{"Version", "2014-05-27"}, status: 400, code: "InvalidVersion"},
-		"the version of STS":               {who: clientOf(key), with: []string{"Version", "2015-04-01"}, status: 404, code: "InvalidAction.NotFound"},
-		"XML":                              {who: clientOf(key), with: []string{"Format", "XML"}, status: 400, code: "InvalidParameter"},
-		"an action that there is not":      {who: clientOf(key), with: []string{"Action", "RebootInstance"}, status: 404, code: "InvalidAction.NotFound"},
-		"no action":                        {who: clientOf(key), with: []string{"Action", "-"}, status: 400, code: "MissingParameter"},
-		"a region that there is not":       {who: clientOf(key), with: []string{"RegionId", "cn-missing"}, status: 404, code: "InvalidRegionId.NotFound"},
-		"no region where one is needed":    {who: clientOf(key), with: []string{"RegionId", "-"}, status: 400, code: "MissingParameter"},
+		"a key":                 {who: clientOf(key), status: 200},
+		"a temporary key":       {who: clientOf(temporary), status: 200},
+		"no access key":         {who: client{}, status: 400, code: "MissingParameter"},
+		"no key":                {who: clientOf(key), with: []string{"AccessKeyId", "-"}, status: 400, code: "MissingParameter"},
+		"an unknown access key": {who: client{id: "other", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
+		"a wrong secret":        {who: client{id: "key", secret: "Secret"}, status: 400, code: "SignatureDoesNotMatch"},
+		"a wrong signature":     {who: clientOf(key), with: []string{"Signature", "abc"}, status: 400, code: "SignatureDoesNotMatch"},
+		"no signature":          {who: clientOf(key), with: []string{"Signature", ""}, status: 400, code: "IncompleteSignature"},
+		"another method": {
+			who: clientOf(key), with: []string{"SignatureMethod", "HMAC-SHA256"}, status: 400, code: "InvalidSignatureMethod",
+		},
+		"another version of the signature": {
+			who: clientOf(key), with: []string{"SignatureVersion", "2.0"}, status: 400, code: "InvalidSignatureMethod",
+		},
+		"a token that is not needed": {
+			who: client{id: "key", secret: "secret", token: "t"}, status: 400, code: "InvalidSecurityToken.MismatchWithAccessKey",
+		},
+		"no token": {who: client{id: "STS.key", secret: "secret"}, status: 400, code: "InvalidAccessKeyId.NotFound"},
+		"another token": {
+			who: client{id: "STS.key", secret: "secret", token: "t"}, status: 400, code: "InvalidSecurityToken.MismatchWithAccessKey",
+		},
+		"an expired token": {who: client{id: "STS.key", secret: "secret", token: "expired"}, status: 400, code: "InvalidSecurityToken.Expired"},
+		"a malformed token": {
+			who: client{id: "STS.key", secret: "secret", token: "malformed"}, status: 400, code: "InvalidSecurityToken.Malformed",
+		},
+		"a clock that is 15 min behind": {who: clientOf(key), with: at(-15 * time.Minute), status: 200},
+		"a clock that is 15 min ahead":  {who: clientOf(key), with: at(15 * time.Minute), status: 200},
+		"a clock that is further behind": {
+			who: clientOf(key), with: at(-15*time.Minute - time.Second), status: 400, code: "InvalidTimeStamp.Expired",
+		},
+		"a clock that is further ahead": {
+			who: clientOf(key), with: at(15*time.Minute + time.Second), status: 400, code: "InvalidTimeStamp.Expired",
+		},
+		"no timestamp": {who: clientOf(key), with: []string{"Timestamp", "-"}, status: 400, code: "MissingParameter"},
+		"a timestamp of another kind": {
+			who: clientOf(key), with: []string{"Timestamp", "2026-03-01 12:30:45"}, status: 400, code: "IllegalTimestamp",
+		},
+		"no nonce":                 {who: clientOf(key), with: []string{"SignatureNonce", "-"}, status: 400, code: "MissingParameter"},
+		"no version":               {who: clientOf(key), with: []string{"Version", "-"}, status: 400, code: "MissingParameter"},
+		"a version that never was": {who: clientOf(key), with: []string{"Version", "2014-05-27"}, status: 400, code: "InvalidVersion"},
+		"the version of STS":       {who: clientOf(key), with: []string{"Version", "2015-04-01"}, status: 404, code: "InvalidAction.NotFound"},
+		"XML":                      {who: clientOf(key), with: []string{"Format", "XML"}, status: 400, code: "InvalidParameter"},
+		"an action that there is not": {
+			who: clientOf(key), with: []string{"Action", "RebootInstance"}, status: 404, code: "InvalidAction.NotFound",
+		},
+		"no action": {who: clientOf(key), with: []string{"Action", "-"}, status: 400, code: "MissingParameter"},
+		"a region that there is not": {
+			who: clientOf(key), with: []string{"RegionId", "cn-missing"}, status: 404, code: "InvalidRegionId.NotFound",
+		},
+		"no region where one is needed": {who: clientOf(key), with: []string{"RegionId", "-"}, status: 400, code: "MissingParameter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t, ecssim.Config{Accounts: []ecssim.Account{key, temporary}})
@@ -135,15 +155,17 @@ func TestRequestsThatNobodyShouldMake(t *testing.T) {
 		status               int
 		code                 string
 	}{
-		"put":                {method: http.MethodPut, target: "/", status: 405, code: "UnsupportedHTTPMethod"},
-		"another path":       {method: http.MethodPost, target: "/x?Action=DescribeRegions", status: 404, code: "InvalidAction.NotFound"},
-		"nothing":            {method: http.MethodGet, target: "/", status: 400, code: "MissingParameter"},
-		"a broken query":     {method: http.MethodPost, target: "/?Action=%zz", status: 400, code: "InvalidParameter"},
-		"semicolons":         {method: http.MethodPost, target: "/?Action=a;b=c", status: 400, code: "InvalidParameter"},
-		"a broken form":      {method: http.MethodPost, target: "/", body: "Action=%zz", status: 400, code: "InvalidParameter"},
-		"the same twice":     {method: http.MethodPost, target: "/?Action=a&Action=b", status: 400, code: "InvalidParameter"},
-		"here and there":     {method: http.MethodPost, target: "/?Action=a", body: "Action=a", status: 400, code: "InvalidParameter"},
-		"a form without end": {method: http.MethodPost, target: "/", body: strings.Repeat("a", 1<<20+1), status: 413, code: "RequestEntityTooLarge"},
+		"put":            {method: http.MethodPut, target: "/", status: 405, code: "UnsupportedHTTPMethod"},
+		"another path":   {method: http.MethodPost, target: "/x?Action=DescribeRegions", status: 404, code: "InvalidAction.NotFound"},
+		"nothing":        {method: http.MethodGet, target: "/", status: 400, code: "MissingParameter"},
+		"a broken query": {method: http.MethodPost, target: "/?Action=%zz", status: 400, code: "InvalidParameter"},
+		"semicolons":     {method: http.MethodPost, target: "/?Action=a;b=c", status: 400, code: "InvalidParameter"},
+		"a broken form":  {method: http.MethodPost, target: "/", body: "Action=%zz", status: 400, code: "InvalidParameter"},
+		"the same twice": {method: http.MethodPost, target: "/?Action=a&Action=b", status: 400, code: "InvalidParameter"},
+		"here and there": {method: http.MethodPost, target: "/?Action=a", body: "Action=a", status: 400, code: "InvalidParameter"},
+		"a form without end": {
+			method: http.MethodPost, target: "/", body: strings.Repeat("a", 1<<20+1), status: 413, code: "RequestEntityTooLarge",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ecssim.New(ecssim.Config{})
@@ -166,16 +188,24 @@ func TestWhatNoActionHasIsRefusedAndRecorded(t *testing.T) {
 		code      string
 		violation bool
 	}{
-		"a typing error":              {action: "DescribeInstances", with: []string{"InstanceID", "x"}, code: "InvalidParameter", violation: true},
-		"of another action":           {action: "StartInstance", with: []string{"InstanceId", "x", "Force", "true"}, code: "InvalidParameter", violation: true},
-		"a password of a start":       {action: "StartInstance", with: []string{"InstanceId", "x", "Password", "p"}, code: "InvalidParameter", violation: true},
-		"user data of a start":        {action: "StartInstance", with: []string{"InstanceId", "x", "UserData", "aGk="}, code: "InvalidParameter", violation: true},
-		"a list that begins with 0":   {action: "DescribeInstances", with: []string{"Tag.0.Key", "x"}, code: "InvalidParameter", violation: true},
-		"a list that is too long":     {action: "DescribeInstances", with: []string{"Tag.21.Key", "x"}, code: "InvalidParameter", violation: true},
-		"a number like 01":            {action: "DescribeInstances", with: []string{"Tag.01.Key", "x"}, code: "InvalidParameter", violation: true},
-		"the N of the documentation":  {action: "DescribeInstances", with: []string{"Tag.N.Key", "x"}, code: "InvalidParameter", violation: true},
-		"a field that a tag has not":  {action: "DescribeInstances", with: []string{"Tag.1.Name", "x"}, code: "InvalidParameter", violation: true},
-		"a launch template":           {action: "RunInstances", with: []string{"LaunchTemplateId", "lt-1"}, code: "InvalidParameter", violation: true},
+		"a typing error": {action: "DescribeInstances", with: []string{"InstanceID", "x"}, code: "InvalidParameter", violation: true},
+		"of another action": {
+			action: "StartInstance", with: []string{"InstanceId", "x", "Force", "true"}, code: "InvalidParameter", violation: true,
+		},
+		"a password of a start": {
+			action: "StartInstance", with: []string{"InstanceId", "x", "Password", "p"}, code: "InvalidParameter", violation: true,
+		},
+		"user data of a start": {
+			action: "StartInstance", with: []string{"InstanceId", "x", "UserData", "aGk="}, code: "InvalidParameter", violation: true,
+		},
+		"a list that begins with 0":  {action: "DescribeInstances", with: []string{"Tag.0.Key", "x"}, code: "InvalidParameter", violation: true},
+		"a list that is too long":    {action: "DescribeInstances", with: []string{"Tag.21.Key", "x"}, code: "InvalidParameter", violation: true},
+		"a number like 01":           {action: "DescribeInstances", with: []string{"Tag.01.Key", "x"}, code: "InvalidParameter", violation: true},
+		"the N of the documentation": {action: "DescribeInstances", with: []string{"Tag.N.Key", "x"}, code: "InvalidParameter", violation: true},
+		"a field that a tag has not": {action: "DescribeInstances", with: []string{"Tag.1.Name", "x"}, code: "InvalidParameter", violation: true},
+		"a launch template": {
+			action: "RunInstances", with: []string{"LaunchTemplateId", "lt-1"}, code: "InvalidParameter", violation: true,
+		},
 		"a number that is none":       {action: "DescribeInstances", with: []string{"PageSize", "ten"}, code: "InvalidParameter"},
 		"a price that is none":        {action: "CreateInstance", with: []string{"SpotPriceLimit", "much"}, code: "InvalidParameter"},
 		"a truth that is none":        {action: "DeleteInstance", with: []string{"InstanceId", "x", "Force", "True"}, code: "InvalidParameter"},
@@ -232,7 +262,8 @@ func FuzzSigned(f *testing.F) {
 			with = append(with, "ResourceType", "instance")
 		}
 		r := c.call(action, with...)
-		if r.err != nil || r.status == http.StatusInternalServerError && !strings.Contains(value1+value2, "broken") || r.body["RequestId"] == nil {
+		if r.err != nil || r.status == http.StatusInternalServerError && !strings.Contains(value1+value2, "broken") ||
+			r.body["RequestId"] == nil {
 			t.Errorf("answered %d %s %v", r.status, r.raw, r.err)
 		}
 	})

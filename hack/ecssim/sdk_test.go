@@ -85,7 +85,8 @@ func TestTheSDKSignsAsTheServerDoes(t *testing.T) {
 	transports := map[string]sdkClient{}
 	for kind, account := range map[string]ecssim.Account{"permanent": permanent, "temporary": temporary} {
 		transports["in process, "+kind] = newSDK(t, account, s.Transport(), "ecs.test")
-		transports["over the network, "+kind] = newSDK(t, account, http.DefaultTransport.(*http.Transport).Clone(), strings.TrimPrefix(server.URL, "http://"))
+		transports["over the network, "+kind] = newSDK(t, account, http.DefaultTransport.(*http.Transport).Clone(),
+			strings.TrimPrefix(server.URL, "http://"))
 	}
 	for name, c := range transports {
 		for _, text := range []string{"plain", "a b", "a+b", "a*b", "a~b", "a%2Fb", "ä€😀", "a=b&c=d", `"<>'`, "\t\n"} {
@@ -104,7 +105,8 @@ func TestTheSDKSignsAsTheServerDoes(t *testing.T) {
 		t.Run(name+", who it is", func(t *testing.T) {
 			request, response := sts.CreateGetCallerIdentityRequest(), sts.CreateGetCallerIdentityResponse()
 			c.must(request, response)
-			if response.AccountId != "1" || response.Arn == "" || response.IdentityType == "" || response.UserId == "" || response.PrincipalId == "" || response.RequestId == "" {
+			if response.AccountId != "1" || response.Arn == "" || response.IdentityType == "" || response.UserId == "" ||
+				response.PrincipalId == "" || response.RequestId == "" {
 				t.Errorf("it is %+v", response)
 			}
 		})
@@ -152,7 +154,8 @@ func TestALifeInABubble(t *testing.T) {
 		state(running)
 
 		tag := ecs.CreateTagResourcesRequest()
-		tag.ResourceType, tag.ResourceId, tag.Tag = "instance", &[]string{id}, &[]ecs.TagResourcesTag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}
+		tag.ResourceType, tag.ResourceId = "instance", &[]string{id}
+		tag.Tag = &[]ecs.TagResourcesTag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}
 		c.must(tag, ecs.CreateTagResourcesResponse())
 		untag := ecs.CreateUntagResourcesRequest()
 		untag.ResourceType, untag.ResourceId, untag.TagKey = "instance", &[]string{id}, &[]string{"c"}
@@ -160,7 +163,8 @@ func TestALifeInABubble(t *testing.T) {
 		list, listed := ecs.CreateListTagResourcesRequest(), ecs.CreateListTagResourcesResponse()
 		list.ResourceType, list.ResourceId = "instance", &[]string{id}
 		c.must(list, listed)
-		if got := listed.TagResources.TagResource; len(got) != 1 || got[0] != (ecs.TagResource{ResourceId: id, ResourceType: "instance", TagKey: "a", TagValue: "b"}) {
+		if got := listed.TagResources.TagResource; len(got) != 1 ||
+			got[0] != (ecs.TagResource{ResourceId: id, ResourceType: "instance", TagKey: "a", TagValue: "b"}) {
 			t.Errorf("listed %+v", got)
 		}
 		join, leave := ecs.CreateJoinSecurityGroupRequest(), ecs.CreateLeaveSecurityGroupRequest()
@@ -180,9 +184,11 @@ func TestALifeInABubble(t *testing.T) {
 		spec.InstanceId, spec.InstanceType = id, "ecs.g7.large"
 		c.must(spec, ecs.CreateModifyInstanceSpecResponse())
 		i := c.describe(id)[0]
-		if i.InstanceName != "renamed" || i.InstanceType != "ecs.g7.large" || i.SecurityGroupIds.SecurityGroupId[0] != "sg-9" || i.StoppedMode != "KeepCharging" ||
+		if i.InstanceName != "renamed" || i.InstanceType != "ecs.g7.large" || i.SecurityGroupIds.SecurityGroupId[0] != "sg-9" ||
+			i.StoppedMode != "KeepCharging" ||
 			i.Tags.Tag[0].TagKey != "a" || i.VpcAttributes.PrivateIpAddress.IpAddress[0] == "" || i.PublicIpAddress.IpAddress[0] == "" ||
-			i.VpcAttributes.VSwitchId == "" || i.InstanceChargeType != "PostPaid" || i.CreationTime != "2000-01-01T00:00Z" || len(i.OperationLocks.LockReason) != 0 {
+			i.VpcAttributes.VSwitchId == "" || i.InstanceChargeType != "PostPaid" || i.CreationTime != "2000-01-01T00:00Z" ||
+			len(i.OperationLocks.LockReason) != 0 {
 			t.Errorf("it is %+v", i)
 		}
 

@@ -148,7 +148,7 @@ func (s *Server) Instances() []Instance {
 	return instances
 }
 
-// Update changes an instance as if somebody had done it in the console: its name, type,
+// Update changes an instance as a user does in the console: its name, type,
 // tags, security groups, locks, protection and state, and its release, if Released is
 // set to any time. A state that leads to another one does so. The ID, the account, the
 // region, the token and the creation stay as they are. It panics if there never was such

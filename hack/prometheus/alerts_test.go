@@ -105,9 +105,10 @@ func say(t *testing.T, text string, alert promql.Sample) string {
 	const variables = "{{$labels := .Labels}}{{$value := .Value}}"
 	data := template.AlertTemplateData(alert.Metric.Map(), nil, "", alert)
 	noQueries := func(context.Context, string, time.Time) (promql.Vector, error) {
-		return nil, fmt.Errorf("there is nobody to ask")
+		return nil, fmt.Errorf("no server")
 	}
-	said, err := template.NewTemplateExpander(t.Context(), variables+text, "annotation", data, model.Time(alert.T), noQueries, nil, []string{"missingkey=error"}).Expand()
+	said, err := template.NewTemplateExpander(t.Context(), variables+text, "annotation", data, model.Time(alert.T), noQueries, nil,
+		[]string{"missingkey=error"}).Expand()
 	if err != nil {
 		t.Errorf("%v in %s", err, text)
 	}
@@ -156,7 +157,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 				leader_election_master_status{` + a + `,name="glassback"} 1x10 stale
 				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "",
 		},
-		"nobody leads": {
+		"no replica leads": {
 			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
 				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Replicas of Glassback run, but none leads.",
 		},
@@ -173,7 +174,8 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 				leader_election_master_status{` + b + `,name="glassback"} 0x10 1x110`, "",
 		},
 		"a container starts again and again": {
-			"GlassbackRestarting", `process_start_time_seconds{` + a + `} 100x10 200x10 300x10 400x90`, "a of Glassback has restarted 3 times in half an hour.",
+			"GlassbackRestarting", `process_start_time_seconds{` + a + `} 100x10 200x10 300x10 400x90`,
+			"a of Glassback has restarted 3 times in half an hour.",
 		},
 		"both replicas are replaced by an upgrade": {
 			"GlassbackRestarting", `process_start_time_seconds{` + a + `} 100x10 stale
@@ -181,20 +183,22 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 				process_start_time_seconds{job="glassback-metrics",namespace="glassback-system",pod="c"} _x10 200x100`, "",
 		},
 		"a sync fails with an ever longer backoff": {
-			"GlassbackSyncErrors", `controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0 1x5 2x10 3x20 4x20 5x20 6x20 7x20`,
+			"GlassbackSyncErrors",
+			`controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0 1x5 2x10 3x20 4x20 5x20 6x20 7x20`,
 			"Syncs of application have been failing for more than half an hour.",
 		},
 		"a sync has failed some times": {
 			"GlassbackSyncErrors", `controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0x9 5x100`, "",
 		},
 		"a sync panics once": {
-			"GlassbackPanics", `controller_runtime_reconcile_panics_total{` + a + `,controller="application"} 0x10 1x100`, "A sync of application panicked.",
+			"GlassbackPanics", `controller_runtime_reconcile_panics_total{` + a + `,controller="application"} 0x10 1x100`,
+			"A sync of application panicked.",
 		},
 		"the leader's queue gets longer": {
 			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 1+1x120`,
 			"The queue of mycronjob has not been empty for 20 minutes.",
 		},
-		"a standby's queue gets longer, as nobody takes from it": {
+		"a standby's queue gets longer, as no worker empties it": {
 			"GlassbackQueueNotDrained", aLeads + `workqueue_depth{` + a + `,name="mycronjob"} 0x120
 				workqueue_depth{` + b + `,name="mycronjob"} 1+1x120`, "",
 		},
@@ -212,16 +216,19 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackMyCronJobLate", histogram("workqueue_queue_duration_seconds", `name="rediscluster"`, "10"), "",
 		},
 		"a slot is missed where some were before": {
-			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} 5x60 6x60`, "MyCronJobs in namespace team have missed slots.",
+			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} 5x60 6x60`,
+			"MyCronJobs in namespace team have missed slots.",
 		},
 		"a slot is missed by an operator that has just started": {
-			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} _x60 1x60`, "MyCronJobs in namespace team have missed slots.",
+			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} _x60 1x60`,
+			"MyCronJobs in namespace team have missed slots.",
 		},
 		"no slot has been missed": {
 			"GlassbackMyCronJobMissed", `glassback_mycronjob_missed_total{` + a + `,exported_namespace="team"} 0x120`, "",
 		},
 		"no WATCH opens": {
-			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x60 0x60`, "b of Glassback does not see jobs.batch.",
+			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x60 0x60`,
+			"b of Glassback does not see jobs.batch.",
 		},
 		"the first list does not end": {
 			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x120
@@ -231,7 +238,8 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackWatchFailing", `glassback_informer_watching{` + b + `,resource="jobs.batch"} 1x10 0 1x10 0 1x90`, "",
 		},
 		"the API server refuses": {
-			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="403"} 0+1x120`, "The API server keeps refusing PATCH requests of Glassback.",
+			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="403"} 0+1x120`,
+			"The API server keeps refusing PATCH requests of Glassback.",
 		},
 		"there are conflicts": {
 			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="409"} 0+1x120`, "",
@@ -245,7 +253,8 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 				rest_client_requests_total{` + a + `,method="GET",code="500"} 0+1x120`, "",
 		},
 		"a webhook panics": {
-			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="500"} 0x10 1+1x100`, "The webhook /validate fails.",
+			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="500"} 0x10 1+1x100`,
+			"The webhook /validate fails.",
 		},
 		"a webhook refuses, as it should": {
 			"GlassbackWebhookErrors", `controller_runtime_webhook_requests_total{` + a + `,webhook="/validate",code="200"} 0x10 1+1x100`, "",
@@ -262,7 +271,8 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"The webhooks reject requests that would take too much memory.",
 		},
 		"a webhook is slow": {
-			"GlassbackWebhookSlow", histogram("controller_runtime_webhook_latency_seconds", `webhook="/validate"`, "2.5"), "The webhook /validate takes 2.5s.",
+			"GlassbackWebhookSlow", histogram("controller_runtime_webhook_latency_seconds", `webhook="/validate"`, "2.5"),
+			"The webhook /validate takes 2.5s.",
 		},
 		"certificate files cannot be read": {
 			"GlassbackCertificateErrors", `certwatcher_read_certificate_errors_total{` + b + `} 0+1x120`,
@@ -281,15 +291,18 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackCertificateExpires", `glassback_webhook_certificate_expiry_timestamp_seconds{` + b + `} 172800x120`, "",
 		},
 		"ECS throttles": {
-			"GlassbackCloudThrottled", `glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="Throttled"} 0+1x120`,
+			"GlassbackCloudThrottled",
+			`glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="Throttled"} 0+1x120`,
 			"ECS throttles DescribeInstances in cn-beijing.",
 		},
 		"the access key is wrong": {
-			"GlassbackCloudRefused", `glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="BadCredentials"} 0+1x120`,
+			"GlassbackCloudRefused",
+			`glassback_cloud_requests_total{` + a + `,action="DescribeInstances",region="cn-beijing",result="BadCredentials"} 0+1x120`,
 			"ECS refuses DescribeInstances: BadCredentials.",
 		},
 		"the password of Redis nodes is wrong": {
-			"GlassbackRedisPassword", `glassback_redis_requests_total{` + a + `,command="VIEW",result="password"} 0+1x120`, "Redis nodes do not accept the password.",
+			"GlassbackRedisPassword", `glassback_redis_requests_total{` + a + `,command="VIEW",result="password"} 0+1x120`,
+			"Redis nodes do not accept the password.",
 		},
 	} {
 		silent = slices.DeleteFunc(silent, func(alert string) bool { return alert == test.alert && test.want != "" })

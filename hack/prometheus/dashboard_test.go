@@ -104,7 +104,8 @@ func TestTheDashboardIsWellFormed(t *testing.T) {
 		var query struct {
 			Query string `json:"query"`
 		}
-		if err := json.Unmarshal(v.Query, &query); err != nil || query.Query != v.Definition || !labelValues.MatchString(query.Query) || v.Datasource != chosen {
+		if err := json.Unmarshal(v.Query, &query); err != nil || query.Query != v.Definition || !labelValues.MatchString(query.Query) ||
+			v.Datasource != chosen {
 			t.Errorf("variable %s asks %q, and says %q, of %v: %v", v.Name, query.Query, v.Definition, v.Datasource, err)
 		}
 	}

@@ -28,7 +28,8 @@ const every = 30 * time.Second
 var (
 	syntax = parser.NewParser(parser.Options{})
 	engine = promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 10_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: syntax, EnableAtModifier: true, EnableNegativeOffset: true,
+		MaxSamples: 10_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: syntax,
+		EnableAtModifier: true, EnableNegativeOffset: true,
 	})
 )
 

@@ -196,7 +196,7 @@ func (w *world) replica(t *testing.T, pod string) *replica {
 	return r
 }
 
-// freeAddress returns an address that nobody listens at.
+// freeAddress returns an address that is free.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -205,9 +205,12 @@ type contender struct {
 func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*contender)) *contender {
 	t.Helper()
 	c := &contender{line: &line{leaseServer: s, delay: quick}}
-	config := &rest.Config{Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
+	config := &rest.Config{
+		Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
+	}
 	o := &options.Options{Lease: options.Lease{
-		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second,
+		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second,
+		Deadline: 10 * time.Second, Retry: 2 * time.Second,
 	}}
 	var err error
 	if c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
@@ -236,11 +239,15 @@ func TestTwoNeverLead(t *testing.T) {
 		method      string
 		there, back time.Duration
 	}{
-		"a renewal takes no time":                    {{http.MethodPut, 0, 0}},
-		"the answer to a renewal takes long":         {{http.MethodPut, 0, 4900 * time.Millisecond}},
-		"a renewal takes long to reach the server":   {{http.MethodPut, 4900 * time.Millisecond, 0}},
-		"an answer is lost, and the next takes long": {{http.MethodPut, 0, never}, {http.MethodGet, 0, 4 * time.Second}, {http.MethodPut, 0, 900 * time.Millisecond}},
-		"all requests of a renewal take long":        {{http.MethodPut, never, 0}, {http.MethodGet, time.Second, 2 * time.Second}, {http.MethodPut, 0, 1900 * time.Millisecond}},
+		"a renewal takes no time":                  {{http.MethodPut, 0, 0}},
+		"the answer to a renewal takes long":       {{http.MethodPut, 0, 4900 * time.Millisecond}},
+		"a renewal takes long to reach the server": {{http.MethodPut, 4900 * time.Millisecond, 0}},
+		"an answer is lost, and the next takes long": {
+			{http.MethodPut, 0, never}, {http.MethodGet, 0, 4 * time.Second}, {http.MethodPut, 0, 900 * time.Millisecond},
+		},
+		"all requests of a renewal take long": {
+			{http.MethodPut, never, 0}, {http.MethodGet, time.Second, 2 * time.Second}, {http.MethodPut, 0, 1900 * time.Millisecond},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ type factories struct {
 	informers []named // all of them, but for those of watchSecret
 }
 
-// named is an informer and what it watches.
+// named is an informer with the name of its resource.
 type named struct {
 	*pipeline.Informer
 
@@ -271,7 +271,7 @@ func (f *factories) informer(
 	return made
 }
 
-// shared are the resources of which several controllers have children.
+// shared are the resources that are children of several controllers.
 var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
 
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {

@@ -39,7 +39,9 @@ import (
 )
 
 func entry(manager string, operation metav1.ManagedFieldsOperationType, subresource string) metav1.ManagedFieldsEntry {
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "v1", FieldsType: "FieldsV1"}
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "v1", FieldsType: "FieldsV1",
+	}
 }
 
 func TestTransforms(t *testing.T) {
@@ -63,7 +65,9 @@ func TestTransforms(t *testing.T) {
 				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{rediscluster.AnnotationRevision: "r"},
 				OwnerReferences: []metav1.OwnerReference{{Kind: "RedisCluster", Name: "a"}}, DeletionTimestamp: &metav1.Time{},
 			},
-			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "redis", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}}}},
+			Spec: corev1.PodSpec{
+				NodeName: "n", Containers: []corev1.Container{{Name: "redis", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}}},
+			},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 				Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
@@ -85,15 +89,20 @@ func TestTransforms(t *testing.T) {
 		object    any
 		want      any
 	}{
-		"of an own object no managedFields are kept":               {withoutManagedFields, configMap(own, theirs, status), configMap()},
-		"of a child those are kept that tell what was applied":     {withOwnManagedFields, configMap(theirs, own, status, updated), configMap(own)},
+		"of an own object no managedFields are kept": {withoutManagedFields, configMap(own, theirs, status), configMap()},
+		"of a child those are kept that tell what was applied": {
+			withOwnManagedFields, configMap(theirs, own, status, updated), configMap(own),
+		},
 		"of a child that others made none are kept":                {withOwnManagedFields, configMap(theirs, status), configMap()},
 		"of a child that has none none are kept":                   {withOwnManagedFields, configMap(), configMap()},
 		"of a Job the template is not kept, nor the managedFields": {trimJob, job(pods, own, status), job(corev1.PodTemplateSpec{})},
 		"of a Pod what tells how it is":                            {trimPod, pod("password", own, status), pod("")},
-		"... also if somebody else made it, without containers":    {trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}}},
+		"... also if another client made it, without containers": {
+			trimPod, &corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{}}},
+		},
 		"a tombstone passes, to be looked into by who handles it": {
-			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)}, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
+			withOwnManagedFields, cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
+			cache.DeletedFinalStateUnknown{Key: "a", Obj: configMap(own)},
 		},
 		"what is no object passes": {withoutManagedFields, "text", "text"},
 	} {
@@ -147,32 +156,34 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		})}
 		c := &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config), Glassback: versioned.NewForConfigOrDie(config)}
 		f, cluster := newFactories(c, "shop", pipeline.RealFIFO, nil), newFactories(c, "", pipeline.RealFIFO, nil)
+		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const forApplications, forRedis = "app.aiops.org/application", "bytewang123-redis.wzj.kubebuilder.io/rediscluster"
 		want, informers := sets.New[string](), map[cache.SharedIndexInformer]string{}
 		secrets := []cache.SharedIndexInformer{cluster.watchSecret("shop", "key"), cluster.watchSecret("bank", "key")} // no factory's
 		for request, informer := range map[string]cache.SharedIndexInformer{
-			"/apis/app.aiops.org/v1/namespaces/shop/applications":                                     f.applications().Informer(),
-			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                             f.apiExampleAs().Informer(),
-			"/apis/alibabacloud.zhouzhengxi.com/v1alpha1/namespaces/shop/ecsinstances":                f.ecsInstances().Informer(),
-			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":                            f.myCronJobs().Informer(),
-			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":             f.redisClusters().Informer(),
-			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":                    f.configMaps(groupav1.LabelApiExampleA).Informer(),
-			"/api/v1/namespaces/shop/configmaps " + forRedis:                                          f.configMaps(redisv1.LabelRedisCluster).Informer(),
-			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":                  f.jobs().Informer(),
-			"/apis/apps/v1/namespaces/shop/deployments " + forApplications:                            f.deployments().Informer(),
-			"/api/v1/namespaces/shop/services " + forApplications:                                     f.services(appv1.LabelApplication).Informer(),
-			"/api/v1/namespaces/shop/services " + forRedis:                                            f.services(redisv1.LabelRedisCluster).Informer(),
-			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses " + forApplications:                 f.ingresses().Informer(),
-			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications:        f.autoscalers().Informer(),
-			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:                 f.budgets(appv1.LabelApplication).Informer(),
-			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                        f.budgets(redisv1.LabelRedisCluster).Informer(),
-			"/api/v1/namespaces/shop/pods " + forRedis:                                                f.pods().Informer(),
-			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                              f.claims().Informer(),
-			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                        f.secret("ca").Informer(),
-			"/api/v1/namespaces/shop/secrets metadata.name=key":                                       secrets[0],
-			"/api/v1/namespaces/bank/secrets metadata.name=key":                                       secrets[1],
-			"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
-			"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
+			"/apis/app.aiops.org/v1/namespaces/shop/applications":                              f.applications().Informer(),
+			"/apis/groupa.k8s.zhuang.com/v1/namespaces/shop/apiexampleas":                      f.apiExampleAs().Informer(),
+			"/apis/alibabacloud.zhouzhengxi.com/v1alpha1/namespaces/shop/ecsinstances":         f.ecsInstances().Informer(),
+			"/apis/batch.wzj.kubebuilder.io/v1/namespaces/shop/mycronjobs":                     f.myCronJobs().Informer(),
+			"/apis/bytewang123-redis.wzj.kubebuilder.io/v1/namespaces/shop/redisclusters":      f.redisClusters().Informer(),
+			"/api/v1/namespaces/shop/configmaps groupa.k8s.zhuang.com/apiexamplea":             f.configMaps(groupav1.LabelApiExampleA).Informer(),
+			"/api/v1/namespaces/shop/configmaps " + forRedis:                                   f.configMaps(redisv1.LabelRedisCluster).Informer(),
+			"/apis/batch/v1/namespaces/shop/jobs batch.wzj.kubebuilder.io/mycronjob":           f.jobs().Informer(),
+			"/apis/apps/v1/namespaces/shop/deployments " + forApplications:                     f.deployments().Informer(),
+			"/api/v1/namespaces/shop/services " + forApplications:                              f.services(appv1.LabelApplication).Informer(),
+			"/api/v1/namespaces/shop/services " + forRedis:                                     f.services(redisv1.LabelRedisCluster).Informer(),
+			"/apis/networking.k8s.io/v1/namespaces/shop/ingresses " + forApplications:          f.ingresses().Informer(),
+			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications: f.autoscalers().Informer(),
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:          f.budgets(appv1.LabelApplication).Informer(),
+			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                 f.budgets(redisv1.LabelRedisCluster).Informer(),
+			"/api/v1/namespaces/shop/pods " + forRedis:                                         f.pods().Informer(),
+			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                       f.claims().Informer(),
+			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),
+			"/api/v1/namespaces/shop/secrets metadata.name=key":                                secrets[0],
+			"/api/v1/namespaces/bank/secrets metadata.name=key":                                secrets[1],
+
+			admission + "mutatingwebhookconfigurations metadata.name=own":   cluster.mutatingWebhookConfiguration("own").Informer(),
+			admission + "validatingwebhookconfigurations metadata.name=own": cluster.validatingWebhookConfiguration("own").Informer(),
 		} {
 			want.Insert(request)
 			if other := informers[informer]; other != "" {
@@ -195,16 +206,16 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		synctest.Wait() // Each waits for its next try.
 		cancel()
 		if f.synced(ctx) || cluster.synced(ctx) {
-			t.Error("they are synced, and nobody has answered")
+			t.Error("they are synced, and the API server has not answered")
 		}
 		f.shutdown()
 		cluster.shutdown()
 		running.Wait()
 		for _, request := range sets.List(want.Difference(asked)) {
-			t.Errorf("nobody asked for %s", request)
+			t.Errorf("no request for %s", request)
 		}
 		for _, request := range sets.List(asked.Difference(want)) {
-			t.Errorf("somebody asked for %s", request)
+			t.Errorf("unexpected request for %s", request)
 		}
 	})
 }

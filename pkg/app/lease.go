@@ -52,7 +52,7 @@ type leadership struct {
 
 	mu      sync.Mutex
 	seen    sighting
-	changed chan struct{} // closed, and made anew, with every sighting
+	changed chan struct{} // closed and replaced when the Lease is observed
 	renewed time.Time     // when the request began that was the last to renew the Lease
 	expiry  *time.Timer   // ends the elector's attempt when the Lease was not renewed in time
 }
@@ -121,15 +121,15 @@ func identity() (string, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("find out what this machine is called: %w", err)
+		return "", fmt.Errorf("read the host name: %w", err)
 	}
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// run competes for the Lease until ctx is done, and releases it then: whatever is only for the
-// leader has to have ended. If this operator has led, and does not any more, run calls lost,
-// which returns when all that has ended. The Lease is released after that too: it may be held
-// still, if it was the answers of the API server that did not come.
+// run competes for the Lease until ctx is done, and releases it then: the leader's goroutines
+// must have ended before. If this operator loses the lead, run calls lost, which returns when
+// these goroutines have ended. run releases the Lease after that too: this operator may still
+// hold it, if only the answers of the API server were lost.
 func (l *leadership) run(ctx context.Context, lost func()) {
 	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
 	ctx = klog.NewContext(ctx, logger)

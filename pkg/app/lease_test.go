@@ -54,8 +54,10 @@ func TestALeaseIsTakenOver(t *testing.T) {
 		"but not while it is renewed":                {seen: leaseOf(otherIdentity, time.Now()), later: 15*time.Second - 1},
 		"once it was not renewed for long":           {seen: leaseOf(otherIdentity, time.Now()), later: 15 * time.Second, isFree: true},
 		"but not because the leader's clock is slow": {seen: leaseOf(otherIdentity, time.Unix(0, 0)), later: 14 * time.Second},
-		"but not because it says no duration":        {seen: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(otherIdentity)}}, later: 14 * time.Second},
-		"even if the leader's clock is fast":         {seen: leaseOf(otherIdentity, time.Now().AddDate(1, 0, 0)), later: 16 * time.Second, isFree: true},
+		"but not because it says no duration": {
+			seen: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(otherIdentity)}}, later: 14 * time.Second,
+		},
+		"even if the leader's clock is fast": {seen: leaseOf(otherIdentity, time.Now().AddDate(1, 0, 0)), later: 16 * time.Second, isFree: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

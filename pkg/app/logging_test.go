@@ -184,8 +184,9 @@ func watchSecrets(t *testing.T, c *clients.Clients) {
 // answerWithBodies is the API server.
 func answerWithBodies(w http.ResponseWriter, r *http.Request) {
 	secret := corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "redis", ResourceVersion: "1"},
-		Data: map[string][]byte{"password": []byte(bodies["data of a Secret"])},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "redis", ResourceVersion: "1"},
+		Data:       map[string][]byte{"password": []byte(bodies["data of a Secret"])},
 	}
 	var object runtime.Object = &secret
 	code := http.StatusOK
@@ -228,7 +229,8 @@ func answerWithBodies(w http.ResponseWriter, r *http.Request) {
 		object = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
 	case last == "secrets" && r.Method == http.MethodGet:
 		object = &corev1.SecretList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Secret{secret},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Secret{secret},
 		}
 	}
 	if strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {

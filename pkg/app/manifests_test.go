@@ -40,7 +40,7 @@ func TestTheManagersArgumentsAreOnesThatTheOperatorTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !o.Lease.Elect || !o.Webhooks || !o.MetricsSecure {
-		t.Error("two replicas that nobody chooses from, no webhooks, or metrics for everybody")
+		t.Error("two replicas without leader election, no webhooks, or metrics without authentication")
 	}
 	for name, address := range map[string]string{
 		"webhook": net.JoinHostPort("", strconv.Itoa(o.WebhookPort)), "metrics": o.MetricsAddress, "probes": o.ProbeAddress,

@@ -172,7 +172,7 @@ func (p *probes) requireWebhooks(w *webhooks) {
 	})
 }
 
-// shown returns the certificate that a TLS server of this process shows, whoever it is for.
+// shown returns the certificate that a TLS server of this process presents, for any host name.
 func shown(ctx context.Context, address string) (*x509.Certificate, error) {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is this very process.
 	conn, err := dialer.DialContext(ctx, "tcp", address)

@@ -40,11 +40,18 @@ func TestProbes(t *testing.T) {
 		code  int
 		body  string
 	}{
-		"all is well":                       {"/readyz", nil, fine, 200, "ok"},
-		"all is well, line by line":         {"/readyz?verbose", nil, fine, 200, "[+]started ok\n[+]watches ok\nreadyz check passed\n"},
-		"what fails is named, in one line":  {"/readyz", nil, broken, 503, "[+]started ok\n[-]watches failed: pods: not watched for 2m0s\nreadyz check failed\n"},
-		"a check that hangs is cut short":   {"/readyz", nil, hangs, 503, "[+]started ok\n[-]watches failed: context deadline exceeded\nreadyz check failed\n"},
-		"it has not started yet":            {"/readyz", errors.New("waiting for the API server"), fine, 503, "[-]started failed: waiting for the API server\n[+]watches ok\nreadyz check failed\n"},
+		"all is well":               {"/readyz", nil, fine, 200, "ok"},
+		"all is well, line by line": {"/readyz?verbose", nil, fine, 200, "[+]started ok\n[+]watches ok\nreadyz check passed\n"},
+		"what fails is named, in one line": {
+			"/readyz", nil, broken, 503, "[+]started ok\n[-]watches failed: pods: not watched for 2m0s\nreadyz check failed\n",
+		},
+		"a check that hangs is cut short": {
+			"/readyz", nil, hangs, 503, "[+]started ok\n[-]watches failed: context deadline exceeded\nreadyz check failed\n",
+		},
+		"it has not started yet": {
+			"/readyz", errors.New("waiting for the API server"), fine, 503,
+			"[-]started failed: waiting for the API server\n[+]watches ok\nreadyz check failed\n",
+		},
 		"it lives although it is not ready": {"/healthz", errors.New("waiting for the API server"), broken, 200, "ok"},
 		"there is nothing else":             {"/", nil, fine, 404, "404 page not found\n"},
 	} {
@@ -111,7 +118,8 @@ func TestTheWebhooksAreReadyWithACertificate(t *testing.T) {
 		return answer.Body.String()
 	}
 
-	if got := readyz(); !strings.Contains(got, "[+]webhook-server ok\n[-]webhook-certificate failed: there is none yet, or it is not shown in time\n") {
+	if got := readyz(); !strings.Contains(got,
+		"[+]webhook-server ok\n[-]webhook-certificate failed: there is none yet, or it is not shown in time\n") {
 		t.Errorf("without a certificate: %s", got)
 	}
 	good, err := selfSigned()(nil)
@@ -127,6 +135,6 @@ func TestTheWebhooksAreReadyWithACertificate(t *testing.T) {
 		t.Error(err)
 	}
 	if got := readyz(); !strings.Contains(got, "[-]webhook-server failed: ") {
-		t.Errorf("when nobody listens: %s", got)
+		t.Errorf("without a listener: %s", got)
 	}
 }

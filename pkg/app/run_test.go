@@ -22,10 +22,12 @@ func TestRunAnswersWithoutACluster(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"help":            {[]string{"--help"}, 0, "Usage:\n  glassback [flags]", ""},
-		"version":         {[]string{"--version"}, 0, "glassback dev (commit unknown", ""},
-		"a bad flag":      {[]string{"--nope"}, 2, "", "glassback: unknown flag: --nope\n"},
-		"no such kubecfg": {[]string{"--kubeconfig=/does/not/exist"}, 1, "", "glassback: cannot read the kubeconfig, give --kubeconfig a file that is there:"},
+		"help":       {[]string{"--help"}, 0, "Usage:\n  glassback [flags]", ""},
+		"version":    {[]string{"--version"}, 0, "glassback dev (commit unknown", ""},
+		"a bad flag": {[]string{"--nope"}, 2, "", "glassback: unknown flag: --nope\n"},
+		"no such kubecfg": {
+			[]string{"--kubeconfig=/does/not/exist"}, 1, "", "glassback: cannot read the kubeconfig, give --kubeconfig a file that is there:",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -50,9 +50,12 @@ func checked(t *testing.T, args []string, objects ...runtime.Object) (*selfCheck
 }
 
 func TestTheSelfCheckOfAnOperator(t *testing.T) {
-	rival := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "glassback-system", Name: "glassback"}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("other"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
-	}}
+	rival := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "glassback-system", Name: "glassback"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("other"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
+		},
+	}
 	withMetrics := []string{"--metrics-bind-address=:8443"}
 	for name, test := range map[string]struct {
 		args    []string

@@ -71,8 +71,8 @@ func listen(server, flag, address string) (net.Listener, error) {
 	return webhook.Bounded(listener, server), nil
 }
 
-// serveMetrics serves metrics, with the certificate of the webhooks if there are any: whoever
-// trusts their CA can tell that it is this operator.
+// serveMetrics serves metrics, with the certificate of the webhooks if there are any: a client
+// that trusts their CA can authenticate this operator.
 func (s *servers) serveMetrics(w *webhooks) {
 	if s.metrics == nil {
 		return

@@ -38,16 +38,24 @@ func TestWhatIsNotAskedAndWhy(t *testing.T) {
 			[]Section{{Checks: []Check{{ID: "a", Run: says(pass(""))}, {ID: "b", Needs: []string{"a"}, Run: says(pass("x"))}}}},
 			"a ok, b ok", "x", "", OK,
 		},
-		"a warning keeps nobody from being asked": {
+		"a check runs although one that it needs has a warning": {
 			[]Section{{Checks: []Check{{ID: "a", Run: says(warn("w", "r"))}, {ID: "b", Needs: []string{"a"}, Run: says(pass(""))}}}},
 			"a warning, b ok", "", "", Warning,
 		},
 		"a failure keeps those who need it": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never}}}},
+			[]Section{{Checks: []Check{
+				{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Run: says(pass(""))}, {ID: "c", Needs: []string{"b", "a"}, Run: never},
+			}}},
 			"a failed, b ok, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"and those who need these, for the same reason": {
-			[]Section{{Checks: []Check{{ID: "a", Title: "A", Run: says(fail("f", "r"))}, {ID: "b", Needs: []string{"a"}, Run: never}, {ID: "c", Needs: []string{"b"}, Run: never}}}},
+			[]Section{
+				{Checks: []Check{
+					{ID: "a", Title: "A", Run: says(fail("f", "r"))},
+					{ID: "b", Needs: []string{"a"}, Run: never},
+					{ID: "c", Needs: []string{"b"}, Run: never},
+				}},
+			},
 			"a failed, b skipped, c skipped", "not asked, since this failed: A", "a", Failed,
 		},
 		"what does not apply does not to those who need it": {

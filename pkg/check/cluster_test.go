@@ -171,15 +171,24 @@ func TestTheWayToTheAPIServer(t *testing.T) {
 	}{
 		"all is well": {map[string]func(http.ResponseWriter){"/version": version, who: me, "/readyz": well}, "ok ok ok ok ok ok", ""},
 		"credentials that are not accepted": {
-			map[string]func(http.ResponseWriter){"/version": status(401, metav1.StatusReasonUnauthorized, "Unauthorized"), who: status(401, metav1.StatusReasonUnauthorized, "Unauthorized")},
+			map[string]func(http.ResponseWriter){
+				"/version": status(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+				who:        status(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+			},
 			"ok ok failed skipped skipped ok", "does not accept them",
 		},
-		"nobody's credentials": {
-			map[string]func(http.ResponseWriter){"/version": version, who: status(403, metav1.StatusReasonForbidden, `User "system:anonymous" cannot create`)},
+		"credentials that the API server does not know": {
+			map[string]func(http.ResponseWriter){
+				"/version": version, who: status(403, metav1.StatusReasonForbidden, `User "system:anonymous" cannot create`),
+			},
 			"ok ok failed skipped skipped ok", "there are none: the API server takes this for system:anonymous",
 		},
 		"a server that is not ready": {
-			map[string]func(http.ResponseWriter){"/version": version, who: me, "/readyz": text(500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: x\nreadyz check failed")},
+			map[string]func(http.ResponseWriter){
+				"/version": version,
+				who:        me,
+				"/readyz":  text(500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: x\nreadyz check failed"),
+			},
 			"ok ok ok failed ok ok", "it says that these are not well: etcd, informer-sync",
 		},
 		"an account that may not ask whether it is ready": {
@@ -190,7 +199,9 @@ func TestTheWayToTheAPIServer(t *testing.T) {
 			map[string]func(http.ResponseWriter){"/version": text(200, `{"gitVersion":"v1.24.0"}`), who: me, "/readyz": well},
 			"ok ok ok ok failed ok", "it is v1.24.0, which does not know what the rules of the CRDs say",
 		},
-		"some other server": {map[string]func(http.ResponseWriter){}, "ok failed skipped skipped skipped skipped", "there is no API server of Kubernetes"},
+		"some other server": {
+			map[string]func(http.ResponseWriter){}, "ok failed skipped skipped skipped skipped", "there is no API server of Kubernetes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parseCheck(t, "--master", server(t, test.answers))
@@ -221,7 +232,8 @@ func TestWithoutFlagsTheClusterIsThatOfKubectl(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", file)
-	if err := os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1"}}],`+
+		`"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.checkConfiguration(t.Context()); got.State != OK || got.Reason != "https://192.0.2.1" || c.inside {

@@ -51,8 +51,11 @@ func TestTheFlagsOfCheck(t *testing.T) {
 		args []string
 		err  string
 	}{
-		"none":                             {nil, ""},
-		"all of them":                      {[]string{"--pre", "-o", "json", "--timeout=3s", "-n", "a,b", "--controllers=-mycronjob,*", "--operator-namespace=x", "--leader-elect-resource-name=y", "--leader-elect-resource-namespace=z", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1"}, ""},
+		"none": {nil, ""},
+		"all of them": {[]string{
+			"--pre", "-o", "json", "--timeout=3s", "-n", "a,b", "--controllers=-mycronjob,*", "--operator-namespace=x",
+			"--leader-elect-resource-name=y", "--leader-elect-resource-namespace=z", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1",
+		}, ""},
 		"an output that there is none of":  {[]string{"-o", "yaml"}, `--output must be text or json, not "yaml"`},
 		"no time":                          {[]string{"--timeout=0"}, "--timeout must be from 1s to 10m, not 0s"},
 		"a namespace that cannot be":       {[]string{"--operator-namespace=A"}, `--operator-namespace "A" is not the name of a namespace`},
@@ -76,11 +79,13 @@ func TestTheFlagsOfCheck(t *testing.T) {
 
 func TestCheckSaysHowItIsUsed(t *testing.T) {
 	var out, errs strings.Builder
-	if code := Run(t.Context(), []string{"--help"}, &out, &errs); code != command.OK || !strings.Contains(out.String(), "--pre") || errs.Len() > 0 {
+	if code := Run(t.Context(), []string{"--help"}, &out, &errs); code != command.OK || !strings.Contains(out.String(), "--pre") ||
+		errs.Len() > 0 {
 		t.Errorf("--help: exit code %d, %q, %q", code, out.String(), errs.String())
 	}
 	out.Reset()
-	if code := Run(t.Context(), []string{"--nonsense"}, &out, &errs); code != command.Usage || errs.String() != "glassback: unknown flag: --nonsense\n" || out.Len() > 0 {
+	if code := Run(t.Context(), []string{"--nonsense"}, &out, &errs); code != command.Usage ||
+		errs.String() != "glassback: unknown flag: --nonsense\n" || out.Len() > 0 {
 		t.Errorf("--nonsense: exit code %d, %q, %q", code, out.String(), errs.String())
 	}
 }
@@ -122,14 +127,18 @@ func checkOf(t *testing.T, args []string, denied []string, objects ...runtime.Ob
 		return true, review, nil
 	})
 	return &checker{options: parseCheck(t, args...), user: "me", clients: &clients.Clients{
-		Time: &clients.ServerTime{}, Kube: clientset, Glassback: glassbackfake.NewClientset(own...), Apiextensions: apiextensionsfake.NewClientset(crds...),
+		Time: &clients.ServerTime{}, Kube: clientset,
+		Glassback: glassbackfake.NewClientset(own...), Apiextensions: apiextensionsfake.NewClientset(crds...),
 	}}
 }
 
 // outOfTheCloud sees to it that nothing is asked outside of this machine.
 func outOfTheCloud(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "ECS_METADATA", "CREDENTIALS_URI", "PROFILE"} {
+	for _, name := range []string{
+		"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "ECS_METADATA",
+		"CREDENTIALS_URI", "PROFILE",
+	} {
 		t.Setenv("ALIBABA_CLOUD_"+name, "")
 	}
 	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
@@ -166,7 +175,9 @@ func definitions(t *testing.T) []runtime.Object {
 	var objects []runtime.Object
 	for _, d := range all {
 		d := d.DeepCopy()
-		d.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		d.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
+		}
 		d.Status.StoredVersions = []string{d.Spec.Versions[0].Name}
 		objects = append(objects, d)
 	}
@@ -189,7 +200,7 @@ func TestEveryCheckHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-// IDs are what checks need: one that is not there would be needed by nobody.
+// Checks name by ID the checks that they need. A wrong ID would go unnoticed.
 func TestWhatIsNeededIsThere(t *testing.T) {
 	c := checkOf(t, nil, nil)
 	c.webhooks = []registeredWebhooks{{name: "x"}}
@@ -220,26 +231,30 @@ func TestCRDs(t *testing.T) {
 		installable State
 		reason      string // of usable
 	}{
-		"as it should be": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
-		"none":            {nil, Failed, OK, "it is not there"},
+		"the desired definition": {func(*apiextensionsv1.CustomResourceDefinition) {}, OK, OK, "served, stored as v1"},
+		"none":                   {nil, Failed, OK, "it is not there"},
 		"an older one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "0" },
 			Failed, OK, "it is older: revision 0"},
 		"a newer one": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[crd.AnnotationRevision] = "99" },
 			Warning, Warning, "it is newer: revision 99"},
-		"somebody else's": {func(c *apiextensionsv1.CustomResourceDefinition) { delete(c.Annotations, crd.AnnotationRevision) },
+		"one without a revision": {func(c *apiextensionsv1.CustomResourceDefinition) { delete(c.Annotations, crd.AnnotationRevision) },
 			Failed, Warning, "there is one that is not Glassback's"},
 		"one that is being deleted": {func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &metav1.Time{} },
 			Failed, Failed, "it is being deleted"},
 		"one that is not served yet": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.Conditions = nil },
 			Failed, OK, "the API server does not serve it yet"},
 		"one whose names are another one's": {func(c *apiextensionsv1.CustomResourceDefinition) {
-			c.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: `"rdc" is already in use`}}
+			c.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+				{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: `"rdc" is already in use`},
+			}
 		}, Failed, OK, `its names are taken: "rdc" is already in use`},
 		"one without the version": {func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Annotations[crd.AnnotationRevision], c.Spec.Versions[0].Served = "99", false
 		}, Failed, Warning, "it does not serve the version v1"},
-		"one with objects in a version that is not known": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v1beta1", "v1"} },
-			Warning, Failed, "objects may still be stored as v1beta1"},
+		"one with objects in a version that is not known": {
+			func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v1beta1", "v1"} },
+			Warning, Failed, "objects may still be stored as v1beta1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var have *apiextensionsv1.CustomResourceDefinition
@@ -277,11 +292,15 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available",
 	}}}}
 	refused := managerOf(2, 0)
-	refused.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity"}}
+	refused.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity"},
+	}
 	rolling := managerOf(2, 2)
 	rolling.Status.UpdatedReplicas = 1
 	stuckOne := rolling.DeepCopy()
-	stuckOne.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "exceeded its progress deadline"}}
+	stuckOne.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "exceeded its progress deadline"},
+	}
 	crowd := managerOf(2, 2)
 	crowd.Spec.Template.Spec.Containers[0].Args = nil
 	for name, test := range map[string]struct {
@@ -290,8 +309,10 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 		want       State
 		reason     string
 	}{
-		"all are ready":        {managerOf(2, 2), nil, OK, "2 of 2 replicas are ready, image glassback:v1"},
-		"one is not":           {managerOf(2, 1), []corev1.Pod{waiting}, Warning, "1 of 2 replicas are ready: p is ImagePullBackOff: no such image"},
+		"all are ready": {managerOf(2, 2), nil, OK, "2 of 2 replicas are ready, image glassback:v1"},
+		"one is not": {
+			managerOf(2, 1), []corev1.Pod{waiting}, Warning, "1 of 2 replicas are ready: p is ImagePullBackOff: no such image",
+		},
 		"none is":              {managerOf(2, 0), []corev1.Pod{homeless}, Failed, "0 of 2 replicas are ready: p: 0/1 nodes are available"},
 		"none may be":          {refused, nil, Failed, "0 of 2 replicas are ready: violates PodSecurity"},
 		"there are to be none": {managerOf(0, 0), nil, Failed, "it is scaled to 0"},
@@ -311,7 +332,8 @@ func TestTheHealthOfTheOperator(t *testing.T) {
 func TestWhatTheOperatorInTheClusterWorksWith(t *testing.T) {
 	d := managerOf(2, 2)
 	d.Spec.Template.Spec.Containers[0].Args = []string{
-		"--leader-elect", "--leader-elect-resource-name=l", "--namespace=a", "--controllers=mycronjob", "--webhooks=false", "--ecs-endpoint=http://127.0.0.1:1",
+		"--leader-elect", "--leader-elect-resource-name=l", "--namespace=a", "--controllers=mycronjob", "--webhooks=false",
+		"--ecs-endpoint=http://127.0.0.1:1",
 	}
 	o := parseCheck(t)
 	o.adoptFrom(d)
@@ -319,7 +341,8 @@ func TestWhatTheOperatorInTheClusterWorksWith(t *testing.T) {
 		o.ECSEndpoint != "http://127.0.0.1:1" || o.leaseName != "l" || o.leaseNamespace != "glassback-system" {
 		t.Errorf("without flags: %+v", o)
 	}
-	o = parseCheck(t, "-n", "b", "--controllers=application", "--webhooks", "--ecs-endpoint=http://127.0.0.1:2", "--leader-elect-resource-name=m", "--leader-elect-resource-namespace=n")
+	o = parseCheck(t, "-n", "b", "--controllers=application", "--webhooks", "--ecs-endpoint=http://127.0.0.1:2",
+		"--leader-elect-resource-name=m", "--leader-elect-resource-namespace=n")
 	o.adoptFrom(d)
 	if !slices.Equal(o.Namespaces, []string{"b"}) || !slices.Equal(o.Controllers, []string{"application"}) || !o.Webhooks ||
 		o.ECSEndpoint != "http://127.0.0.1:2" || o.leaseName != "m" || o.leaseNamespace != "n" {
@@ -344,7 +367,8 @@ func TestWhatTheOperatorBesideACheckWorksWith(t *testing.T) {
 		"nothing":                {"", false},
 	} {
 		o := parseCheck(t)
-		if got := o.adoptNeighbour([]byte(test.line)); got != test.adopts || slices.Equal(o.Namespaces, []string{"a"}) != test.adopts || o.Lease.Elect != test.adopts {
+		if got := o.adoptNeighbour([]byte(test.line)); got != test.adopts || slices.Equal(o.Namespaces, []string{"a"}) != test.adopts ||
+			o.Lease.Elect != test.adopts {
 			t.Errorf("%s: %t, %+v", name, got, o)
 		}
 	}
@@ -377,7 +401,7 @@ func TestWhatALeaseSays(t *testing.T) {
 		"none":                         {nil, Warning, Skipped, OK},
 		"one that is held":             {lease("a", 2*time.Second), OK, OK, Warning},
 		"one by a clock that is ahead": {lease("a", -time.Minute), OK, OK, Warning},
-		"one that nobody renews":       {lease("a", time.Minute), Failed, Warning, OK},
+		"one that has expired":         {lease("a", time.Minute), Failed, Warning, OK},
 		"one that was given up":        {lease("", time.Second), Warning, Skipped, OK},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -416,20 +440,33 @@ func TestPermissionsAreThoseOfWhoRunsTheOperator(t *testing.T) {
 			"not allowed to delete,watch; needed by mycronjob"},
 		"what several controllers need is asked for once": {nil, []string{"delete services"}, nil, "me", "", "permissions/*/services", Failed,
 			"not allowed to delete; needed by application, rediscluster"},
-		"a namespace": {[]string{"-n", "a"}, []string{"list pods"}, nil, "me", "", "permissions/a/pods", Failed, "not allowed to list; needed by rediscluster"},
+		"a namespace": {
+			[]string{"-n", "a"}, []string{"list pods"}, nil, "me", "", "permissions/a/pods", Failed, "not allowed to list; needed by rediscluster",
+		},
 		"an operator in the cluster": {nil, []string{"create jobs"}, []runtime.Object{managerOf(2, 2)}, "me",
 			"those of ServiceAccount glassback-system/glassback, as which", jobs, Failed, "not allowed to create; needed by mycronjob"},
-		"and its own": {nil, nil, []runtime.Object{managerOf(2, 2)}, "me", "", "permissions/glassback-system/secrets:glassback-webhook-ca", OK, ""},
-		"and by itself": {nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "system:serviceaccount:glassback-system:glassback",
-			"those of this account", jobs, OK, ""},
-		"an operator in the cluster, for somebody who may not ask": {nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "me",
-			"this account may not ask for them; it may: kubectl exec -n glassback-system deployment/glassback-manager -- /glassback check", jobs, Skipped, ""},
+		"and its own": {
+			nil, nil, []runtime.Object{managerOf(2, 2)}, "me", "", "permissions/glassback-system/secrets:glassback-webhook-ca", OK, "",
+		},
+		"and by itself": {
+			nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "system:serviceaccount:glassback-system:glassback",
+			"those of this account", jobs, OK, "",
+		},
+		"an operator in the cluster, for a user who may not ask": {
+			nil, []string{"create subjectaccessreviews"}, []runtime.Object{managerOf(2, 2)}, "me",
+			"this account may not ask for them; it may: kubectl exec -n glassback-system deployment/glassback-manager -- /glassback check",
+			jobs, Skipped, "",
+		},
 		"who installs": {[]string{"--pre"}, []string{"create clusterroles"}, nil, "me", "those of me, who installs",
 			"permissions/*/clusterroles.rbac.authorization.k8s.io", Failed, "not allowed to create; needed by kubectl apply"},
-		"who installs may grant what he has":                             {[]string{"--pre"}, []string{"escalate clusterroles"}, nil, "me", "", "permissions/grant", OK, ""},
-		"who installs may grant what he has not got, if he may escalate": {[]string{"--pre"}, []string{"list secrets"}, nil, "me", "", "permissions/grant", OK, ""},
-		"who installs may not grant what he has not got": {[]string{"--pre"}, []string{"escalate clusterroles", "list secrets"}, nil, "me", "", "permissions/grant", Failed,
-			"it may not itself, and so cannot grant: list secrets; list secrets glassback-webhook-ca"},
+		"who installs may grant what he has": {[]string{"--pre"}, []string{"escalate clusterroles"}, nil, "me", "", "permissions/grant", OK, ""},
+		"who installs may grant what he has not got, if he may escalate": {
+			[]string{"--pre"}, []string{"list secrets"}, nil, "me", "", "permissions/grant", OK, "",
+		},
+		"who installs may not grant what he has not got": {
+			[]string{"--pre"}, []string{"escalate clusterroles", "list secrets"}, nil, "me", "", "permissions/grant", Failed,
+			"it may not itself, and so cannot grant: list secrets; list secrets glassback-webhook-ca",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := checkOf(t, test.args, test.denied, test.objects...)
@@ -538,8 +575,13 @@ func rulePermissions(rule rbacv1.PolicyRule) []permissions.Permission {
 
 func TestWebhooksThatAreRegistered(t *testing.T) {
 	service := types.NamespacedName{Namespace: "glassback-system", Name: webhook.ServiceName}
-	register := func(change func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration)) []runtime.Object {
-		m, v := webhook.ByService(service).MutatingConfiguration(webhook.ConfigurationName), webhook.ByService(service).ValidatingConfiguration(webhook.ConfigurationName)
+	type (
+		mutating   = admissionregistrationv1.MutatingWebhookConfiguration
+		validating = admissionregistrationv1.ValidatingWebhookConfiguration
+	)
+	register := func(change func(*mutating, *validating)) []runtime.Object {
+		endpoint := webhook.ByService(service)
+		m, v := endpoint.MutatingConfiguration(webhook.ConfigurationName), endpoint.ValidatingConfiguration(webhook.ConfigurationName)
 		m.Labels, v.Labels = nil, nil
 		change(m, v)
 		return []runtime.Object{m, v}
@@ -552,21 +594,15 @@ func TestWebhooksThatAreRegistered(t *testing.T) {
 	}{
 		"none, and no operator either":      {nil, "webhooks/registered", Skipped, "it knows of none"},
 		"none, though there is an operator": {[]runtime.Object{managerOf(2, 2)}, "webhooks/registered", Warning, "there is no configuration"},
-		"as they should be": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/complete", OK, "10 webhooks"},
-		"one is missing": {register(func(_ *admissionregistrationv1.MutatingWebhookConfiguration, v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"as they should be":                 {register(func(*mutating, *validating) {}), "webhooks/glassback/complete", OK, "10 webhooks"},
+		"one is missing": {register(func(_ *mutating, v *validating) {
 			v.Webhooks = v.Webhooks[1:]
 		}), "webhooks/glassback/complete", Warning, "it has not got protect.apiexampleas"},
-		"one calls somebody else": {register(func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"one calls another service": {register(func(m *mutating, _ *validating) {
 			m.Webhooks[0].ClientConfig.Service.Namespace = "other"
 		}), "webhooks/glassback/complete", Failed, "calls other/glassback-webhook, and not the Service glassback-system/glassback-webhook"},
-		"nobody has written the caBundle": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/trust", Failed, "has no caBundle"},
-		"there is no Service": {register(func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
-		}),
-			"webhooks/glassback/endpoints", Failed, "there is no Service"},
+		"the caBundle is empty": {register(func(*mutating, *validating) {}), "webhooks/glassback/trust", Failed, "has no caBundle"},
+		"there is no Service":   {register(func(*mutating, *validating) {}), "webhooks/glassback/endpoints", Failed, "there is no Service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := outcome(t, without(t, checkOf(t, nil, nil, test.objects...)), test.id)
@@ -579,21 +615,26 @@ func TestWebhooksThatAreRegistered(t *testing.T) {
 
 func TestWhatADryRunShows(t *testing.T) {
 	const mine = `"validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io"`
-	calling := `Internal error occurred: failed calling webhook "default.x": failed to call webhook: Post "https://127.0.0.1:9443/mutate?timeout=5s": `
+	calling := `Internal error occurred: failed calling webhook "default.x": failed to call webhook: ` +
+		`Post "https://127.0.0.1:9443/mutate?timeout=5s": `
 	resource := schema.GroupResource{Group: "bytewang123-redis.wzj.kubebuilder.io", Resource: "redisclusters"}
 	for name, test := range map[string]struct {
 		err    error
 		want   State
 		remedy string
 	}{
-		"they refuse":              {errors.New(`admission webhook ` + mine + ` denied the request: RedisCluster "x" is invalid: spec.addr`), OK, ""},
-		"nobody was asked":         {nil, Failed, "apply artifacts/webhook; see that it is for the namespace default"},
-		"they are not trusted":     {errors.New(calling + "tls: failed to verify certificate: x509: unknown authority"), Failed, "caBundle"},
-		"they do not answer":       {errors.New(calling + "context deadline exceeded"), Failed, "NetworkPolicies"},
-		"nobody is there":          {errors.New(calling + "dial tcp 127.0.0.1:9443: connect: connection refused"), Failed, "a replica is ready"},
-		"somebody else refuses":    {errors.New(`admission webhook "kyverno" denied the request: no`), Warning, "see what"},
-		"this account may not try": {apierrors.NewForbidden(resource, "", errors.New(`User "me" cannot create resource "redisclusters"`)), Skipped, ""},
-		"no such namespace":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), Skipped, ""},
+		"they refuse": {
+			errors.New(`admission webhook ` + mine + ` denied the request: RedisCluster "x" is invalid: spec.addr`), OK, "",
+		},
+		"no webhook was called":   {nil, Failed, "apply artifacts/webhook; see that it is for the namespace default"},
+		"they are not trusted":    {errors.New(calling + "tls: failed to verify certificate: x509: unknown authority"), Failed, "caBundle"},
+		"they do not answer":      {errors.New(calling + "context deadline exceeded"), Failed, "NetworkPolicies"},
+		"connection refused":      {errors.New(calling + "dial tcp 127.0.0.1:9443: connect: connection refused"), Failed, "a replica is ready"},
+		"another webhook refuses": {errors.New(`admission webhook "kyverno" denied the request: no`), Warning, "see what"},
+		"this account may not try": {
+			apierrors.NewForbidden(resource, "", errors.New(`User "me" cannot create resource "redisclusters"`)), Skipped, "",
+		},
+		"no such namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), Skipped, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := refused(test.err, "default"); got.State != test.want || !strings.Contains(got.Remedy, test.remedy) {
@@ -659,7 +700,8 @@ func TestEveryAccessKeyIsAskedAboutOnceForEachRegion(t *testing.T) {
 		}
 		return ecs
 	}
-	c := checkOf(t, nil, nil, instance("1", "s", "cn-beijing"), instance("2", "s", "cn-beijing"), instance("3", "s", "cn-hangzhou"), instance("4", "", "cn-beijing"))
+	c := checkOf(t, nil, nil, instance("1", "s", "cn-beijing"), instance("2", "s", "cn-beijing"), instance("3", "s", "cn-hangzhou"),
+		instance("4", "", "cn-beijing"))
 	if got := c.checkInstances(t.Context()); got.State != OK || got.Reason != "4 ECSInstances, and 3 access keys, each in one region" {
 		t.Errorf("got %+v", got)
 	}
@@ -717,7 +759,8 @@ func TestTheDocumentOfCheck(t *testing.T) {
 		t.Fatalf("exit code %d, %v, stderr %q:\n%s", code, err, errs.String(), out.String())
 	}
 	first := document.Sections[0].Checks[0]
-	if document.Schema != "glassback.dev/check/v1" || document.State != "failed" || document.Counts["failed"] != 1 || document.Counts["ok"] != 0 ||
+	if document.Schema != "glassback.dev/check/v1" || document.State != "failed" || document.Counts["failed"] != 1 ||
+		document.Counts["ok"] != 0 ||
 		first.ID != "cluster/configuration" || first.State != "failed" || document.Sections[1].Checks[0].Because != "cluster/configuration" {
 		t.Errorf("got %+v", document)
 	}

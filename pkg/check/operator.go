@@ -196,7 +196,7 @@ func (t tenure) String() string {
 	return fmt.Sprintf("%s, which has renewed it %s ago", t.holder, t.ago.Round(time.Second))
 }
 
-// occupied says how it is with the Lease of an operator that runs; electing says that it has one.
+// occupied checks the Lease of an operator that runs; electing is whether that operator elects a leader.
 func (t tenure) occupied(electing bool) Result {
 	switch {
 	case t.held():
@@ -206,9 +206,9 @@ func (t tenure) occupied(electing bool) Result {
 	case t.none || t.holder == "":
 		return warn(t.String()+", though the operator elects a leader", "see in its log why no replica leads")
 	case !electing:
-		return warn("nobody leads: "+t.String(), "start an operator, or delete the Lease")
+		return warn("no replica leads: "+t.String(), "start an operator, or delete the Lease")
 	}
-	return fail("nobody leads: "+t.String(), "see in the operator's log why no replica takes it over")
+	return fail("no replica leads: "+t.String(), "see in the operator's log why no replica takes it over")
 }
 
 // vacant says whether an operator can start without another one at work.

@@ -345,7 +345,7 @@ func (c *checker) try(ctx context.Context, spec redisv1.RedisClusterSpec) (*redi
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "glassback-check"})
 }
 
-// What the dry runs are about: see validate and Default of RedisCluster.
+// The values of the dry runs: see validate and Default of RedisCluster.
 const (
 	tooSmall  = 3
 	atLeast   = 6

@@ -15,25 +15,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Recheck is how often something is tried again that nothing tells of when it may
-// succeed: a name is free again, or a policy allows what it did not.
+// Recheck is the time between two attempts when no event says that the next one may succeed: a name becomes free, or a
+// policy changes.
 const Recheck = 30 * time.Second
 
 // Verb is what a Change does.
 type Verb string
 
 const (
-	// Nothing is to be done.
+	// Nothing leaves everything as it is.
 	Nothing Verb = ""
-	// Create makes an object that is not there.
+	// Create creates an object that does not exist.
 	Create Verb = "create"
-	// Update applies to an object that is there.
+	// Update applies to an object that exists.
 	Update Verb = "update"
 	// Delete deletes an object.
 	Delete Verb = "delete"
 )
 
-// Change is what is to be done about one child.
+// Change is one write to one child, which Do carries out.
 type Change struct {
 	Verb       Verb
 	Kind, Name string
@@ -41,27 +41,25 @@ type Change struct {
 	do func(context.Context) (Outcome, error)
 }
 
-// Outcome is what came of a Change.
+// Outcome is the result of a Change.
 type Outcome struct {
-	// Wrote is whether an object was changed, which the cache is about to show.
+	// Wrote says that an object was changed: a watch event will follow.
 	Wrote bool
-	// Gone is whether there is no such object of the owner's.
+	// Gone says that the owner has no such child.
 	Gone bool
-	// Problem is what a person should know of; nil if there is nothing.
+	// Problem goes into the owner's conditions; nil if there is none.
 	Problem *Problem
-	// Wait is when to try again although nothing may happen until then; 0 for never.
+	// Wait is the time until the next attempt, if no event comes earlier; 0 for none.
 	Wait time.Duration
 }
 
-// Problem is why a child is not as it should be, in the words of a condition.
+// Problem says why a child is not as desired, with the reason and the message of a condition.
 type Problem struct{ Reason, Message string }
 
-// ReasonConflict is the reason of a Problem with an object that the owner does not
-// control.
+// ReasonConflict is the reason of a Problem with an object that the owner does not control.
 const ReasonConflict = "Conflict"
 
-// Do carries the change out. An error may pass, and is retried with a backoff; what
-// needs somebody else to do something is a Problem alone.
+// Do carries the change out. It returns an error if a retry may succeed, and only a Problem if a person must act first.
 func (c Change) Do(ctx context.Context) (Outcome, error) {
 	if c.do == nil {
 		return Outcome{}, nil
@@ -75,12 +73,13 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		out.Problem, err = &Problem{c.Kind + "Rejected", err.Error()}, nil
 	case apierrors.IsForbidden(err):
-		out.Problem = &Problem{c.Kind + "NotApplied", fmt.Sprintf("The API server does not take the %s now, which is tried again: %v", c.Kind, err)}
-	case apierrors.IsConflict(err): // Somebody wrote in between: the next sync sees it.
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		// Without the text: it may change with every try, and every change would be written.
 		out.Problem = &Problem{c.Kind + "NotApplied",
-			fmt.Sprintf("The API server does not take the %s now, which is tried again: %s", c.Kind, apierrors.ReasonForError(err))}
+			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %v", c.Kind, err)}
+	case apierrors.IsConflict(err): // Another client wrote first: the next sync sees its version.
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		// Without the text: it may differ at each attempt, and each difference would be written to the status.
+		out.Problem = &Problem{c.Kind + "NotApplied",
+			fmt.Sprintf("The API server does not accept the %s at present, and the operator retries: %s", c.Kind, apierrors.ReasonForError(err))}
 	}
 	if out.Problem != nil && out.Wait == 0 {
 		out.Wait = Recheck

@@ -50,7 +50,7 @@ func keeping(owned *configuration) (*configuration, error) {
 	return greeting("a", "1"), nil
 }
 
-func TestBring(t *testing.T) {
+func TestReconcile(t *testing.T) {
 	other := &metav1.OwnerReference{Kind: "Greeter", Name: "other", UID: "other", Controller: ptr.To(true)}
 	// ours is a server that has what was wanted before.
 	ours := func(s *server) {
@@ -60,11 +60,11 @@ func TestBring(t *testing.T) {
 	}
 	type data = map[string]string
 	for sentence, test := range map[string]struct {
-		given  []func(*server)      // what the cache shows too
-		since  []func(*server)      // what it does not show
-		listed bool                 // whether there was one once
-		wanted *configuration       // nil: none
-		want   Want[*configuration] // instead of wanted
+		given  []func(*server)         // what the cache shows too
+		since  []func(*server)         // what it does not show
+		listed bool                    // whether there was one once
+		wanted *configuration          // nil: none
+		want   Desired[*configuration] // instead of wanted
 		verb   Verb
 		// requests are what Do makes, out and err what it returns.
 		requests []string
@@ -94,40 +94,40 @@ func TestBring(t *testing.T) {
 			given: []func(*server){ours}, wanted: greeting(),
 			verb: Update, requests: []string{updateRequest}, out: Outcome{Wrote: true}, left: data{},
 		},
-		"somebody changed a field: it is taken back": {
+		"another client changed a field: it is taken back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
-		"somebody removed a field: it is put back": {
+		"another client removed a field: it is put back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
-		"somebody set a field of their own: nothing": {
+		"another client set a field of its own: nothing": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
 			}},
 			wanted: greeting("a", "1"), left: data{"a": "1", "theirs": "1"},
 		},
 		"an update leaves what others have set": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
 		},
 		"wanted, and on its way out: a Problem until it is gone": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "2"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"wanted as it is, and on its way out: a Problem too": {
 			given: []func(*server){ours, dying}, wanted: greeting("a", "1"), left: data{"a": "1"},
-			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"),
+			out: troubled("ConfigMapTerminating", "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"),
 		},
 		"not wanted, and on its way out: nothing": {
 			given: []func(*server){ours, dying}, left: data{"a": "1"},
@@ -148,16 +148,17 @@ func TestBring(t *testing.T) {
 		"not wanted, there once, and hidden from the cache: deleted, as exactly as ever": {
 			since: []func(*server){ours}, listed: true, verb: Delete, requests: []string{getRequest, deleteRequest}, out: Outcome{Gone: true},
 		},
-		"not wanted, there once, and somebody else's by now: looked at, and left": {
+		"not wanted, there once, and another owner's by now: looked at, and left": {
 			since: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
 			left: data{"a": "theirs"},
 		},
-		"not wanted, there once, and somebody else's in the cache: looked at, and left": {
+		"not wanted, there once, and another owner's in the cache: looked at, and left": {
 			given: []func(*server){put(foreign(other))}, listed: true, verb: Delete, requests: []string{getRequest}, out: Outcome{Gone: true},
 			left: data{"a": "theirs"},
 		},
 		"wanted, there once, and not in the cache: created": {
-			listed: true, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
+			listed: true, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest},
+			out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"wanted by what is there, and nothing is: created as at first": {
 			want: keeping, verb: Create, requests: []string{createRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "1"},
@@ -169,11 +170,12 @@ func TestBring(t *testing.T) {
 			since: []func(*server){kept, unlabelled}, want: keeping,
 			verb: Create, requests: []string{createRequest, getRequest, repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1", "n": "7"},
 		},
-		"wanted by what is there, hidden, and somebody else has the field: left to them": {
+		"wanted by what is there, hidden, and another client owns the field: left to them": {
 			since: []func(*server){kept, unlabelled, func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
 			}},
-			want: keeping, verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
+			want: keeping,
+			verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
 			out: Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
 		},
 		"what is wanted cannot be told, and there is none: an error": {
@@ -191,20 +193,20 @@ func TestBring(t *testing.T) {
 				return greeting("a", "1"), nil
 			},
 		},
-		"the cache shows somebody else's: a Problem, and no request": {
+		"the cache shows another owner's: a Problem, and no request": {
 			given: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"),
 			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
-		"the cache shows somebody else's where nothing is wanted: nothing": {
+		"the cache shows another owner's where nothing is wanted: nothing": {
 			given: []func(*server){put(foreign(other))}, left: data{"a": "theirs"},
 		},
-		"somebody else's that the cache does not show: a Problem": {
+		"another owner's that the cache does not show: a Problem": {
 			since: []func(*server){put(foreign(other))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
 			out:  inTheWay("ConfigMap sample-greeting exists already and is controlled by Greeter other: rename or delete one of the two"),
 			left: data{"a": "theirs"},
 		},
-		"one that nobody controls: a Problem": {
+		"one without a controller: a Problem": {
 			since: []func(*server){put(foreign(nil))}, wanted: greeting("a", "1"), verb: Create, requests: []string{createRequest, getRequest},
 			out:  inTheWay("ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"),
 			left: data{"a": "theirs"},
@@ -218,14 +220,16 @@ func TestBring(t *testing.T) {
 		"one of an owner of the same name that was deleted: a Problem until it is collected": {
 			given:  []func(*server){put(foreign(&metav1.OwnerReference{Kind: "Greeter", Name: "sample", UID: "before", Controller: ptr.To(true)}))},
 			wanted: greeting("a", "1"),
-			out:    inTheWay("ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet"),
-			left:   data{"a": "theirs"},
+			out: inTheWay(
+				"ConfigMap sample-greeting belongs to the Greeter sample that was deleted before, and has not been garbage-collected yet",
+			),
+			left: data{"a": "theirs"},
 		},
 		"ours that the cache does not show: applied to": {
 			since: []func(*server){ours}, wanted: greeting("a", "2"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, out: Outcome{Wrote: true}, left: data{"a": "2"},
 		},
-		"ours that the cache does not show yet, as wanted: a conflict, which is nothing to tell of": {
+		"ours that the cache does not show yet, as wanted: a conflict, which is not reported": {
 			since: []func(*server){ours}, wanted: greeting("a", "1"),
 			verb: Create, requests: []string{createRequest, getRequest, updateRequest}, left: data{"a": "1"},
 			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
@@ -241,29 +245,29 @@ func TestBring(t *testing.T) {
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "1"},
 		},
-		"somebody wrote in between: it is not deleted": {
+		"another client wrote in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
 			}},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "1"},
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 		},
-		"somebody wrote in between: a conflict, which is nothing to tell of": {
+		"another client wrote in between: a conflict, which is not reported": {
 			given: []func(*server){ours},
 			since: []func(*server){func(s *server) {
-				s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 			left: data{"a": "1", "theirs": "1"},
 		},
-		"somebody else's took the name of ours in between: it is not applied to": {
+		"another owner's took the name of ours in between: it is not applied to": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "theirs"},
 		},
-		"somebody else's took the name of ours in between: it is not deleted": {
+		"another owner's took the name of ours in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){put(foreign(nil))},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "theirs"},
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
@@ -282,13 +286,13 @@ func TestBring(t *testing.T) {
 			for _, change := range test.since {
 				change(f.server)
 			}
-			want := func() Want[*configuration] {
+			want := func() Desired[*configuration] {
 				if test.want != nil {
 					return test.want
 				}
 				return exactly(test.wanted)
 			}
-			verb, out, err := f.bring(t, test.listed, want())
+			verb, out, err := f.reconcile(t, test.listed, want())
 			if verb != test.verb {
 				t.Errorf("verb %q, want %q", verb, test.verb)
 			}
@@ -306,7 +310,7 @@ func TestBring(t *testing.T) {
 				return
 			}
 			f.catchUp()
-			if verb, _, _ := f.bring(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
+			if verb, _, _ := f.reconcile(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
 		})
@@ -321,9 +325,9 @@ func kept(s *server) {
 }
 
 // unlabelled is what hides an object from the cache.
-func unlabelled(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Labels = nil }) }
+func unlabelled(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
-// lost is a Want that fails.
+// lost is a Desired that fails.
 func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
@@ -337,7 +341,7 @@ func garble(s *server) {
 
 // dying is what a delete does to an object that has a finalizer.
 func dying(s *server) {
-	s.edit("somebody", func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.Unix(1641736200, 0)) })
+	s.edit("other-client", func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.Unix(1641736200, 0)) })
 }
 
 func put(object *corev1.ConfigMap) func(*server) {
@@ -378,18 +382,22 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		},
 		"forbidden: tried again, and told of in full": {
 			err: apierrors.NewForbidden(resource, name, errors.New("exceeded quota")),
-			want: &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: " +
+			want: &Problem{"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: " +
 				`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			again: true,
 		},
 		"any other answer: tried again, and told of by a reason that stays the same": {
-			err:   apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: ServiceUnavailable"},
+			err: apierrors.NewServiceUnavailable("try 1 at 13:50:01"),
+			want: &Problem{
+				"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: ServiceUnavailable",
+			},
 			again: true,
 		},
 		"too many requests: the same": {
-			err:   apierrors.NewTooManyRequests("slow down", 1),
-			want:  &Problem{"ConfigMapNotApplied", "The API server does not take the ConfigMap now, which is tried again: TooManyRequests"},
+			err: apierrors.NewTooManyRequests("slow down", 1),
+			want: &Problem{
+				"ConfigMapNotApplied", "The API server does not accept the ConfigMap at present, and the operator retries: TooManyRequests",
+			},
 			again: true,
 		},
 		"no answer: tried again, and nothing to tell of": {
@@ -399,7 +407,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
 			f.server.before = func(string) error { return test.err }
-			_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+			_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 			want := Outcome{Problem: test.want}
 			if test.want != nil {
 				want.Wait = Recheck
@@ -426,7 +434,8 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "apply", wanted: greeting("a", "1"), given: func(*server) {}, err: "create ConfigMap sample-greeting: refused",
 		},
 		"a look at what is in the way": {
-			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)), hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
+			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)),
+			hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
 		},
 		"an update": {
 			fails: "apply", wanted: greeting("a", "2"), given: kept, err: "apply ConfigMap sample-greeting: refused",
@@ -435,7 +444,8 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "delete", given: kept, err: "delete ConfigMap sample-greeting: refused",
 		},
 		"an update of what is hidden": {
-			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept, hidden: true, err: "apply ConfigMap sample-greeting: refused",
+			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept,
+			hidden: true, err: "apply ConfigMap sample-greeting: refused",
 		},
 		"a look for what may be hidden": {
 			fails: "get", given: kept, hidden: true, listed: true, err: "get ConfigMap sample-greeting, which may have lost its label: refused",
@@ -456,7 +466,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 				}
 				return nil
 			}
-			_, out, err := f.bring(t, test.listed, exactly(test.wanted))
+			_, out, err := f.reconcile(t, test.listed, exactly(test.wanted))
 			expect(t, out, err, Outcome{}, test.err)
 			if wait := f.written.Wait(cache.MetaObjectToName(owner)); wait != 0 {
 				t.Errorf("what failed is waited for, %s", wait)
@@ -478,30 +488,30 @@ func TestObserve(t *testing.T) {
 		if err := f.cache.Replace(objects, ""); err != nil {
 			t.Fatal(err)
 		}
-		if seen := f.Observe(owner, name); seen != (Seen[*corev1.ConfigMap, *configuration]{}) {
+		if seen := f.Observe(owner, name); seen != (Observed[*corev1.ConfigMap, *configuration]{}) {
 			t.Errorf("%s shows %+v, want nothing", sentence, seen)
 		}
 	}
 	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if seen := f.Observe(owner, name); seen.err != nil || seen.Object != nil || seen.Owned != nil {
-		t.Errorf("somebody else's is shown as %+v, want no object and no fields", seen)
+	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
+		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
 }
 
 // TestUnreadable is about managedFields that name no fields: what is wanted cannot
 // be compared, and nothing is applied.
 func TestUnreadable(t *testing.T) {
-	const unclear = "Which fields of ConfigMap sample-greeting are glassback's cannot be told, so it is left as it is: "
+	const unclear = "glassback cannot read which fields of ConfigMap sample-greeting it owns, and leaves it as it is: "
 	f := newFixture()
 	kept(f.server)
 	garble(f.server)
 	f.catchUp()
-	if seen := f.Observe(owner, name); seen.err == nil || seen.Object == nil {
+	if seen := f.Observe(owner, name); seen.Unreadable == "" || seen.Object == nil {
 		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
 	}
-	verb, out, err := f.bring(t, true, exactly(greeting("a", "2")))
+	verb, out, err := f.reconcile(t, true, exactly(greeting("a", "2")))
 	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" || !strings.HasPrefix(problem.Message, unclear) ||
 		problem.Message == unclear {
 		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
@@ -514,7 +524,8 @@ func TestUnreadable(t *testing.T) {
 	if err := f.cache.Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, err := f.bring(t, true, exactly(greeting("a", "2"))); err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
+	if _, out, err := f.reconcile(t, true, exactly(greeting("a", "2"))); err != nil ||
+		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
 	}
 	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {
@@ -525,7 +536,7 @@ func TestUnreadable(t *testing.T) {
 func TestExactly(t *testing.T) {
 	var nothing *configuration
 	if Exactly(nothing) != nil {
-		t.Error("nothing is wanted, want no Want")
+		t.Error("nothing is wanted, want no Desired")
 	}
 	wanted := greeting("a", "1")
 	for _, owned := range []*configuration{nil, greeting("b", "1")} {
@@ -545,7 +556,7 @@ func TestWritesAreWaitedFor(t *testing.T) {
 		{greeting("a", "2"), "apply configmaps"},
 		{nil, "delete configmaps"},
 	} {
-		if _, out, err := f.bring(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
+		if _, out, err := f.reconcile(t, false, exactly(step.wanted)); err != nil || !out.Wrote {
 			t.Fatalf("%s: wrote %t, error %v", step.trace, out.Wrote, err)
 		}
 		events := f.trace.Events()

@@ -17,32 +17,30 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// Owners are the objects of one kind, such as all Applications. What is remembered
-// of them, the kinds of their children share.
+// Owners stands for the objects of one kind, such as all Applications. The Kinds of their children share its memory.
 type Owners struct {
 	kind, label string
 	written     *loop.Written
 	repairs     repairs
 }
 
-// NewOwners returns the Owners of a kind. The caches of their children show what has
-// the label. written is told of every write.
+// NewOwners returns the Owners of a kind. The caches of their children hold the objects that have the label. written
+// records each write.
 func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClock) *Owners {
 	return &Owners{kind: kind, label: label, written: written, repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}}}
 }
 
-// Forget drops what is remembered of an owner that is gone.
+// Forget drops the memory of an owner. Call it when the owner no longer exists.
 func (o *Owners) Forget(key cache.ObjectName) { o.repairs.forget(key) }
 
-// Reference returns the owner reference that makes owner the controller of a child,
-// which is deleted after it.
+// Reference returns the owner reference that makes owner the controller of a child: garbage collection deletes the
+// child after the owner.
 func Reference(owner metav1.Object, kind schema.GroupVersionKind) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind).
 		WithName(owner.GetName()).WithUID(owner.GetUID()).WithController(true).WithBlockOwnerDeletion(true)
 }
 
-// takenError says that a name is taken by an object that the owner does not
-// control.
+// takenError says that an object that the owner does not control has the child's name.
 type takenError string
 
 func (e takenError) Error() string { return string(e) }
@@ -60,12 +58,13 @@ func (o *Owners) taken(owner metav1.Object, kind string, object metav1.Object) e
 		kind, object.GetName(), holder.Kind, holder.Name))
 }
 
-// contested is what comes of an apply that must wait; its Wait is 0 if it need not.
+// contested returns the outcome of an apply that must wait; its Wait is 0 if the apply may be made now.
 func (o *Owners) contested(owner metav1.Object, kind string) Outcome {
 	wait := o.repairs.wait(owner, kind)
 	if wait == 0 {
 		return Outcome{}
 	}
 	return Outcome{Wait: wait, Problem: &Problem{kind + "Contested", fmt.Sprintf(
-		"Something else keeps changing the %s back. It is repaired ever less often: see who else writes to it, in its managedFields", kind)}}
+		"Another client keeps changing the %s, and the operator repairs it at longer and longer intervals. "+
+			"The managedFields name that client", kind)}}
 }

@@ -17,20 +17,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A child may be repaired freeRepairs times for one generation of its owner. From
-// then on whoever changes it back waits: first firstHold, then twice as long each
-// time up to mostHold. All is forgiven once it has stayed as wanted for twice as
-// long as that, but at least calm. An apply is no repair if the child was as it was
-// applied the last time: then the owner wants something else.
+// A child may be repaired freeRepairs times without a delay, for one generation of its owner. Each later repair waits:
+// at first minDelay, then twice as long each time, up to maxDelay. The count starts again when the child has stayed as
+// desired for twice the delay, and at least for calm. An apply is no repair if the child is as it was applied the last
+// time: then the desired state has changed.
 const (
 	freeRepairs = 5
-	firstHold   = time.Second
-	mostHold    = 5 * time.Minute
+	minDelay    = time.Second
+	maxDelay    = 5 * time.Minute
 	calm        = 30 * time.Second
 )
 
-// repairs remembers how often children had to be applied, so that two controllers
-// that want different things do not write as fast as the API server takes it.
+// repairs counts how often children were repaired. Without it, two controllers that desire different states would write
+// as fast as the API server allows.
 type repairs struct {
 	clock clock.PassiveClock
 
@@ -43,10 +42,10 @@ type repair struct {
 	generation int64 // of the owner
 	times      int
 	last       time.Time
-	desired    string // the fingerprint of what was applied the last time
+	desired    string // the fingerprint of the configuration that was applied the last time
 }
 
-// fingerprint returns a digest of a configuration; "" of none, and of one that has no JSON.
+// fingerprint returns a digest of a configuration; "" if it is nil, or has no JSON.
 func fingerprint[A comparable](configuration A) string {
 	var none A
 	data, err := json.Marshal(configuration)
@@ -57,39 +56,39 @@ func fingerprint[A comparable](configuration A) string {
 	return string(sum[:])
 }
 
-// of returns whether it was for this generation of owner.
-func (r repair) of(owner metav1.Object) bool {
+// sameGeneration returns whether r counts repairs for the present generation of owner.
+func (r repair) sameGeneration(owner metav1.Object) bool {
 	return r.owner == owner.GetUID() && r.generation == owner.GetGeneration()
 }
 
-// hold is how long after the last one the next repair may come.
-func (r repair) hold() time.Duration {
+// delay returns how long the next repair must wait after the last one.
+func (r repair) delay() time.Duration {
 	if r.times < freeRepairs {
 		return 0
 	}
-	return min(firstHold<<min(r.times-freeRepairs, 10), mostHold)
+	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
-// wait returns how long the child must not be applied now.
+// wait returns how long an apply to the child must wait from now; 0 if it may be made now.
 func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.byKey[cache.MetaObjectToName(owner)][kind]
-	if !last.of(owner) {
+	if !last.sameGeneration(owner) {
 		return 0
 	}
-	return max(0, last.hold()-r.clock.Since(last.last))
+	return max(0, last.delay()-r.clock.Since(last.last))
 }
 
-// applied notes that the child was applied: found and desired are the fingerprints of what the
-// operator owned of it before, and after.
+// applied counts an apply to the child. found and desired are the fingerprints of the fields that the operator owned
+// before and after.
 func (r *repairs) applied(owner metav1.Object, kind, found, desired string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
 	last := r.byKey[key][kind]
-	unchanged := last.of(owner) && found != "" && found == last.desired
-	if !last.of(owner) || r.clock.Since(last.last) > max(calm, 2*last.hold()) {
+	unchanged := last.sameGeneration(owner) && found != "" && found == last.desired
+	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}
 	if !unchanged {

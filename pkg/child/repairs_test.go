@@ -18,14 +18,19 @@ import (
 
 var (
 	contestedProblem = Problem{"ConfigMapContested",
-		"Something else keeps changing the ConfigMap back. It is repaired ever less often: see who else writes to it, in its managedFields"}
+		"Another client keeps changing the ConfigMap, and the operator repairs it at longer and longer intervals. " +
+			"The managedFields name that client"}
 
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
-		"a value is changed back":                                 func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
-		"a field is taken away":                                   func(s *server) { s.edit("somebody", func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"a value is changed back": func(s *server) {
+			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+		},
+		"a field is taken away": func(s *server) {
+			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
+		},
 		"the label is taken away, and the cache does not show it": unlabelled,
-		"it is deleted":                                           func(s *server) { s.object = nil },
+		"it is deleted": func(s *server) { s.object = nil },
 	}
 )
 
@@ -47,7 +52,7 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 	var wrote []time.Duration
 	for start := f.clock.Now(); f.clock.Since(start) <= over; {
 		f.see()
-		switch _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); {
+		switch _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); {
 		case err != nil:
 			t.Fatal(err)
 		case out.Wrote:
@@ -97,7 +102,7 @@ func TestTheFirstChangesAreRepairedAtOnce(t *testing.T) {
 			f := newFixture()
 			for n := range freeRepairs { // The first makes it.
 				f.see()
-				if _, out, err := f.bring(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
+				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); !out.Wrote || out.Problem != nil || err != nil {
 					t.Fatalf("write %d: outcome %+v, error %v; want it written at once", n, out, err)
 				}
 				undo(f.server)
@@ -112,7 +117,7 @@ func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 	f := newFixture()
 	desire := func(n int) Outcome {
 		f.see()
-		_, out, err := f.bring(t, false, exactly(greeting("a", strconv.Itoa(n))))
+		_, out, err := f.reconcile(t, false, exactly(greeting("a", strconv.Itoa(n))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,14 +154,18 @@ func TestAFightIsForgiven(t *testing.T) {
 		then  func(*fixture)
 		want  int
 	}{
-		"not at once: when the time comes, it is written once":   {hour, func(*fixture) {}, 1},
-		"not while it was calm for less than twice as long":      {hour, func(f *fixture) { f.mend(t); f.pass(9 * time.Minute) }, 1},
-		"after ten minutes of calm":                              {hour, func(f *fixture) { f.mend(t); f.pass(10*time.Minute + time.Second) }, freeRepairs},
-		"not half a minute after a few":                          {0, func(f *fixture) { f.mend(t); f.pass(29 * time.Second) }, 1},
-		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.mend(t); f.pass(31 * time.Second) }, freeRepairs},
+		"not at once: when the time comes, it is written once": {hour, func(*fixture) {}, 1},
+		"not while it was calm for less than twice as long":    {hour, func(f *fixture) { f.repair(t); f.pass(9 * time.Minute) }, 1},
+		"after ten minutes of calm": {
+			hour, func(f *fixture) { f.repair(t); f.pass(10*time.Minute + time.Second) }, freeRepairs,
+		},
+		"not half a minute after a few":                          {0, func(f *fixture) { f.repair(t); f.pass(29 * time.Second) }, 1},
+		"a little after half a minute, if there were only a few": {0, func(f *fixture) { f.repair(t); f.pass(31 * time.Second) }, freeRepairs},
 		"at once, for another generation of the owner":           {hour, func(f *fixture) { f.owner.Generation++ }, freeRepairs},
-		"at once, once the owner was gone":                       {hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs},
-		"not once another owner is gone":                         {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
+		"at once, once the owner was gone": {
+			hour, func(f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) }, freeRepairs,
+		},
+		"not once another owner is gone": {hour, func(f *fixture) { f.owners.Forget(cache.NewObjectName("default", "other")) }, 1},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
@@ -172,12 +181,12 @@ func TestAFightIsForgiven(t *testing.T) {
 
 func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
-// mend waits until the child is written once more, and lets it be so.
-func (f *fixture) mend(t *testing.T) {
+// repair waits until the child is written once more, and keeps it.
+func (f *fixture) repair(t *testing.T) {
 	t.Helper()
 	for range 2 {
 		f.see()
-		_, out, err := f.bring(t, false, exactly(greeting("a", "1")))
+		_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +201,7 @@ func (f *fixture) mend(t *testing.T) {
 func TestAFightIsAboutOneChild(t *testing.T) {
 	f := newFixture()
 	f.fight(t, time.Minute, undone["it is deleted"])
-	f.mend(t)
+	f.repair(t)
 	other := f.owner.DeepCopy()
 	other.Name = "other"
 	if out := f.owners.contested(other, "ConfigMap"); out != (Outcome{}) {
@@ -214,7 +223,7 @@ func TestNothingIsCountedThatWroteNothing(t *testing.T) {
 	f := newFixture()
 	kept(f.server)
 	for range 10 * freeRepairs { // The cache never shows it.
-		if _, out, err := f.bring(t, false, keeping); !apierrors.IsConflict(err) || out != (Outcome{}) {
+		if _, out, err := f.reconcile(t, false, keeping); !apierrors.IsConflict(err) || out != (Outcome{}) {
 			t.Fatalf("outcome %+v, error %v; want a conflict, however often", out, err)
 		}
 	}

@@ -53,8 +53,8 @@ var (
 	gvk      = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	resource = corev1.Resource("configmaps")
 	manager  = sync.OnceValue(func() *managedfields.FieldManager {
-		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-			gvk, gvk.GroupVersion(), "", nil)
+		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+			undefaulted{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
 		if err != nil {
 			panic(err)
 		}
@@ -88,7 +88,8 @@ func (s *server) Apply(_ context.Context, configuration *configuration, options 
 	}
 	version := patch.GetResourceVersion()
 	uid := cmp.Or(patch.GetUID(), "any")
-	if err := s.note("apply %s uid %s version %s as %s, force %t", patch.GetName(), uid, version, options.FieldManager, options.Force); err != nil {
+	if err := s.note("apply %s uid %s version %s as %s, force %t", patch.GetName(), uid, version, options.FieldManager,
+		options.Force); err != nil {
 		return nil, err
 	}
 	if uid != "any" && (s.object == nil || uid != s.object.UID) {
@@ -162,7 +163,7 @@ func (s *server) store(object *corev1.ConfigMap) {
 	s.object = object
 }
 
-// edit is what somebody else does to the object, whose name is who.
+// edit is what another client does to the object, whose name is who.
 func (s *server) edit(who string, change func(*corev1.ConfigMap)) {
 	changed := s.object.DeepCopy()
 	change(changed)
@@ -225,8 +226,8 @@ func (f *fixture) catchUp() {
 	}
 }
 
-// exactly is the Want of a copy, which Bring may change. There is none of nil.
-func exactly(wanted *configuration) Want[*configuration] {
+// exactly is the Desired of a copy, which Reconcile may change. There is none of nil.
+func exactly(wanted *configuration) Desired[*configuration] {
 	if wanted == nil {
 		return nil
 	}
@@ -241,10 +242,10 @@ func exactly(wanted *configuration) Want[*configuration] {
 	return Exactly(same)
 }
 
-// bring carries out what Bring says.
-func (f *fixture) bring(t *testing.T, listed bool, want Want[*configuration]) (Verb, Outcome, error) {
+// reconcile carries out the change that Reconcile returns.
+func (f *fixture) reconcile(t *testing.T, listed bool, want Desired[*configuration]) (Verb, Outcome, error) {
 	t.Helper()
-	change := f.Bring(f.owner, name, f.Observe(f.owner, name), listed, want)
+	change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), listed, want)
 	if change.Kind != "ConfigMap" || change.Name != name {
 		t.Errorf("the change is about %s %s, want ConfigMap %s", change.Kind, change.Name, name)
 	}
@@ -270,7 +271,7 @@ func greeting(data ...string) *configuration {
 		WithOwnerReferences(Reference(owner, greeter)).WithData(values)
 }
 
-// foreign is an object that the owner does not control, but perhaps somebody else.
+// foreign is an object that the owner does not control, but perhaps another owner.
 func foreign(controller *metav1.OwnerReference) *corev1.ConfigMap {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: owner.Namespace, UID: "foreign", Labels: map[string]string{"of": owner.Name}},

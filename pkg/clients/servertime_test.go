@@ -19,10 +19,12 @@ func TestServerTimeIsThatOfTheAnswers(t *testing.T) {
 		err    error
 		want   time.Duration // ahead of this machine
 	}{
-		"the same time":                     {func(now time.Time) string { return now.Format(http.TimeFormat) }, nil, 0},
-		"a slow answer is no other time":    {func(now time.Time) string { return now.Add(-4 * time.Second).Format(http.TimeFormat) }, nil, 0},
-		"an hour ahead":                     {func(now time.Time) string { return now.Add(time.Hour).Format(http.TimeFormat) }, nil, time.Hour},
-		"a day behind":                      {func(now time.Time) string { return now.Add(-24 * time.Hour).Format(http.TimeFormat) }, nil, -24 * time.Hour},
+		"the same time":                  {func(now time.Time) string { return now.Format(http.TimeFormat) }, nil, 0},
+		"a slow answer is no other time": {func(now time.Time) string { return now.Add(-4 * time.Second).Format(http.TimeFormat) }, nil, 0},
+		"an hour ahead":                  {func(now time.Time) string { return now.Add(time.Hour).Format(http.TimeFormat) }, nil, time.Hour},
+		"a day behind": {
+			func(now time.Time) string { return now.Add(-24 * time.Hour).Format(http.TimeFormat) }, nil, -24 * time.Hour,
+		},
 		"no answer leaves what was learned": {nil, errors.New("connection refused"), 42 * time.Hour},
 		"no date leaves what was learned":   {func(time.Time) string { return "" }, nil, 42 * time.Hour},
 		"nonsense leaves what was learned":  {func(time.Time) string { return "yesterday" }, nil, 42 * time.Hour},

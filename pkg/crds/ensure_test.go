@@ -25,8 +25,11 @@ import (
 	"github.com/glassback/glassback/artifacts/crd"
 )
 
-// cluster returns the CRDs of this binary as an API server has them that serves them. change changes the first one, or returns nil for none.
-func cluster(t *testing.T, change func(*apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition) []runtime.Object {
+type definition = apiextensionsv1.CustomResourceDefinition
+
+// cluster returns the CRDs of this binary as an API server has them that serves them.
+// change changes the first one, or returns nil for none.
+func cluster(t *testing.T, change func(*definition) *definition) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
 	for i, want := range All() {
@@ -45,7 +48,6 @@ func cluster(t *testing.T, change func(*apiextensionsv1.CustomResourceDefinition
 }
 
 func TestEnsure(t *testing.T) {
-	type definition = apiextensionsv1.CustomResourceDefinition
 	revised := func(revision string) func(*definition) *definition {
 		return func(c *definition) *definition {
 			c.Annotations[crd.AnnotationRevision] = revision
@@ -60,11 +62,13 @@ func TestEnsure(t *testing.T) {
 		err     string
 	}{
 		"all are there: one request for each": {},
-		"one is absent":                       {change: func(*definition) *definition { return nil }, err: "the cluster has no CRD apiexampleas.groupa.k8s.zhuang.com: " + hint},
-		"one is older":                        {change: revised("0"), err: "is older than this operator (revision 0, needed 1): " + hint},
-		"one is newer":                        {change: revised("99")},
-		"one is older, and is replaced":       {change: revised("0"), install: true, applied: true},
-		"one is newer, and is left":           {change: revised("99"), install: true},
+		"one is absent": {
+			change: func(*definition) *definition { return nil }, err: "the cluster has no CRD apiexampleas.groupa.k8s.zhuang.com: " + hint,
+		},
+		"one is older":                  {change: revised("0"), err: "is older than this operator (revision 0, needed 1): " + hint},
+		"one is newer":                  {change: revised("99")},
+		"one is older, and is replaced": {change: revised("0"), install: true, applied: true},
+		"one is newer, and is left":     {change: revised("99"), install: true},
 		"one is not Glassback's": {change: func(c *definition) *definition {
 			c.Annotations = nil
 			return c

@@ -69,7 +69,8 @@ func newWorks(t *testing.T, config Config) *works {
 			},
 			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return w.watch, nil },
 		}},
-		Object: &corev1.Secret{}, Resource: "secrets", Trace: config.Trace, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		Object: &corev1.Secret{}, Resource: "secrets",
+		Trace: config.Trace, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	w.loop = loop.New(loop.Config{
 		Name: "keeper", Kind: "Thing", MinRetry: time.Second, MaxRetry: time.Minute, Trace: config.Trace,
@@ -107,7 +108,8 @@ func (w *works) send(change watch.EventType, name string) {
 	w.version++
 	w.watch.Action(change, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, ResourceVersion: fmt.Sprint(w.version), Annotations: map[string]string{"a": hidden + fmt.Sprint(w.version)},
+			Namespace: "default", Name: name,
+			ResourceVersion: fmt.Sprint(w.version), Annotations: map[string]string{"a": hidden + fmt.Sprint(w.version)},
 		},
 		Type: corev1.SecretType(hidden + fmt.Sprint(w.version)), Data: map[string][]byte{"password": []byte(hidden + fmt.Sprint(w.version))},
 	})
@@ -161,18 +163,21 @@ func TestWhatGearsHold(t *testing.T) {
 			t.Errorf("overview is %+v", overview)
 		}
 		i := overview.Informers[0]
-		if i.ID != "secrets" || i.Kind != "Secret" || !i.Synced || !i.Watching || i.Arrived != 3 || i.Applied != 3 || i.Objects != 2 || i.ResourceVersion != "4" {
+		if i.ID != "secrets" || i.Kind != "Secret" || !i.Synced || !i.Watching || i.Arrived != 3 || i.Applied != 3 || i.Objects != 2 ||
+			i.ResourceVersion != "4" {
 			t.Errorf("the informer is %+v", i)
 		}
 		if len(i.Handlers) != 1 || i.Handlers[0].Controller != "keeper" || !i.Handlers[0].Synced {
 			t.Errorf("its handlers are %+v", i.Handlers)
 		}
-		if c := overview.Controllers[0]; c.ID != "keeper" || c.Kind != "Thing" || c.Workers != 1 || c.Added != 3 || c.Waiting != 1 || c.Processing != 1 {
+		if c := overview.Controllers[0]; c.ID != "keeper" || c.Kind != "Thing" || c.Workers != 1 || c.Added != 3 || c.Waiting != 1 ||
+			c.Processing != 1 {
 			t.Errorf("the controller is %+v", c)
 		}
 
 		queue := get[Workqueue](w, "workqueue?controller=keeper")
-		if len(queue.Waiting) != 1 || queue.Waiting[0].Name != "b" || queue.Waiting[0].Causes[0].Line != "Added Secret default/b (resourceVersion 3)" {
+		if len(queue.Waiting) != 1 || queue.Waiting[0].Name != "b" ||
+			queue.Waiting[0].Causes[0].Line != "Added Secret default/b (resourceVersion 3)" {
 			t.Errorf("waiting is %+v", queue.Waiting)
 		}
 		if len(queue.Processing) != 1 || queue.Processing[0].Name != "a" || !queue.Processing[0].Again {
@@ -180,7 +185,8 @@ func TestWhatGearsHold(t *testing.T) {
 		}
 
 		index := get[Index](w, "index?informer=secrets")
-		if len(index.Indexers) != 1 || len(index.Groups) != 1 || len(index.Groups[0].Objects) != 2 || index.Groups[0].Objects[0].ResourceVersion != "4" {
+		if len(index.Indexers) != 1 || len(index.Groups) != 1 || len(index.Groups[0].Objects) != 2 ||
+			index.Groups[0].Objects[0].ResourceVersion != "4" {
 			t.Errorf("the index is %+v", index)
 		}
 		index = get[Index](w, "index?informer=secrets&by=namespace")
@@ -200,7 +206,8 @@ func TestWhatGearsHold(t *testing.T) {
 		w.syncs <- outcome{err: errors.New("no")} // a again
 		synctest.Wait()
 		timers := get[Workqueue](w, "workqueue?controller=keeper").Timers
-		if len(timers) != 2 || timers[0].Name != "a" || timers[0].Retries != 2 || timers[1].Name != "b" || time.Until(timers[1].At) != time.Minute {
+		if len(timers) != 2 || timers[0].Name != "a" || timers[0].Retries != 2 || timers[1].Name != "b" ||
+			time.Until(timers[1].At) != time.Minute {
 			t.Errorf("timers are %+v", timers)
 		}
 		if c := get[Overview](w, "overview").Controllers[0]; c.Syncs != 3 || c.Failed != 2 || c.Retrying != 1 || c.Timers != 2 {
@@ -225,7 +232,8 @@ func TestALife(t *testing.T) {
 				t.Errorf("%s: its stages are %q, want %q", kind, got, want)
 			}
 			updated := life.Events[7]
-			if len(updated.Changes) == 0 || updated.Line[17:] != "index     secrets  Updated Secret default/a (resourceVersion 3: metadata.annotations, data, type)" {
+			if len(updated.Changes) == 0 ||
+				updated.Line[17:] != "index     secrets  Updated Secret default/a (resourceVersion 3: metadata.annotations, data, type)" {
 				t.Errorf("%s: the update reads %q, with %+v", kind, updated.Line, updated.Changes)
 			}
 			if last := life.Events[9]; last.Source != "keeper" || *last.For != (Object{"Thing", "default", "a"}) {
@@ -331,7 +339,8 @@ func TestAHeldQueueShowsWhatPilesUp(t *testing.T) {
 		w.send(watch.Added, "b")
 		w.send(watch.Modified, "a")
 		q := get[Queue](w, "queue?informer=secrets")
-		if q.Held == nil || q.Held.Kept != 3 || q.Queued != 3 || len(q.Objects) != 2 || q.Objects[0].Name != "a" || len(q.Objects[0].Deltas) != 2 || q.Objects[0].Deltas[1].Verb != "Updated" {
+		if q.Held == nil || q.Held.Kept != 3 || q.Queued != 3 || len(q.Objects) != 2 || q.Objects[0].Name != "a" ||
+			len(q.Objects[0].Deltas) != 2 || q.Objects[0].Deltas[1].Verb != "Updated" {
 			t.Errorf("the queue is %+v", q)
 		}
 		w.ask(http.MethodPost, "/inspect/api/hold", `{"gear":"queue","id":"secrets","action":"release"}`)
@@ -420,7 +429,9 @@ func TestTheStreamTellsWhatPasses(t *testing.T) {
 
 // A stream ends when its reader loses the right to it. An error of the Guard does not end it.
 func TestAStreamLastsAsLongAsTheRightToIt(t *testing.T) {
-	for status, ends := range map[int]bool{http.StatusOK: false, http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
+	for status, ends := range map[int]bool{
+		http.StatusOK: false, http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusInternalServerError: false,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var verdict atomic.Int64
 			verdict.Store(http.StatusOK)
@@ -512,7 +523,9 @@ func TestThePage(t *testing.T) {
 				rw.WriteHeader(http.StatusUnauthorized)
 			})
 		}})
-		for path, want := range map[string]int{"/": 302, "/inspect/": 200, "/inspect/main.js": 200, "/inspect/style.css": 200, "/inspect/nothing": 404, "/other": 404} {
+		for path, want := range map[string]int{
+			"/": 302, "/inspect/": 200, "/inspect/main.js": 200, "/inspect/style.css": 200, "/inspect/nothing": 404, "/other": 404,
+		} {
 			if status, _ := w.ask(http.MethodGet, path, ""); status != want {
 				t.Errorf("%s: %d, want %d", path, status, want)
 			}

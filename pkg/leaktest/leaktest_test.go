@@ -17,33 +17,35 @@ import (
 const (
 	password = "correct-horse/battery&staple"
 	script   = "#!/bin/sh\necho hunter2IsThePassword\n"
-	key      = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fSeQ6tF1aY/PuoAoGCCqGSM49\nAwEHoUQDQgAEPR3tU2Fta9ktY+6P9G0cWO+0kETA6SFs38GecTyudlHz6xvCdz8q\n-----END EC PRIVATE KEY-----\n"
+	key      = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04fSeQ6tF1aY/PuoAoGCCqGSM49\n" +
+		"AwEHoUQDQgAEPR3tU2Fta9ktY+6P9G0cWO+0kETA6SFs38GecTyudlHz6xvCdz8q\n-----END EC PRIVATE KEY-----\n"
 )
 
 func TestInFindsEveryForm(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(script))
 	for name, text := range map[string]string{
-		"as it is":                        "AUTH " + password + " failed",
-		"short":                           "pin 8Characs is wrong",
-		"in quotes":                       fmt.Sprintf("%q", script),
-		"in JSON":                         `{"userData":"#!/bin/sh\necho hunter2IsThePassword\n"}`,
-		"escaped in JSON":                 `{"password":"correct-horse/battery\u0026staple"}`,
-		"base64":                          encoded,
-		"base64 for URLs":                 base64.URLEncoding.EncodeToString([]byte(script)),
-		"base64 in a URL":                 url.QueryEscape(encoded),
-		"base64 that was signed":          url.QueryEscape(url.QueryEscape(encoded)),
-		"base64 of a longer text":         base64.StdEncoding.EncodeToString([]byte("a longer text with " + script + " in it")),
-		"URL":                             "password=" + url.QueryEscape(password),
-		"hexadecimal":                     fmt.Sprintf("%x", script),
-		"hexadecimal in capitals":         fmt.Sprintf("%X", script),
-		"Go's bytes":                      fmt.Sprintf("%v", []byte(password)),
-		"Go's bytes, with %+v in a map":   fmt.Sprintf("%+v", map[string][]byte{"password": []byte(password)}),
-		"Go's bytes, with %#v":            fmt.Sprintf("%#v", []byte(password)),
-		"a hexdump":                       hex.Dump([]byte("k8s\x00\n\x0c\n\x02v1\x12\x06Secret" + password)),
-		"a hexdump in a line of JSON":     strings.ReplaceAll(hex.Dump([]byte("k8s "+script)), "\n", `\n`),
-		"a hexdump that is indented":      strings.ReplaceAll(hex.Dump([]byte("k8s "+script)), "\n", "\n\t"),
-		"a hexdump that is cut":           hex.Dump([]byte("k8s " + password))[:150],
-		"a body that is cut":              `{"data":{"password":"` + base64.StdEncoding.EncodeToString([]byte(password))[:20] + " [truncated 100 chars]",
+		"as it is":                      "AUTH " + password + " failed",
+		"short":                         "pin 8Characs is wrong",
+		"in quotes":                     fmt.Sprintf("%q", script),
+		"in JSON":                       `{"userData":"#!/bin/sh\necho hunter2IsThePassword\n"}`,
+		"escaped in JSON":               `{"password":"correct-horse/battery\u0026staple"}`,
+		"base64":                        encoded,
+		"base64 for URLs":               base64.URLEncoding.EncodeToString([]byte(script)),
+		"base64 in a URL":               url.QueryEscape(encoded),
+		"base64 that was signed":        url.QueryEscape(url.QueryEscape(encoded)),
+		"base64 of a longer text":       base64.StdEncoding.EncodeToString([]byte("a longer text with " + script + " in it")),
+		"URL":                           "password=" + url.QueryEscape(password),
+		"hexadecimal":                   fmt.Sprintf("%x", script),
+		"hexadecimal in capitals":       fmt.Sprintf("%X", script),
+		"Go's bytes":                    fmt.Sprintf("%v", []byte(password)),
+		"Go's bytes, with %+v in a map": fmt.Sprintf("%+v", map[string][]byte{"password": []byte(password)}),
+		"Go's bytes, with %#v":          fmt.Sprintf("%#v", []byte(password)),
+		"a hexdump":                     hex.Dump([]byte("k8s\x00\n\x0c\n\x02v1\x12\x06Secret" + password)),
+		"a hexdump in a line of JSON":   strings.ReplaceAll(hex.Dump([]byte("k8s "+script)), "\n", `\n`),
+		"a hexdump that is indented":    strings.ReplaceAll(hex.Dump([]byte("k8s "+script)), "\n", "\n\t"),
+		"a hexdump that is cut":         hex.Dump([]byte("k8s " + password))[:150],
+		"a body that is cut": `{"data":{"password":"` + base64.StdEncoding.EncodeToString([]byte(password))[:20] +
+			" [truncated 100 chars]",
 		"a key":                           key,
 		"a key in one line":               fmt.Sprintf("%q", key),
 		"a key in base64":                 base64.StdEncoding.EncodeToString([]byte(key)),

@@ -211,7 +211,8 @@ func TestWhatIsLogged(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, test.err })
 			defer l.Queue.ShutDown()
-			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true), ktesting.AnyToString(func(any) string { return "" })))
+			logger := ktesting.NewLogger(t,
+				ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true), ktesting.AnyToString(func(any) string { return "" })))
 			l.Add(key, trace.Cause{Verb: "Added"})
 			l.next(t.Context(), klog.NewContext(t.Context(), logger))
 			text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
@@ -271,13 +272,16 @@ func TestDrainCanBeCutShort(t *testing.T) {
 func TestCausesAreBounded(t *testing.T) {
 	l := newLoop(nil)
 	for range 20 {
-		l.Add(key, trace.Cause{Verb: "Updated", Object: trace.Object{Kind: "Job", Name: "x"}, ResourceVersion: "7", Fields: []string{"status.succeeded"}})
+		l.Add(key, trace.Cause{
+			Verb: "Updated", Object: trace.Object{Kind: "Job", Name: "x"}, ResourceVersion: "7", Fields: []string{"status.succeeded"},
+		})
 	}
 	p := l.causes.take(key, time.Now(), false)
 	if len(p.Causes) != maxCauses || p.More != 20-maxCauses {
 		t.Errorf("%d causes and %d more, want %d and %d", len(p.Causes), p.More, maxCauses, 20-maxCauses)
 	}
-	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") || !strings.HasSuffix(text, "; and 12 more") {
+	if text := p.String(); !strings.HasPrefix(text, "Updated Job x (resourceVersion 7: status.succeeded); ") ||
+		!strings.HasSuffix(text, "; and 12 more") {
 		t.Errorf("causes read %q", text)
 	}
 	if again := l.causes.take(key, time.Now(), false); again.String() != "After" || len(l.causes.waiting) != 0 {

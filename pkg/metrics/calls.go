@@ -16,9 +16,9 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// mostRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
+// maxRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
 // what they like.
-const mostRegions = 64
+const maxRegions = 64
 
 // newCloud returns what counts the calls of Alibaba Cloud. They are few: the labels are
 // looked up for each.
@@ -54,7 +54,7 @@ func (r *regions) label(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.names[name] {
-		if len(r.names) == mostRegions {
+		if len(r.names) == maxRegions {
 			return "other"
 		}
 		r.names[name] = true
@@ -67,7 +67,7 @@ func newRedis(in promauto.Factory) redisnode.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_redis_requests_total",
 		Help: "Requests to Redis nodes by command; VIEW is the round trip of five that looks at a node. The result is success, " +
-			"refused (the node answered with an error), password, unreachable, or canceled (nobody waits any more).",
+			"refused (the node answered with an error), password, unreachable, or canceled (the caller no longer waits).",
 	}, []string{"command", "result"})
 	took := in.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "glassback_redis_request_duration_seconds",

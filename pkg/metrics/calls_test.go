@@ -36,7 +36,9 @@ type carrier func(*http.Request) (*http.Response, error)
 func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) { return c(r) }
 
 func reply(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 // feedCloud makes calls that succeed, are throttled, get no answer, and are never sent.
@@ -75,7 +77,7 @@ func TestCloud(t *testing.T) {
 
 func TestRegionsAreBounded(t *testing.T) {
 	r := &regions{names: map[string]bool{}}
-	for n := range mostRegions {
+	for n := range maxRegions {
 		if name := fmt.Sprint(n); r.label(name) != name {
 			t.Errorf("region %s is %s", name, r.label(name))
 		}
@@ -145,7 +147,8 @@ func feedRedis(t *testing.T) {
 	}
 	gone.Close()
 	for _, port := range []int{
-		redisServer(t, "+OK"), redisServer(t, "-ERR no"), redisServer(t, "-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port, redisServer(t, ""),
+		redisServer(t, "+OK"), redisServer(t, "-ERR no"), redisServer(t, "-NOAUTH Authentication required."), gone.Addr().(*net.TCPAddr).Port,
+		redisServer(t, ""),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		node := redisnode.Dial("127.0.0.1", port, "")
@@ -159,7 +162,9 @@ func TestRedis(t *testing.T) {
 	before := scrape(t).series("glassback_redis_request_duration_seconds", "command=CLUSTER MEET").GetHistogram().GetSampleCount() / 5
 	feedRedis(t)
 	s, n := scrape(t), float64(before+1)
-	for _, result := range []redisnode.Result{redisnode.Success, redisnode.Refused, redisnode.Password, redisnode.Unreachable, redisnode.Canceled} {
+	for _, result := range []redisnode.Result{
+		redisnode.Success, redisnode.Refused, redisnode.Password, redisnode.Unreachable, redisnode.Canceled,
+	} {
 		s.expect(t, n, "glassback_redis_requests_total", "command=CLUSTER MEET", "result="+string(result))
 	}
 	s.expect(t, 5*n, "glassback_redis_request_duration_seconds", "command=CLUSTER MEET")

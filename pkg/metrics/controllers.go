@@ -32,8 +32,8 @@ func newControllers(in promauto.Factory) *controllers {
 	return &controllers{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_total",
-			Help: "Syncs, by what came of them: error runs again after a backoff; requeue_after asked to run again at a time; " +
-				"requeue met a conflict (somebody else wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
+			Help: "Syncs by result: error runs again after a backoff; requeue_after asked to run again at a time; " +
+				"requeue met a conflict (another client wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
 		}, []string{"controller", "result"}),
 		errors: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_errors_total",
@@ -62,7 +62,8 @@ func newControllers(in promauto.Factory) *controllers {
 		causes: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "glassback_reconcile_causes_total",
 			Help: "Why syncs ran: what happened to an object of which kind (Added, Updated, Deleted, Sync), or, without a kind, " +
-				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). Of a sync with many causes, the first eight.",
+				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). " +
+				"Of a sync with many causes, the first eight.",
 		}, []string{"controller", "kind", "verb"}),
 	}
 }

@@ -143,9 +143,11 @@ func feedMissed(t *testing.T, namespace string) {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
 	mcj := &v1.MyCronJob{
-		ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: namespace, Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
-		Spec:       v1.MyCronJobSpec{IntervalSeconds: ptr.To[int32](5)},
-		Status:     v1.MyCronJobStatus{Schedule: "every 5s", AccountedTime: ptr.To(metav1.NewTime(now.Add(-time.Minute)))},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "sample", Namespace: namespace, Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+		},
+		Spec:   v1.MyCronJobSpec{IntervalSeconds: ptr.To[int32](5)},
+		Status: v1.MyCronJobStatus{Schedule: "every 5s", AccountedTime: ptr.To(metav1.NewTime(now.Add(-time.Minute)))},
 	}
 	kube, client := kubefake.NewClientset(), &fake.Clientset{}
 	client.AddReactor("update", "mycronjobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -173,7 +175,11 @@ func TestMissedSlots(t *testing.T) {
 // Whoever is counted must not feel it.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := newControllers(promauto.With(prometheus.NewRegistry())).ForController("allocations")
-	causes := []trace.Cause{{Object: trace.Object{Kind: "Job", Name: "a"}, Verb: "Added"}, {Object: trace.Object{Kind: "Pod", Name: "b"}, Verb: "Updated"}, {Verb: trace.VerbRetry}}
+	causes := []trace.Cause{
+		{Object: trace.Object{Kind: "Job", Name: "a"}, Verb: "Added"},
+		{Object: trace.Object{Kind: "Pod", Name: "b"}, Verb: "Updated"},
+		{Verb: trace.VerbRetry},
+	}
 	if got := testing.AllocsPerRun(1000, func() {
 		m.Started(causes)
 		m.Finished(loop.Error, time.Second)
@@ -182,8 +188,8 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop is one event, from Add to the end of its sync. The one of package loop is
-// the same, with nobody who counts.
+// BenchmarkLoop measures one event, from Add to the end of its sync. The benchmark of package
+// loop measures the same without metrics.
 func BenchmarkLoop(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), klog.Logger{}))
 	synced := make(chan struct{})

@@ -50,12 +50,13 @@ type seen struct {
 }
 
 var (
-	informerLabels     = []string{"resource", "namespace"}
-	informerObjects    = informerDesc("objects", "Objects in the cache.")
-	informerSynced     = informerDesc("synced", "Whether the cache holds all of the first list (1), or not yet (0).")
-	informerQueue      = informerDesc("queue_length", "Objects that came off the wire and are not in the cache yet.")
-	informerBacklog    = informerDesc("backlog", "Notifications that event handlers have not had yet, of all handlers together.")
-	informerWatching   = informerDesc("watching", "Whether a WATCH is open (1). For a moment every few minutes none is (0): one ends, and the next begins.")
+	informerLabels   = []string{"resource", "namespace"}
+	informerObjects  = informerDesc("objects", "Objects in the cache.")
+	informerSynced   = informerDesc("synced", "Whether the cache holds all of the first list (1), or not yet (0).")
+	informerQueue    = informerDesc("queue_length", "Objects that came off the wire and are not in the cache yet.")
+	informerBacklog  = informerDesc("backlog", "Notifications that event handlers have not had yet, of all handlers together.")
+	informerWatching = informerDesc("watching",
+		"Whether a WATCH is open (1). For a moment every few minutes none is (0): one ends, and the next begins.")
 	informerWatchError = informerDesc("watch_errors_total", "LISTs and WATCHes that failed.")
 )
 
@@ -66,7 +67,7 @@ func informerDesc(name, help string) *prometheus.Desc {
 func (i *informers) add(of labels, informer *pipeline.Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.drop() // Here too, as there may be nobody who scrapes.
+	i.drop() // Here too, as metrics may never be scraped.
 	i.members = append(i.members, member{of, informer})
 }
 
@@ -112,7 +113,9 @@ func (i *informers) look() (map[labels]*seen, map[labels]int64) {
 
 // Describe is for a prometheus.Registerer.
 func (i *informers) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{informerObjects, informerSynced, informerQueue, informerBacklog, informerWatching, informerWatchError} {
+	for _, desc := range []*prometheus.Desc{
+		informerObjects, informerSynced, informerQueue, informerBacklog, informerWatching, informerWatchError,
+	} {
 		to <- desc
 	}
 }

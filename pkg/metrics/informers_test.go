@@ -158,7 +158,7 @@ func TestInformersOfOneResourceAreOne(t *testing.T) {
 	})
 }
 
-// Where nobody scrapes, informers that come and go are not kept.
+// Stopped informers are dropped also where metrics are never scraped.
 func TestInformersThatHaveStoppedAreLetGo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		scrape(t)

@@ -29,8 +29,8 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// mostScrapes is how many scrapes are answered at a time. One takes some milliseconds.
-const mostScrapes = 8
+// maxScrapes is how many scrapes are answered at a time. One takes some milliseconds.
+const maxScrapes = 8
 
 // kubebuilder ends the help of what is named as there.
 const kubebuilder = " The name is the one that dashboards of kubebuilder's operators use."
@@ -45,7 +45,7 @@ func Register(version, commit string) {
 
 var (
 	registered sync.Once
-	counting   atomic.Bool // whether somebody is shown what AddInformer is told
+	counting   atomic.Bool // whether AddInformer records informers, because metrics are served
 )
 
 func register(registerer prometheus.Registerer, version, commit string) {
@@ -71,7 +71,7 @@ func Handler() http.Handler {
 	return promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError, // One that is broken does not hide the others.
 		ErrorLog:            errorLog{},
-		MaxRequestsInFlight: mostScrapes,
+		MaxRequestsInFlight: maxScrapes,
 	})
 }
 

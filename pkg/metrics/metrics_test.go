@@ -166,7 +166,8 @@ func TestAllThatWasPromisedIsScraped(t *testing.T) {
 	// What is ours has the names that Prometheus likes, and what everybody knows, a word
 	// about it.
 	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool {
-		return !strings.HasPrefix(name, "glassback_") && !strings.HasPrefix(name, "controller_runtime_") && !strings.HasPrefix(name, "certwatcher_")
+		return !strings.HasPrefix(name, "glassback_") && !strings.HasPrefix(name, "controller_runtime_") &&
+			!strings.HasPrefix(name, "certwatcher_")
 	})
 	var families []*dto.MetricFamily
 	for _, name := range ours {

@@ -27,16 +27,16 @@ const (
 	// been given the right does not want to wait.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// mostVerdicts bounds what is remembered. Each takes 600 bytes at most: a hash, and maxUser.
-	mostVerdicts = 1000
+	// maxVerdicts bounds what is remembered. Each takes 600 bytes at most: a hash, and maxUser.
+	maxVerdicts = 1000
 	// maxUser bounds how much is kept of a user's name, in bytes.
 	maxUser = 256
 	// maxAsked bounds the path and the method of a request together, in bytes. The paths that are
 	// served have some 30.
 	maxAsked = 256
-	// mostReviews is how many are asked for at a time: whoever sends tokens of their own making
+	// maxReviews is how many are asked for at a time: whoever sends tokens of their own making
 	// does not keep the API server from answering the operator.
-	mostReviews = 8
+	maxReviews = 8
 	// reviewTimeout is for each of the two reviews.
 	reviewTimeout = 5 * time.Second
 )
@@ -46,10 +46,10 @@ const (
 // nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
 // HTTP status 401 (no token, or none that is good), 403 (no right), 414 (the path is too long to
 // ask for), 500 (the API server did not say), or 503 (too many ask at once). Verdicts are
-// remembered for a moment, by a hash of token, path and method; the token itself is shown to
-// nobody else.
+// cached for a moment, by a hash of token, path and method; the token itself goes to the API
+// server alone.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
-	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(mostVerdicts), reviews: make(chan struct{}, mostReviews)}
+	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(maxVerdicts), reviews: make(chan struct{}, maxReviews)}
 }
 
 // guard is what Protect returns.

@@ -32,7 +32,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// The tokens, and who has them. Nobody else has a token, and only prometheus may get /metrics.
+// The tokens with their users. No other token is valid, and only prometheus may get /metrics.
 const (
 	scraperToken = "eyJhbGciOiJSUzI1NiJ9.prometheus"
 	strayToken   = "eyJhbGciOiJSUzI1NiJ9.stray"
@@ -77,7 +77,8 @@ func (a *reviewer) RoundTrip(r *http.Request) (*http.Response, error) {
 	count.Add(1)
 	if a.fail != nil {
 		if message, err := a.fail(r.URL.Path, body); message != "" || err != nil {
-			return reply(http.StatusForbidden, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":%q}`, message)), err
+			return reply(http.StatusForbidden,
+				fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":%q}`, message)), err
 		}
 	}
 	answer, err := a.review(r.URL.Path, body)
@@ -109,7 +110,7 @@ func (a *reviewer) review(path string, body []byte) (any, error) {
 		review.Status.Allowed = review.Spec.User == users[scraperToken].Username && *review.Spec.NonResourceAttributes == may
 		return review, nil
 	}
-	return nil, fmt.Errorf("nobody asks for %s", path)
+	return nil, fmt.Errorf("unexpected request for %s", path)
 }
 
 func (a *reviewer) client() kubernetes.Interface {
@@ -160,29 +161,54 @@ func TestWhoSeesTheMetrics(t *testing.T) {
 		line                        string // part of it
 		tokens, accesses            int64
 	}{
-		"no token":                          {status: 401, line: "there is no bearer token"},
-		"a password":                        {authorization: "Basic YTpi", status: 401, line: "there is no bearer token"},
-		"a scheme without a token":          {authorization: "Bearer  ", status: 401, line: "there is no bearer token"},
-		"a token that is nobody's":          {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
-		"a user without the right":          {authorization: "Bearer " + strayToken, status: 403, line: `"system:serviceaccount:default:default" may not get "/metrics"`, tokens: 1, accesses: 1},
-		"a user with the right":             {authorization: "Bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
-		"schemes are the same in any case":  {authorization: "bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
-		"the right is to get":               {method: http.MethodDelete, authorization: "Bearer " + scraperToken, status: 403, line: "may not delete", tokens: 1, accesses: 1},
-		"the right is for a path":           {path: "/debug", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/debug"`, tokens: 1, accesses: 1},
-		"a path with two lines is one line": {path: "/a%0Ab", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/a\nb"`, tokens: 1, accesses: 1},
+		"no token":                 {status: 401, line: "there is no bearer token"},
+		"a password":               {authorization: "Basic YTpi", status: 401, line: "there is no bearer token"},
+		"a scheme without a token": {authorization: "Bearer  ", status: 401, line: "there is no bearer token"},
+		"an unknown token":         {authorization: "Bearer " + scraperToken + "x", status: 401, line: "not accepted", tokens: 1},
+		"a user without the right": {
+			authorization: "Bearer " + strayToken,
+			status:        403,
+			line:          `"system:serviceaccount:default:default" may not get "/metrics"`,
+			tokens:        1,
+			accesses:      1,
+		},
+		"a user with the right": {authorization: "Bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1},
+		"schemes are the same in any case": {
+			authorization: "bearer " + scraperToken, status: 200, line: "go_goroutines 1", tokens: 1, accesses: 1,
+		},
+		"the right is to get": {
+			method: http.MethodDelete, authorization: "Bearer " + scraperToken, status: 403, line: "may not delete", tokens: 1, accesses: 1,
+		},
+		"the right is for a path": {
+			path: "/debug", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/debug"`, tokens: 1, accesses: 1,
+		},
+		"a path with two lines is one line": {
+			path: "/a%0Ab", authorization: "Bearer " + scraperToken, status: 403, line: `may not get "/a\nb"`, tokens: 1, accesses: 1,
+		},
 		"a path that is too long to be served": {
 			path: "/metrics/" + strings.Repeat("x", maxAsked), authorization: "Bearer " + scraperToken, status: 414, line: "too long",
 		},
-		"... also without a token":      {path: "/metrics/" + strings.Repeat("%01", 20_000), status: 414, line: "too long"},
-		"a method that is too long":     {method: strings.Repeat("X", maxAsked), authorization: "Bearer " + scraperToken, status: 414, line: "too long"},
-		"a user with a long name":       {authorization: "Bearer " + wordyToken, status: 403, line: `x" may not get "/metrics"`, tokens: 1, accesses: 1},
+		"... also without a token": {path: "/metrics/" + strings.Repeat("%01", 20_000), status: 414, line: "too long"},
+		"a method that is too long": {
+			method: strings.Repeat("X", maxAsked), authorization: "Bearer " + scraperToken, status: 414, line: "too long",
+		},
+		"a user with a long name": {
+			authorization: "Bearer " + wordyToken, status: 403, line: `x" may not get "/metrics"`, tokens: 1, accesses: 1,
+		},
 		"two lines without a token too": {path: "/a%0Ab", status: 401, line: `may get "/a\nb"`},
-		"no API server":                 {authorization: "Bearer " + scraperToken, fail: func(string, []byte) (string, error) { return "", down }, status: 500, line: "see the log", tokens: 1},
+		"no API server": {
+			authorization: "Bearer " + scraperToken,
+			fail:          func(string, []byte) (string, error) { return "", down },
+			status:        500,
+			line:          "see the log",
+			tokens:        1,
+		},
 		"the operator may not review tokens": {
 			authorization: "Bearer " + scraperToken, fail: says("/tokenreviews", "no role says so: "), status: 500, line: "see the log", tokens: 1,
 		},
 		"the operator may not review access": {
-			authorization: "Bearer " + scraperToken, fail: says("/subjectaccessreviews", "no role says so: "+scraperToken), status: 500, line: "see the log", tokens: 1, accesses: 1,
+			authorization: "Bearer " + scraperToken, fail: says("/subjectaccessreviews", "no role says so: "+scraperToken), status: 500,
+			line: "see the log", tokens: 1, accesses: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +231,8 @@ func TestWhoSeesTheMetrics(t *testing.T) {
 			if tokens, accesses := api.tokens.Load(), api.accesses.Load(); tokens != test.tokens || accesses != test.accesses {
 				t.Errorf("%d token reviews and %d access reviews, want %d and %d", tokens, accesses, test.tokens, test.accesses)
 			}
-			if _, token, _ := strings.Cut(test.authorization, " "); len(token) > 5 && (strings.Contains(text, token) || strings.Contains(log.String(), token)) {
+			if _, token, _ := strings.Cut(test.authorization, " "); len(token) > 5 &&
+				(strings.Contains(text, token) || strings.Contains(log.String(), token)) {
 				t.Errorf("the token is told: %q, log %q", text, log)
 			}
 			if logged := log.Len() > 0; logged != (test.status == http.StatusInternalServerError) {
@@ -291,11 +318,11 @@ func TestVerdictsAreOfOneTokenPathAndVerb(t *testing.T) {
 func TestVerdictsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // No time passes, so that no verdict expires.
 		g := Protect(http.NotFoundHandler(), (&reviewer{}).client()).(*guard)
-		for n := range mostVerdicts + 100 {
+		for n := range maxVerdicts + 100 {
 			get(g, fmt.Sprintf("Bearer guess-%d", n))
 		}
-		if n := len(g.verdicts.Keys()); n != mostVerdicts {
-			t.Errorf("%d verdicts are kept, want %d", n, mostVerdicts)
+		if n := len(g.verdicts.Keys()); n != maxVerdicts {
+			t.Errorf("%d verdicts are kept, want %d", n, maxVerdicts)
 		}
 	})
 }
@@ -387,7 +414,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		api := &reviewer{delay: time.Second}
 		handler, _ := api.protect(t)
 		const more = 20
-		codes := make(chan int, mostReviews+more)
+		codes := make(chan int, maxReviews+more)
 		for n := range cap(codes) {
 			go func() { codes <- get(handler, fmt.Sprint("Bearer made-up-", n)).Code }()
 		}
@@ -395,7 +422,7 @@ func TestFewTokensAreLookedAtAtATime(t *testing.T) {
 		for range cap(codes) {
 			got[<-codes]++
 		}
-		if got[http.StatusUnauthorized] != mostReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != mostReviews {
+		if got[http.StatusUnauthorized] != maxReviews || got[http.StatusServiceUnavailable] != more || api.tokens.Load() != maxReviews {
 			t.Errorf("answers by status: %v, after %d reviews", got, api.tokens.Load())
 		}
 	})

@@ -30,7 +30,8 @@ func newWebhooks(in promauto.Factory) *webhooks {
 	return &webhooks{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_requests_total",
-			Help: "Admission requests by path and HTTP status: 200 is every verdict, also one that refuses, 429 had no memory left, 507 was too large." + kubebuilder,
+			Help: "Admission requests by path and HTTP status: " +
+				"200 is every verdict, also one that refuses, 429 had no memory left, 507 was too large." + kubebuilder,
 		}, []string{"webhook", "code"}),
 		took: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "controller_runtime_webhook_latency_seconds",

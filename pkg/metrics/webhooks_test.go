@@ -94,7 +94,8 @@ func TestCertificates(t *testing.T) {
 	s := scrape(t)
 	s.expect(t, float64(until.Unix()), "glassback_webhook_certificate_expiry_timestamp_seconds")
 	s.expect(t, before.series("certwatcher_read_certificate_total").GetCounter().GetValue()+2, "certwatcher_read_certificate_total")
-	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1, "certwatcher_read_certificate_errors_total")
+	s.expect(t, before.series("certwatcher_read_certificate_errors_total").GetCounter().GetValue()+1,
+		"certwatcher_read_certificate_errors_total")
 }
 
 // crowd is a listener to which so many connect at once, all of one address.

@@ -23,18 +23,26 @@ func TestParseOptions(t *testing.T) {
 		controllers []string
 		err         string
 	}{
-		"no flags: all, everywhere":         {nil, []string{""}, every, ""},
-		"a namespace twice counts once":     {[]string{"--namespace=b", "-n", "a", "--namespace=b"}, []string{"a", "b"}, every, ""},
-		"several namespaces in one flag":    {[]string{"--namespace=a,b"}, []string{"a", "b"}, every, ""},
-		"all controllers":                   {[]string{"--controllers=*"}, []string{""}, every, ""},
-		"one controller":                    {[]string{"--controllers=mycronjob"}, []string{""}, []string{"mycronjob"}, ""},
-		"two controllers":                   {[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, ""},
-		"all controllers but one":           {[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "ecsinstance", "rediscluster"}, ""},
-		"no controller but one":             {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
-		"a controller that there is none":   {[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, ecsinstance, mycronjob, rediscluster`},
-		"a namespace that cannot be":        {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
-		"too many workers":                  {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
-		"a queue that there is none":        {[]string{"--informer-queue=FIFO"}, nil, nil, `invalid argument "FIFO" for "--informer-queue" flag: must be DeltaFIFO or RealFIFO`},
+		"no flags: all, everywhere":      {nil, []string{""}, every, ""},
+		"a namespace twice counts once":  {[]string{"--namespace=b", "-n", "a", "--namespace=b"}, []string{"a", "b"}, every, ""},
+		"several namespaces in one flag": {[]string{"--namespace=a,b"}, []string{"a", "b"}, every, ""},
+		"all controllers":                {[]string{"--controllers=*"}, []string{""}, every, ""},
+		"one controller":                 {[]string{"--controllers=mycronjob"}, []string{""}, []string{"mycronjob"}, ""},
+		"two controllers": {
+			[]string{"--controllers=mycronjob,application"}, []string{""}, []string{"application", "mycronjob"}, "",
+		},
+		"all controllers but one": {
+			[]string{"--controllers=*,-mycronjob"}, []string{""}, []string{"apiexamplea", "application", "ecsinstance", "rediscluster"}, "",
+		},
+		"no controller but one": {[]string{"--controllers=-mycronjob"}, nil, nil, "leaves no controller to run"},
+		"a controller that there is none": {
+			[]string{"--controllers=-x"}, nil, nil, `there is no "x"; there are apiexamplea, application, ecsinstance, mycronjob, rediscluster`,
+		},
+		"a namespace that cannot be": {[]string{"--namespace=A"}, nil, nil, `--namespace "A" is not the name of a namespace`},
+		"too many workers":           {[]string{"--workers=1001"}, nil, nil, "--workers must be from 1 to 1000, not 1001"},
+		"a queue that there is none": {
+			[]string{"--informer-queue=FIFO"}, nil, nil, `invalid argument "FIFO" for "--informer-queue" flag: must be DeltaFIFO or RealFIFO`,
+		},
 		"a log format that there is none":   {[]string{"--logging-format=xml"}, nil, nil, "--logging-format must be text or json"},
 		"an argument that is not a flag":    {[]string{"run"}, nil, nil, `unexpected argument "run"`},
 		"a value that is not of its type":   {[]string{"--workers=many"}, nil, nil, "invalid argument"},
@@ -62,7 +70,9 @@ func TestParseOptions(t *testing.T) {
 }
 
 func TestTheQueueOfTheInformers(t *testing.T) {
-	for flag, want := range map[string]pipeline.Queue{"": pipeline.DeltaFIFO, "--informer-queue=DeltaFIFO": pipeline.DeltaFIFO, "--informer-queue=RealFIFO": pipeline.RealFIFO} {
+	for flag, want := range map[string]pipeline.Queue{
+		"": pipeline.DeltaFIFO, "--informer-queue=DeltaFIFO": pipeline.DeltaFIFO, "--informer-queue=RealFIFO": pipeline.RealFIFO,
+	} {
 		o, err := Parse(strings.Fields(flag), &bytes.Buffer{})
 		if err != nil || o.Queue != want {
 			t.Errorf("%q: %+v, error %v; want %s", flag, o, err, want)
@@ -109,24 +119,51 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 		args []string
 		err  string
 	}{
-		"as the manifests have them":        {[]string{"--leader-elect", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443"}, ""},
-		"a lease that is short":             {[]string{"--leader-elect", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}, ""},
-		"a duration without election":       {[]string{"--leader-elect-lease-duration=3s"}, "--leader-elect-lease-duration does nothing without --leader-elect"},
-		"a lease of half a second":          {[]string{"--leader-elect", "--leader-elect-lease-duration=1500ms"}, "--leader-elect-lease-duration must be whole seconds, not 1.5s"},
-		"a deadline as long as the lease":   {[]string{"--leader-elect", "--leader-elect-renew-deadline=15s"}, "--leader-elect-lease-duration (15s) must be longer than --leader-elect-renew-deadline (15s) and --leader-elect-retry-period (2s) together"},
-		"a retry as long as the deadline":   {[]string{"--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-retry-period=9s"}, "--leader-elect-retry-period must be from 100ms to less than 8.333s"},
-		"a retry that is none":              {[]string{"--leader-elect", "--leader-elect-retry-period=0s"}, "--leader-elect-retry-period must be from 100ms"},
-		"a Lease that cannot be":            {[]string{"--leader-elect", "--leader-elect-resource-name=A"}, `--leader-elect-resource-name "A" is not the name of a Lease`},
-		"a namespace that cannot be":        {[]string{"--leader-elect", "--leader-elect-resource-namespace=a.b"}, `--leader-elect-resource-namespace "a.b" is not the name of a namespace`},
-		"a port alone":                      {[]string{"--metrics-bind-address=8443"}, `--metrics-bind-address must be HOST:PORT, :PORT, or 0 for none, not "8443"`},
-		"a port that is none":               {[]string{"--health-probe-bind-address=:http"}, `--health-probe-bind-address must be HOST:PORT, :PORT, or 0 for none, not ":http"`},
-		"metrics where the probes are":      {[]string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8081"}, "must differ: both are :8081"},
-		"metrics that are served nowhere":   {[]string{"--metrics-secure=false"}, "--metrics-secure does nothing without --metrics-bind-address"},
-		"the page, with breakpoints":        {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
-		"the page for all":                  {[]string{"--inspect-bind-address=:8444"}, ""},
-		"breakpoints for all":               {[]string{"--inspect-bind-address=:8444", "--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
-		"breakpoints for nobody":            {[]string{"--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
-		"the page where the metrics are":    {[]string{"--metrics-bind-address=:8443", "--inspect-bind-address=:8443"}, "--inspect-bind-address must differ from those of probes and metrics"},
+		"as the manifests have them": {[]string{"--leader-elect", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443"}, ""},
+		"a lease that is short": {
+			[]string{"--leader-elect", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"},
+			"",
+		},
+		"a duration without election": {
+			[]string{"--leader-elect-lease-duration=3s"}, "--leader-elect-lease-duration does nothing without --leader-elect",
+		},
+		"a lease of half a second": {
+			[]string{"--leader-elect", "--leader-elect-lease-duration=1500ms"}, "--leader-elect-lease-duration must be whole seconds, not 1.5s",
+		},
+		"a deadline as long as the lease": {
+			[]string{"--leader-elect", "--leader-elect-renew-deadline=15s"}, "--leader-elect-lease-duration (15s) " +
+				"must be longer than --leader-elect-renew-deadline (15s) and --leader-elect-retry-period (2s) together",
+		},
+		"a retry as long as the deadline": {
+			[]string{"--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-retry-period=9s"},
+			"--leader-elect-retry-period must be from 100ms to less than 8.333s",
+		},
+		"a retry that is none": {[]string{"--leader-elect", "--leader-elect-retry-period=0s"}, "--leader-elect-retry-period must be from 100ms"},
+		"a Lease that cannot be": {
+			[]string{"--leader-elect", "--leader-elect-resource-name=A"}, `--leader-elect-resource-name "A" is not the name of a Lease`,
+		},
+		"a namespace that cannot be": {
+			[]string{"--leader-elect", "--leader-elect-resource-namespace=a.b"},
+			`--leader-elect-resource-namespace "a.b" is not the name of a namespace`,
+		},
+		"a port alone": {[]string{"--metrics-bind-address=8443"}, `--metrics-bind-address must be HOST:PORT, :PORT, or 0 for none, not "8443"`},
+		"a port that is none": {
+			[]string{"--health-probe-bind-address=:http"}, `--health-probe-bind-address must be HOST:PORT, :PORT, or 0 for none, not ":http"`,
+		},
+		"metrics where the probes are": {
+			[]string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8081"}, "must differ: both are :8081",
+		},
+		"metrics that are served nowhere": {[]string{"--metrics-secure=false"}, "--metrics-secure does nothing without --metrics-bind-address"},
+		"the page, with breakpoints":      {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
+		"the page for all":                {[]string{"--inspect-bind-address=:8444"}, ""},
+		"breakpoints for all": {
+			[]string{"--inspect-bind-address=:8444", "--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback",
+		},
+		"breakpoints without a page": {[]string{"--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback"},
+		"the page where the metrics are": {
+			[]string{"--metrics-bind-address=:8443", "--inspect-bind-address=:8443"},
+			"--inspect-bind-address must differ from those of probes and metrics",
+		},
 		"no metrics, and no probes, by a 0": {[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +178,8 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 func TestLoopbackIsNoOtherAddress(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:8082": true, "localhost:8082": true, "[::1]:8082": true, "127.1.2.3:1": true,
-		":8082": false, "0.0.0.0:8082": false, "192.0.2.1:8082": false, "[::]:8082": false, "localhost.example.com:1": false, "": false, "127.0.0.1": false,
+		":8082": false, "0.0.0.0:8082": false, "192.0.2.1:8082": false, "[::]:8082": false,
+		"localhost.example.com:1": false, "": false, "127.0.0.1": false,
 	} {
 		if got := Loopback(address); got != want {
 			t.Errorf("%q is loopback: %t, want %t", address, got, want)

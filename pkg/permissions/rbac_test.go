@@ -99,7 +99,9 @@ func compareGrants(t *testing.T, rules []rbacv1.PolicyRule, needed []permissions
 func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
 	for _, controllers := range controllerFlags() {
 		for mode, webhooks := range map[options.WebhookMode]map[string]any{
-			options.WebhooksOff: {"webhooks": false}, options.WebhooksFromFiles: {"webhooks": true}, options.WebhooksFromService: {"webhooks": true, "injection": true},
+			options.WebhooksOff:         {"webhooks": false},
+			options.WebhooksFromFiles:   {"webhooks": true},
+			options.WebhooksFromService: {"webhooks": true, "injection": true},
 		} {
 			t.Run(fmt.Sprintf("%s, webhooks %s", controllers, mode), func(t *testing.T) {
 				for _, namespace := range []string{"", "watched"} {
@@ -116,7 +118,8 @@ func TestTheChartGrantsWhatTheControllersThatRunNeed(t *testing.T) {
 						needed[w.Namespace] = append(needed[w.Namespace], w.Permission)
 					}
 					if namespace != "" {
-						compareGrants(t, chartRules(t, map[string]any{"controllers": o.Controllers, "namespaced": true, "webhooks": webhooks["webhooks"]}), needed[namespace])
+						values := map[string]any{"controllers": o.Controllers, "namespaced": true, "webhooks": webhooks["webhooks"]}
+						compareGrants(t, chartRules(t, values), needed[namespace])
 						compareGrants(t, chartRules(t, map[string]any{"injection": webhooks["injection"]}), needed[metav1.NamespaceAll])
 						continue
 					}
@@ -156,7 +159,9 @@ func chartRules(t *testing.T, values map[string]any) []rbacv1.PolicyRule {
 		t.Fatal(err)
 	}
 	rendered := &bytes.Buffer{}
-	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool { return slices.Contains(names, name) }}).Parse(string(text))
+	parsed, err := template.New("").Funcs(template.FuncMap{"has": func(name string, names []string) bool {
+		return slices.Contains(names, name)
+	}}).Parse(string(text))
 	if err == nil {
 		err = parsed.ExecuteTemplate(rendered, "glassback.rules", values)
 	}

@@ -41,10 +41,14 @@ var candidates = []struct {
 		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: RealFIFO, Indexers: benchIndexers()})
 	}},
 	{"delta-traced", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
-		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: DeltaFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096)})
+		return New(Config{
+			ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: DeltaFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096),
+		})
 	}},
 	{"real-traced", func(lw cache.ListerWatcher) cache.SharedIndexInformer {
-		return New(Config{ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: RealFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096)})
+		return New(Config{
+			ListerWatcher: lw, Object: &corev1.Pod{}, Resource: "pods", Queue: RealFIFO, Indexers: benchIndexers(), Trace: trace.NewRecorder(4096),
+		})
 	}},
 }
 
@@ -236,7 +240,9 @@ func BenchmarkTracing(b *testing.B) {
 			var feeds []func(n int)
 			for _, recorder := range []*trace.Recorder{nil, trace.NewRecorder(8192)} {
 				source := newBenchSource(1000, false)
-				informer := New(Config{ListerWatcher: source, Object: &corev1.Pod{}, Resource: "pods", Queue: queue, Indexers: benchIndexers(), Trace: recorder})
+				informer := New(Config{
+					ListerWatcher: source, Object: &corev1.Pod{}, Resource: "pods", Queue: queue, Indexers: benchIndexers(), Trace: recorder,
+				})
 				feeds = append(feeds, feeder(b, source, informer, 1))
 			}
 			took, spent := inTurns(b, feeds)

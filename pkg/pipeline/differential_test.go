@@ -286,7 +286,8 @@ func settle(t *testing.T, api *fakeAPI, subjects []*subject, step string) {
 			t.Errorf("%s: %s: %d transforms, stock %d", step, s.name, got, want)
 		}
 		ours := s.informer.(*Informer)
-		if got, want := ours.GetStore().LastStoreSyncResourceVersion(), stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
+		if got, want := ours.GetStore().LastStoreSyncResourceVersion(),
+			stock.informer.GetStore().LastStoreSyncResourceVersion(); ours.cfg.Queue == RealFIFO && got != want {
 			t.Errorf("%s: %s: index is at %s, stock at %s", step, s.name, got, want)
 		}
 		if queued := ours.arrived.Load() - ours.applied.Load(); queued != 0 {

@@ -110,7 +110,9 @@ func TestApply(t *testing.T) {
 			version: "2",
 		},
 		"a whole life in one Pop": {
-			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.Added, Object: oneAgain}, {Type: cache.Updated, Object: oneNew}},
+			deltas: cache.Deltas{
+				{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.Added, Object: oneAgain}, {Type: cache.Updated, Object: oneNew},
+			},
 			index:   map[string]string{"a/1": "5", "a/2": "2"},
 			notes:   []notification{{old: oneDeleted}, {new: oneAgain}, {old: oneAgain, new: oneNew}},
 			version: "5",
@@ -123,7 +125,9 @@ func TestApply(t *testing.T) {
 			version: "9",
 		},
 		"ReplacedAll of nothing empties the index": {
-			deltas:  cache.Deltas{{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9"}}},
+			deltas: cache.Deltas{
+				{Type: cache.Deleted, Object: oneDeleted}, {Type: cache.ReplacedAll, Object: cache.ReplacedAllInfo{ResourceVersion: "9"}},
+			},
 			index:   map[string]string{},
 			notes:   []notification{{old: oneDeleted}, {old: gone("a/2", two)}},
 			version: "9",
@@ -173,7 +177,8 @@ func TestApply(t *testing.T) {
 				if got := backlogOf(l); !reflect.DeepEqual(got, test.notes) {
 					t.Errorf("%s: got %v, want %v", queue, got, test.notes)
 				}
-				if got := informer.GetStore().LastStoreSyncResourceVersion(); queue == RealFIFO && got != test.version || queue == DeltaFIFO && got != "" {
+				if got := informer.GetStore().LastStoreSyncResourceVersion(); queue == RealFIFO && got != test.version ||
+					queue == DeltaFIFO && got != "" {
 					t.Errorf("%s: index is at %q, want %q", queue, got, test.version)
 				}
 			}
@@ -247,7 +252,9 @@ func TestApplyBatch(t *testing.T) {
 					}
 				}
 			}
-			results[batch] = []any{failed, versions(informer.indexer), backlogOf(l), informer.GetStore().LastStoreSyncResourceVersion(), informer.applied.Load()}
+			results[batch] = []any{
+				failed, versions(informer.indexer), backlogOf(l), informer.GetStore().LastStoreSyncResourceVersion(), informer.applied.Load(),
+			}
 		}
 		if !reflect.DeepEqual(results[true], results[false]) {
 			t.Errorf("as a batch:\n%v\none by one:\n%v", results[true], results[false])

@@ -28,7 +28,7 @@ const (
 	// controller asks all nodes in one sync.
 	dialTimeout = time.Second
 	// ioTimeout bounds sending a request, and waiting for its answer. Redis runs one
-	// command after the other: a slow one of somebody else holds up ours.
+	// command after the other: a slow command of another client delays ours.
 	ioTimeout = 3 * time.Second
 	// bufferSize holds the answers of a View of some ten nodes. The default is four
 	// times as much, for each of two buffers of each node of each cluster.
@@ -46,8 +46,8 @@ const (
 	// Force does not ask the master, which may be gone, but the other masters. The
 	// writes that the replica has not got are lost.
 	Force Failover = "FORCE"
-	// Takeover asks nobody: for when most masters are gone. Two replicas told so at
-	// once, or a master that lives, may both own the slots for a while.
+	// Takeover needs no vote: for when most masters are gone. After a takeover by two
+	// replicas at once, or beside a live master, two nodes own the slots for a while.
 	Takeover Failover = "TAKEOVER"
 )
 
@@ -340,9 +340,9 @@ func (n *Node) request(ctx context.Context, command string, do func(*redis.Clien
 	return err
 }
 
-// exchange is do, and hangs up when ctx ends. go-redis could heed a deadline itself while
-// it waits for an answer (with ContextTimeoutEnabled), but no cancellation, and its error
-// would be another one than that of ctx. It takes closing the client; the next request has
+// exchange is do, and hangs up when ctx ends. go-redis itself can observe a deadline
+// while it waits for an answer (with ContextTimeoutEnabled), but no cancellation, and its error
+// is not that of ctx. It takes closing the client; the next request has
 // another one.
 func (n *Node) exchange(ctx context.Context, client *redis.Client, do func(*redis.Client) error) error {
 	inTime := context.AfterFunc(ctx, func() { n.hangUp(client) })

@@ -82,7 +82,7 @@ func myself(t *testing.T, view *redisnode.View) redisnode.Entry {
 	return redisnode.Entry{}
 }
 
-// await waits until all servers have a view as it should be. A node that cannot be
+// await waits until all servers have the expected view. A node that cannot be
 // asked has none.
 func await(t *testing.T, what string, servers []server, is func(*redisnode.View) bool) {
 	t.Helper()
@@ -154,18 +154,23 @@ func testRefusals(t *testing.T, servers []server) {
 		err  error
 		want string // "" for none
 	}{
-		"a slot that it has":     {servers[0].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
-		"a slot of another":      {servers[1].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
-		"no slots":               {servers[1].AddSlots(ctx, nil), ""},
-		"forget itself":          {servers[0].Forget(ctx, own.ID), "CLUSTER FORGET: ERR I tried hard but I can't forget myself..."},
-		"forget a stranger":      {servers[0].Forget(ctx, strings.Repeat("0", 40)), ""},
-		"replicate a stranger":   {servers[3].Replicate(ctx, strings.Repeat("0", 40)), "CLUSTER REPLICATE: ERR Unknown node"},
-		"a replica with slots":   {servers[1].Replicate(ctx, own.ID), "CLUSTER REPLICATE: ERR To set a master the node must be empty"},
-		"a failover of a master": {servers[0].Failover(ctx, redisnode.Graceful), "CLUSTER FAILOVER: ERR You should send CLUSTER FAILOVER to a replica"},
-		"to import its own slot": {servers[0].SetSlots(ctx, redisnode.SlotRange(6, 8), redisnode.SlotImporting, own.ID), "CLUSTER SETSLOT: ERR I'm already the owner of hash slot 6"},
-		"no slots to set":        {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
-		"no keys to migrate":     {servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, password, time.Second, nil), ""},
-		"meet no IP":             {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
+		"a slot that it has":   {servers[0].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
+		"a slot of another":    {servers[1].AddSlots(ctx, redisnode.NewSlots(7)), "CLUSTER ADDSLOTSRANGE: ERR Slot 7 is already busy"},
+		"no slots":             {servers[1].AddSlots(ctx, nil), ""},
+		"forget itself":        {servers[0].Forget(ctx, own.ID), "CLUSTER FORGET: ERR I tried hard but I can't forget myself..."},
+		"forget a stranger":    {servers[0].Forget(ctx, strings.Repeat("0", 40)), ""},
+		"replicate a stranger": {servers[3].Replicate(ctx, strings.Repeat("0", 40)), "CLUSTER REPLICATE: ERR Unknown node"},
+		"a replica with slots": {servers[1].Replicate(ctx, own.ID), "CLUSTER REPLICATE: ERR To set a master the node must be empty"},
+		"a failover of a master": {
+			servers[0].Failover(ctx, redisnode.Graceful), "CLUSTER FAILOVER: ERR You should send CLUSTER FAILOVER to a replica",
+		},
+		"to import its own slot": {
+			servers[0].SetSlots(ctx, redisnode.SlotRange(6, 8), redisnode.SlotImporting, own.ID),
+			"CLUSTER SETSLOT: ERR I'm already the owner of hash slot 6",
+		},
+		"no slots to set":    {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
+		"no keys to migrate": {servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, password, time.Second, nil), ""},
+		"meet no IP":         {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (test.err == nil) != (test.want == "") || (test.err != nil && !strings.Contains(test.err.Error(), test.want)) {
@@ -222,7 +227,8 @@ func testMoveSlots(t *testing.T, servers []server) {
 		}
 	}
 	err = from.Migrate(ctx, to.IP, to.Port, "not-the-password", time.Second, keys[:1])
-	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: ") || strings.Contains(err.Error(), "not-the-password") || errors.Is(err, redisnode.ErrPassword) {
+	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: ") || strings.Contains(err.Error(), "not-the-password") ||
+		errors.Is(err, redisnode.ErrPassword) {
 		t.Errorf("MIGRATE with another password: %v", err)
 	}
 	for range 2 { // The second time they are gone, and that is good.
@@ -265,7 +271,8 @@ func testGracefulFailover(t *testing.T, servers []server) {
 	await(t, "the master is a replica", []server{master}, func(view *redisnode.View) bool {
 		return !view.Master && view.LinkUp && myself(t, view).MasterID == newID && view.Keys == keys
 	})
-	await(t, "the offsets are the same", []server{master}, func(view *redisnode.View) bool { return view.Offset > 0 && view.Offset == replica.view(t).Offset })
+	await(t, "the offsets are the same", []server{master},
+		func(view *redisnode.View) bool { return view.Offset > 0 && view.Offset == replica.view(t).Offset })
 }
 
 func testTakeover(t *testing.T, servers []server) {
@@ -363,7 +370,8 @@ func TestLoading(t *testing.T) {
 func TestWriteError(t *testing.T) {
 	s := start(t, redistest.Config{FileLimit: 256 << 10})
 	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
-	await(t, "it takes requests, and keeps them", []server{s}, func(view *redisnode.View) bool { return view.StateOK && view.WriteError == "" })
+	await(t, "it takes requests, and keeps them", []server{s},
+		func(view *redisnode.View) bool { return view.StateOK && view.WriteError == "" })
 	client, value := s.client(t), strings.Repeat("x", 100<<10)
 	for i := range 4 {
 		if err := client.Set(t.Context(), fmt.Sprint(i), value, 0).Err(); err != nil {
@@ -456,8 +464,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	s.view(t)
 }
 
-// A pod that is gone leaves an IP that nobody answers for: here, a port whose queue of
-// connections is full.
+// The IP of a Pod that is gone does not answer. Here a port whose queue of connections is full
+// stands for it.
 func TestAddressThatDoesNotAnswer(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	check(t, err)
@@ -531,7 +539,8 @@ func TestIPv6(t *testing.T) {
 		t.Errorf("it is %+v", own)
 	}
 	check(t, s.Meet(t.Context(), "::1", port+1, port+1+redistest.BusOffset))
-	if view := s.view(t); len(view.Table) != 2 || !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Handshake && e.IP == "::1" && e.Port == port+1 }) {
+	if view := s.view(t); len(view.Table) != 2 || !slices.ContainsFunc(view.Table,
+		func(e redisnode.Entry) bool { return e.Handshake && e.IP == "::1" && e.Port == port+1 }) {
 		t.Errorf("after CLUSTER MEET it tells %+v", view)
 	}
 }

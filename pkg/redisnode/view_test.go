@@ -90,20 +90,20 @@ func TestParseTable(t *testing.T) {
 
 func TestParseTableQuotesAMalformedLine(t *testing.T) {
 	for name, line := range map[string]string{
-		"words":             "what is this",
-		"a field too few":   idA + " 127.0.0.1:1@10001 master - 0 0 1",
-		"an empty field":    idA + " 127.0.0.1:1@10001  - 0 0 1 connected",
-		"no port":           idA + " 127.0.0.1@10001 master - 0 0 1 connected",
-		"no bus port":       idA + " 127.0.0.1:1 master - 0 0 1 connected",
-		"an empty bus port": idA + " 127.0.0.1:1@ master - 0 0 1 connected",
-		"too big a port":    idA + " 127.0.0.1:65536@1 master - 0 0 1 connected",
-		"no epoch":          idA + " 127.0.0.1:1@10001 master - 0 0 x connected",
-		"no slot":           idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 16384",
-		"a range backwards": idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 6-5",
-		"a slot half open":  idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5->-" + idB,
-		"an open no slot":   idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [x->-" + idB + "]",
-		"open for nobody":   idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5-<-]",
-		"open for nothing":  idA + " 127.0.0.1:1@10001 master - 0 0 1 connected []",
+		"words":                  "what is this",
+		"a field too few":        idA + " 127.0.0.1:1@10001 master - 0 0 1",
+		"an empty field":         idA + " 127.0.0.1:1@10001  - 0 0 1 connected",
+		"no port":                idA + " 127.0.0.1@10001 master - 0 0 1 connected",
+		"no bus port":            idA + " 127.0.0.1:1 master - 0 0 1 connected",
+		"an empty bus port":      idA + " 127.0.0.1:1@ master - 0 0 1 connected",
+		"too big a port":         idA + " 127.0.0.1:65536@1 master - 0 0 1 connected",
+		"no epoch":               idA + " 127.0.0.1:1@10001 master - 0 0 x connected",
+		"no slot":                idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 16384",
+		"a range backwards":      idA + " 127.0.0.1:1@10001 master - 0 0 1 connected 6-5",
+		"a slot half open":       idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5->-" + idB,
+		"an open no slot":        idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [x->-" + idB + "]",
+		"a migration to no node": idA + " 127.0.0.1:1@10001 master - 0 0 1 connected [5-<-]",
+		"open for nothing":       idA + " 127.0.0.1:1@10001 master - 0 0 1 connected []",
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := idB + " 127.0.0.1:2@10002 master - 0 0 1 connected\n"
@@ -117,7 +117,8 @@ func TestParseTableQuotesAMalformedLine(t *testing.T) {
 
 // info is what a settled replica says.
 const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persistence\r\nloading:0\r\n" +
-	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\r\n" +
+	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\n" +
+	"aof_last_write_status:ok\r\n\r\n" +
 	"# Replication\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
 	"master_repl_offset:88\r\n"
 

@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package report is how controllers tell what a sync has found: in the conditions
-// of a status, and in an event for every transition of theirs.
+// Package report writes what a sync has found: into the conditions of a status, and into an event for each transition of
+// a condition.
 package report
 
 import (
@@ -23,18 +23,18 @@ import (
 
 // Conditions sets the conditions of one status.
 type Conditions struct {
-	// List is what is set. It must not be shared with a cached object.
+	// List holds the conditions. It must not be shared with a cached object.
 	List *[]metav1.Condition
-	// Generation is the metadata.generation that the conditions are about.
+	// Generation is the metadata.generation that the conditions describe.
 	Generation int64
 	Now        time.Time
 }
 
-// maxMessage bounds a condition's message, which also goes into an event: what the
-// API server says of an object may hold much of that object.
+// maxMessage is the length in bytes at which Set truncates a message, which also goes into an event: an error of the API
+// server may quote much of an object.
 const maxMessage = 1000
 
-// Set says that the condition kind is True, or False, and why.
+// Set sets the condition kind to True or False, with a reason and a message.
 func (c Conditions) Set(kind string, is bool, reason, message string) {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
@@ -49,8 +49,8 @@ func (c Conditions) Set(kind string, is bool, reason, message string) {
 	})
 }
 
-// Keep is Set, but a condition that says the same of the same generation keeps its
-// message: what the API server says may be another text each time.
+// Keep does what Set does. But a condition of the same generation with the same status and reason keeps its message: the
+// API server may word the same error in another way each time.
 func (c Conditions) Keep(kind string, is bool, reason, message string) {
 	was := meta.FindStatusCondition(*c.List, kind)
 	if was != nil && was.Reason == reason && was.ObservedGeneration == c.Generation && (was.Status == metav1.ConditionTrue) == is {
@@ -62,15 +62,14 @@ func (c Conditions) Keep(kind string, is bool, reason, message string) {
 // ReasonAsExpected is the reason of a Degraded that is False.
 const ReasonAsExpected = "AsExpected"
 
-// Transitions sends an event about obj for each of Ready and Degraded whose reason
-// is another one than before, and returns the reason that it told last, or "". The
-// event is a warning if the condition is bad, unless its reason is one of calm: with
-// such a reason, an object that is new is not worth an event at all.
-func Transitions(recorder record.EventRecorder, obj runtime.Object, was, now []metav1.Condition, calm ...string) string {
-	told := ""
+// Transitions sends an event about obj for each of Ready and Degraded whose reason has changed; one event if both have
+// the same new reason. The event is a warning if the condition reports a problem and its reason is none of calm. For a
+// new object, a reason of calm causes no event.
+func Transitions(recorder record.EventRecorder, obj runtime.Object, was, now []metav1.Condition, calm ...string) {
+	sent := ""
 	for _, kind := range []string{glassback.ConditionReady, glassback.ConditionDegraded} {
 		before, is := meta.FindStatusCondition(was, kind), meta.FindStatusCondition(now, kind)
-		if is == nil || is.Reason == told || (before != nil && before.Reason == is.Reason) {
+		if is == nil || is.Reason == sent || (before != nil && before.Reason == is.Reason) {
 			continue
 		}
 		if before == nil && (is.Reason == ReasonAsExpected || slices.Contains(calm, is.Reason)) {
@@ -81,7 +80,6 @@ func Transitions(recorder record.EventRecorder, obj runtime.Object, was, now []m
 			severity = corev1.EventTypeWarning
 		}
 		recorder.Event(obj, severity, is.Reason, is.Message)
-		told = is.Reason
+		sent = is.Reason
 	}
-	return told
 }

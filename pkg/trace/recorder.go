@@ -135,14 +135,14 @@ type Subscription struct {
 	dropped  uint64 // guarded by recorder.mu
 }
 
-// nobody stands for a nil Recorder: it is never reported to.
-var nobody = NewRecorder(1)
+// silent stands for a nil Recorder: it never receives a report.
+var silent = NewRecorder(1)
 
 // Subscribe opens a subscription that holds up to buffer unread events. The
 // caller closes it. On a nil Recorder it receives nothing.
 func (r *Recorder) Subscribe(buffer int) *Subscription {
 	if r == nil {
-		r = nobody
+		r = silent
 	}
 	s := &Subscription{recorder: r, events: make(chan Event, buffer)}
 	r.mu.Lock()

@@ -89,7 +89,7 @@ type Event struct {
 	// Sync), or what a write did ("create jobs.batch").
 	Verb string
 	// Changes are the fields in which the object differs from what the index held
-	// before (Index). As for Causes, nobody changes the slice.
+	// before (Index). As with Causes, the slice is immutable.
 	Changes []Change
 	// Causes says why (Sync, Done). Neither the reporter nor a reader may change the slice
 	// afterwards: it is shared.

@@ -79,7 +79,7 @@ func TestReportDoesNotAllocate(t *testing.T) {
 	}
 	var none *Recorder
 	if n := testing.AllocsPerRun(100, func() { none.Report(e) }); n != 0 {
-		t.Errorf("a report to nobody allocates %v times, want none", n)
+		t.Errorf("a report to a nil Recorder allocates %v times, want none", n)
 	}
 }
 
@@ -135,7 +135,8 @@ func TestEventReadsAsALine(t *testing.T) {
 		},
 		"queue     jobs.batch  Sync": {Stage: Queue, Source: "jobs.batch", Verb: "Sync"},
 		"index     jobs.batch  Updated Job default/sample-1 (resourceVersion 8: status.active 1 → 0, metadata.labels)": {
-			Stage: Index, Source: "jobs.batch", Verb: "Updated", Object: job, ResourceVersion: "8", Changes: []Change{{"status.active", "1", "0"}, {Path: "metadata.labels"}},
+			Stage: Index, Source: "jobs.batch", Verb: "Updated", Object: job,
+			ResourceVersion: "8", Changes: []Change{{"status.active", "1", "0"}, {Path: "metadata.labels"}},
 		},
 		"enqueue   mycronjob  MyCronJob default/sample, because Added Job default/sample-1 (resourceVersion 7)": {
 			Stage: Enqueue, Source: "mycronjob", Verb: "Added", Object: job, For: sample, ResourceVersion: "7",
@@ -147,9 +148,12 @@ func TestEventReadsAsALine(t *testing.T) {
 			Stage: Write, Source: "mycronjob", Verb: "create jobs.batch", Object: job, For: sample, ResourceVersion: "7",
 		},
 		"done      mycronjob  MyCronJob default/sample, after 1.5ms, again in 5s": {
-			Stage: Done, Source: "mycronjob", Object: sample, For: sample, Causes: because, Duration: 1500 * time.Microsecond, After: 5 * time.Second,
+			Stage: Done, Source: "mycronjob", Object: sample, For: sample, Causes: because,
+			Duration: 1500 * time.Microsecond, After: 5 * time.Second,
 		},
-		"done      mycronjob  MyCronJob default/sample, after 1s, failed: no": {Stage: Done, Source: "mycronjob", Object: sample, For: sample, Duration: time.Second, Err: "no"},
+		"done      mycronjob  MyCronJob default/sample, after 1s, failed: no": {
+			Stage: Done, Source: "mycronjob", Object: sample, For: sample, Duration: time.Second, Err: "no",
+		},
 	} {
 		if got := e.String(); got != want {
 			t.Errorf("the event reads\n %s, want\n %s", got, want)
@@ -249,7 +253,8 @@ func TestLivesAreBounded(t *testing.T) {
 		r.Report(Event{Stage: Index, Object: long, ResourceVersion: strconv.Itoa(n)})
 	}
 	events, forgotten := r.Life(long)
-	if len(events) != maxLifeSteps-trimmed+3 || !forgotten || events[0].ResourceVersion != strconv.Itoa(trimmed) || events[len(events)-1].ResourceVersion != strconv.Itoa(maxLifeSteps+2) {
+	if len(events) != maxLifeSteps-trimmed+3 || !forgotten || events[0].ResourceVersion != strconv.Itoa(trimmed) ||
+		events[len(events)-1].ResourceVersion != strconv.Itoa(maxLifeSteps+2) {
 		t.Errorf("%d events from %s on, forgotten: %t", len(events), events[0].ResourceVersion, forgotten)
 	}
 	for n := range maxLives - 1 {

@@ -16,15 +16,21 @@ import (
 
 // metadata is what an API server adds to an object, as much as there mostly is.
 const metadata = `"uid":"0b2e1c5a-1a2e-4123-8a1e-123456789012","creationTimestamp":"2026-01-01T00:00:00Z","generation":1,` +
-	`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1",` +
-	`"fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/last-applied-configuration":{}}},"f:spec":{".":{},"f:addr":{},"f:size":{},"f:image":{}}}}],`
+	`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",` +
+	`"fieldsType":"FieldsV1",` +
+	`"fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/last-applied-configuration":{}}},` +
+	`"f:spec":{".":{},"f:addr":{},"f:size":{},"f:image":{}}}}],`
 
 const (
 	benchCluster = `{"addr":"192.168.1.10:6379","size":6,"replicasPerMaster":1,"image":"redis:7","storage":{"size":"1Gi"},` +
-		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},"config":{"maxmemory":"200mb","maxmemory-policy":"allkeys-lru"}}`
-	benchApplication = `{"image":"nginx:1.27","replicas":3,"port":80,"env":[{"name":"A","value":"b"},{"name":"C","valueFrom":{"secretKeyRef":{"name":"d","key":"e"}}}],` +
-		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},"probes":{"readiness":{"httpGet":{"path":"/","port":"http"}}},` +
-		`"service":{"enabled":true,"type":"ClusterIP"},"ingress":{"enabled":true,"className":"nginx","host":"a.example.com","path":"/"},"pdb":{"maxUnavailable":1}}`
+		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},` +
+		`"config":{"maxmemory":"200mb","maxmemory-policy":"allkeys-lru"}}`
+	benchApplication = `{"image":"nginx:1.27","replicas":3,"port":80,` +
+		`"env":[{"name":"A","value":"b"},{"name":"C","valueFrom":{"secretKeyRef":{"name":"d","key":"e"}}}],` +
+		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},` +
+		`"probes":{"readiness":{"httpGet":{"path":"/","port":"http"}}},` +
+		`"service":{"enabled":true,"type":"ClusterIP"},"ingress":{"enabled":true,"className":"nginx","host":"a.example.com","path":"/"},` +
+		`"pdb":{"maxUnavailable":1}}`
 )
 
 // BenchmarkReview is one request to validate an update.
@@ -39,7 +45,8 @@ func BenchmarkReview(b *testing.B) {
 func BenchmarkMutate(b *testing.B) {
 	b.Run("settled", func(b *testing.B) { reviews(b, "mutate", "RedisCluster", benchCluster) })
 	b.Run("patch", func(b *testing.B) {
-		reviews(b, "mutate", "RedisCluster", string(bytes.Replace([]byte(benchCluster), []byte(`"size":6,"replicasPerMaster":1`), []byte(`"size":3`), 1)))
+		reviews(b, "mutate", "RedisCluster",
+			string(bytes.Replace([]byte(benchCluster), []byte(`"size":6,"replicasPerMaster":1`), []byte(`"size":3`), 1)))
 	})
 }
 

@@ -32,8 +32,8 @@ var (
 	}
 	isProtected = admissionregistrationv1.MatchCondition{
 		Name: "is-protected",
-		Expression: "has(oldObject.metadata.annotations) && '" + glassback.AnnotationDeletionProtection + "' in oldObject.metadata.annotations && " +
-			"oldObject.metadata.annotations['" + glassback.AnnotationDeletionProtection + "'] == 'true'",
+		Expression: "has(oldObject.metadata.annotations) && '" + glassback.AnnotationDeletionProtection +
+			"' in oldObject.metadata.annotations && oldObject.metadata.annotations['" + glassback.AnnotationDeletionProtection + "'] == 'true'",
 	}
 )
 
@@ -93,7 +93,8 @@ func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
 	var all []admissionregistrationv1.ValidatingWebhook
 	for _, k := range kinds {
 		if k.validates {
-			all = append(all, e.validatingOne(k, "validate", k.failurePolicy, specChanges, admissionregistrationv1.Create, admissionregistrationv1.Update))
+			all = append(all, e.validatingOne(k, "validate", k.failurePolicy, specChanges, admissionregistrationv1.Create,
+				admissionregistrationv1.Update))
 		}
 		// Protection that a crash takes away is none. No other deletion waits.
 		all = append(all, e.validatingOne(k, "protect", admissionregistrationv1.Fail, isProtected, admissionregistrationv1.Delete))
@@ -101,7 +102,10 @@ func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
 	return all
 }
 
-func (e Endpoint) validatingOne(k kind, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
+func (e Endpoint) validatingOne(
+	k kind, verb string, policy admissionregistrationv1.FailurePolicyType, when admissionregistrationv1.MatchCondition,
+	operations ...admissionregistrationv1.OperationType,
+) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    verb + "." + k.resource + "." + k.Group,
 		ClientConfig:            e.Client(Path("validate", k.GroupVersionKind)),

@@ -45,7 +45,9 @@ func TestPath(t *testing.T) {
 		gvk  schema.GroupVersionKind
 		want string
 	}{
-		"to default":  {"mutate", redisv1.SchemeGroupVersion.WithKind("RedisCluster"), "/mutate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"},
+		"to default": {
+			"mutate", redisv1.SchemeGroupVersion.WithKind("RedisCluster"), "/mutate-bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster",
+		},
 		"to validate": {"validate", appv1.SchemeGroupVersion.WithKind("Application"), "/validate-app-aiops-org-v1-application"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +58,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A definition without its kind would have no defaults, and nobody would notice.
+// A definition without its kind would silently have no defaults.
 func TestEveryDefinitionHasItsKind(t *testing.T) {
 	crds, err := crd.All()
 	if err != nil {
@@ -179,12 +181,16 @@ func TestConfigurations(t *testing.T) {
 		fmt.Sprintf("protect.apiexampleas.groupa.k8s.zhuang.com:"+protect, "apiexampleas", "", "groupa-k8s-zhuang-com-v1-apiexamplea"),
 		fmt.Sprintf("validate.applications.app.aiops.org:"+spec, "applications", "Ignore", "app-aiops-org-v1-application"),
 		fmt.Sprintf("protect.applications.app.aiops.org:"+protect, "applications", "", "app-aiops-org-v1-application"),
-		fmt.Sprintf("validate.ecsinstances.alibabacloud.zhouzhengxi.com:"+spec, "ecsinstances", "Ignore", "alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
-		fmt.Sprintf("protect.ecsinstances.alibabacloud.zhouzhengxi.com:"+protect, "ecsinstances", "", "alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
+		fmt.Sprintf("validate.ecsinstances.alibabacloud.zhouzhengxi.com:"+spec, "ecsinstances", "Ignore",
+			"alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
+		fmt.Sprintf("protect.ecsinstances.alibabacloud.zhouzhengxi.com:"+protect, "ecsinstances", "",
+			"alibabacloud-zhouzhengxi-com-v1alpha1-ecsinstance"),
 		fmt.Sprintf("validate.mycronjobs.batch.wzj.kubebuilder.io:"+spec, "mycronjobs", "Ignore", "batch-wzj-kubebuilder-io-v1-mycronjob"),
 		fmt.Sprintf("protect.mycronjobs.batch.wzj.kubebuilder.io:"+protect, "mycronjobs", "", "batch-wzj-kubebuilder-io-v1-mycronjob"),
-		fmt.Sprintf("validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io:"+spec, "redisclusters", "Fail", "bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"),
-		fmt.Sprintf("protect.redisclusters.bytewang123-redis.wzj.kubebuilder.io:"+protect, "redisclusters", "", "bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"),
+		fmt.Sprintf("validate.redisclusters.bytewang123-redis.wzj.kubebuilder.io:"+spec, "redisclusters", "Fail",
+			"bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"),
+		fmt.Sprintf("protect.redisclusters.bytewang123-redis.wzj.kubebuilder.io:"+protect, "redisclusters", "",
+			"bytewang123-redis-wzj-kubebuilder-io-v1-rediscluster"),
 	}; !slices.Equal(got, want) {
 		t.Errorf("validated:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -199,7 +205,9 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 		"by a Service":                   ByService(service),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, labels := range []map[string]string{endpoint.MutatingConfiguration("test").Labels, endpoint.ValidatingConfiguration("test").Labels} {
+			for _, labels := range []map[string]string{
+				endpoint.MutatingConfiguration("test").Labels, endpoint.ValidatingConfiguration("test").Labels,
+			} {
 				if labels[LabelOwned] != "true" {
 					t.Errorf("labels %v", labels)
 				}
@@ -209,12 +217,14 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 			for _, w := range slices.Concat(mutating, validating) {
 				path := field.NewPath("webhooks").Key(w.GetName())
 				errs := utilvalidation.IsFullyQualifiedName(path.Child("name"), w.GetName())
-				errs = append(errs, metav1validation.ValidateLabelSelector(w.GetNamespaceSelector(), metav1validation.LabelSelectorValidationOptions{}, path)...)
+				errs = append(errs, metav1validation.ValidateLabelSelector(w.GetNamespaceSelector(),
+					metav1validation.LabelSelectorValidationOptions{}, path)...)
 				if c := w.client; c.URL != nil {
 					errs = append(errs, webhookvalidation.ValidateWebhookURL(path, *c.URL, true)...)
 					errs = append(errs, webhookvalidation.ValidateCABundle(path, c.CABundle)...)
 				} else {
-					errs = append(errs, webhookvalidation.ValidateWebhookService(path, c.Service.Namespace, c.Service.Name, c.Service.Path, *c.Service.Port)...)
+					errs = append(errs, webhookvalidation.ValidateWebhookService(path, c.Service.Namespace, c.Service.Name, c.Service.Path,
+						*c.Service.Port)...)
 				}
 				for _, condition := range w.GetMatchConditions() {
 					if problems := utilvalidation.IsQualifiedName(condition.Name); len(problems) > 0 {
@@ -228,7 +238,8 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 					t.Errorf("%s is there twice", w.GetName())
 				}
 				names[w.GetName()] = true
-				if *w.GetTimeoutSeconds() > 30 || *w.GetSideEffects() != admissionregistrationv1.SideEffectClassNone || !slices.Equal(w.GetAdmissionReviewVersions(), []string{"v1"}) {
+				if *w.GetTimeoutSeconds() > 30 || *w.GetSideEffects() != admissionregistrationv1.SideEffectClassNone ||
+					!slices.Equal(w.GetAdmissionReviewVersions(), []string{"v1"}) {
 					t.Errorf("%+v", w.whole)
 				}
 				// Where nothing is said, an API server says something.
@@ -354,7 +365,8 @@ func TestWhatAnAPIServerAsksAbout(t *testing.T) {
 				VersionedObject: admission.NewLazyObject(test.object), VersionedOldObject: admission.NewLazyObject(test.old)}
 			asked := false
 			for _, w := range slices.Concat(mutating, validating) {
-				if !strings.HasSuffix(w.GetName(), k.Group) || !slices.Contains(w.GetRules()[0].Operations, admissionregistrationv1.OperationType(test.operation)) {
+				if !strings.HasSuffix(w.GetName(), k.Group) ||
+					!slices.Contains(w.GetRules()[0].Operations, admissionregistrationv1.OperationType(test.operation)) {
 					continue
 				}
 				asked = true
@@ -381,7 +393,9 @@ func TestConditionsCopeWithAnySpec(t *testing.T) {
 			object := func(spec any) runtime.Object {
 				return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}, "spec": spec}}
 			}
-			for _, pair := range [][2]runtime.Object{{object(spec), nil}, {object(spec), object(map[string]any{})}, {object(map[string]any{}), object(spec)}} {
+			for _, pair := range [][2]runtime.Object{
+				{object(spec), nil}, {object(spec), object(map[string]any{})}, {object(map[string]any{}), object(spec)},
+			} {
 				operation := admission.Update
 				if pair[1] == nil {
 					operation = admission.Create

@@ -39,17 +39,19 @@ func TestDecodeReadsNoQuantityThatTakesLong(t *testing.T) {
 		"an exponent after very many digits":    {`{"spec":{"storage":{"size":"1234567890123456789e999999999"}}}`, false},
 		"very many digits":                      {`{"spec":{"storage":{"size":"` + strings.Repeat("1", 5_000_000) + `"}}}`, false},
 		"very many digits after the point":      {`{"spec":{"storage":{"size":0.` + strings.Repeat("1", 5_000_000) + `}}}`, false},
-		"a UID is no quantity":                  {`{"metadata":{"uid":"4110527e-3178-4123-8a1e-123456789012","ownerReferences":[{"uid":"1e-99999999"}]}}`, true},
-		"nor is a name":                         {`{"metadata":{"name":"7e-999999999"}}`, true},
-		"nor is a label or an annotation":       {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
-		"nor is an image":                       {`{"spec":{"image":"1e-999999999"}}`, true},
-		"nor is a value of config":              {`{"spec":{"config":{"a":"1e-999999999"}}}`, true},
-		"nor is what the type does not know":    {`{"unknown":{"size":"1e-999999999"},"spec":{"size2":"1e-999999999"}}`, true},
-		"nor is a field in other letters":       {`{"spec":{"storage":{"Size":"1e-999999999"}}}`, true},
-		"a list where an object should be":      {`{"spec":{"storage":["1e-999999999"]}}`, false},
-		"an object where a quantity should be":  {`{"spec":{"storage":{"size":{"a":"1e-999999999"}}}}`, false},
-		"nothing":                               {``, false},
-		"null":                                  {`null`, false},
+		"a UID is no quantity": {
+			`{"metadata":{"uid":"4110527e-3178-4123-8a1e-123456789012","ownerReferences":[{"uid":"1e-99999999"}]}}`, true,
+		},
+		"nor is a name":                        {`{"metadata":{"name":"7e-999999999"}}`, true},
+		"nor is a label or an annotation":      {`{"metadata":{"labels":{"a":"1e-999999999"},"annotations":{"b":"1e-999999999"}}}`, true},
+		"nor is an image":                      {`{"spec":{"image":"1e-999999999"}}`, true},
+		"nor is a value of config":             {`{"spec":{"config":{"a":"1e-999999999"}}}`, true},
+		"nor is what the type does not know":   {`{"unknown":{"size":"1e-999999999"},"spec":{"size2":"1e-999999999"}}`, true},
+		"nor is a field in other letters":      {`{"spec":{"storage":{"Size":"1e-999999999"}}}`, true},
+		"a list where an object should be":     {`{"spec":{"storage":["1e-999999999"]}}`, false},
+		"an object where a quantity should be": {`{"spec":{"storage":{"size":{"a":"1e-999999999"}}}}`, false},
+		"nothing":                              {``, false},
+		"null":                                 {`null`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -72,10 +74,19 @@ func TestDecodeFindsEveryQuantity(t *testing.T) {
 		obj  any
 		json string
 	}{
-		"a container of a Job": {&mcjv1.MyCronJob{}, `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{},{"resources":{"limits":{"cpu":` + endless + `}}}]}}}}}}`},
-		"a volume of a Job":    {&mcjv1.MyCronJob{}, `{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"volumes":[{"name":"a","emptyDir":{"sizeLimit":` + endless + `}}]}}}}}}`},
-		"an Application":       {&appv1.Application{}, `{"spec":{"resources":{"requests":{"cpu":` + endless + `}}}}`},
-		"its environment":      {&appv1.Application{}, `{"spec":{"env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":` + endless + `}}}]}}`},
+		"a container of a Job": {
+			&mcjv1.MyCronJob{},
+			`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{},{"resources":{"limits":{"cpu":` + endless + `}}}]}}}}}}`,
+		},
+		"a volume of a Job": {
+			&mcjv1.MyCronJob{},
+			`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"volumes":[{"name":"a","emptyDir":{"sizeLimit":` + endless + `}}]}}}}}}`,
+		},
+		"an Application": {&appv1.Application{}, `{"spec":{"resources":{"requests":{"cpu":` + endless + `}}}}`},
+		"its environment": {
+			&appv1.Application{},
+			`{"spec":{"env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":` + endless + `}}}]}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := decode([]byte(test.json), test.obj); !errors.Is(err, errNumber) {

@@ -104,7 +104,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 }
 
 // answer calls review, and makes an answer of a panic.
-func (h *Handler) answer(ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc) (response *admissionv1.AdmissionResponse) {
+func (h *Handler) answer(
+	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
+) (response *admissionv1.AdmissionResponse) {
 	defer func() {
 		if r := recover(); r != nil {
 			h.panics.Add(1)
@@ -114,7 +116,8 @@ func (h *Handler) answer(ctx context.Context, k kind, request *admissionv1.Admis
 	}()
 	if !k.concerns(request) {
 		return refusal(apierrors.NewBadRequest(fmt.Sprintf("this path is for %s of %s, and not for %s of %s: correct the webhook configuration",
-			k.resource, k.GroupVersion(), request.Resource.Resource, schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version})))
+			k.resource, k.GroupVersion(), request.Resource.Resource,
+			schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version})))
 	}
 	return review(ctx, request)
 }
@@ -126,7 +129,8 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 
 // refuse answers what gets no verdict.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
-	klog.FromContext(r.Context()).V(2).Info("Refused a request", "path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
+	klog.FromContext(r.Context()).V(2).Info("Refused a request",
+		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
 	if why.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Connection", "close") // The next connection may be to another replica.
@@ -138,7 +142,9 @@ func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 // read returns the admission request in r, or why there is none.
 func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape) (*admissionv1.AdmissionRequest, *refused) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, &refused{http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type"))}
+		return nil, &refused{
+			http.StatusUnsupportedMediaType, fmt.Errorf("the Content-Type must be application/json, not %q", r.Header.Get("Content-Type")),
+		}
 	}
 	body, refused := readBody(w, r, memory)
 	if refused != nil {
@@ -214,7 +220,7 @@ func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.Adm
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		klog.FromContext(ctx).V(2).Info("Nobody waited for the answer", "err", err)
+		klog.FromContext(ctx).V(2).Info("The client closed the connection before the answer", "err", err)
 	}
 	return http.StatusOK
 }

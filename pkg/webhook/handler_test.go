@@ -81,7 +81,8 @@ func ask(t testing.TB, name, object, old string) *admissionv1.AdmissionRequest {
 	gvr := metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 	asked := &admissionv1.AdmissionRequest{
 		UID: uid, Kind: gvk, RequestKind: &gvk, Resource: gvr, RequestResource: &gvr,
-		Name: strings.ToLower(name) + "-sample", Namespace: "default", UserInfo: authenticationv1.UserInfo{Username: "jimmy"}, DryRun: ptr.To(false),
+		Name: strings.ToLower(name) + "-sample", Namespace: "default",
+		UserInfo: authenticationv1.UserInfo{Username: "jimmy"}, DryRun: ptr.To(false),
 	}
 	switch {
 	case old == "":
@@ -191,54 +192,80 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 	padded := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
 	const review, plain = "application/json", "text/plain"
 	long := `"` + strings.Repeat("<", maxText+1) + `"`
-	for name, test := range map[string]struct {
+	type row struct {
 		method, path, contentType, body string
 		status                          int
 		says                            string
-	}{
-		"a review":                              {http.MethodPost, path, review, good, http.StatusOK, `"allowed":true`},
-		"a review, with a time limit":           {http.MethodPost, path + "?timeout=5s", review, good, http.StatusOK, `"allowed":true`},
-		"a review in UTF-8":                     {http.MethodPost, path, "application/json; charset=utf-8", good, http.StatusOK, `"allowed":true`},
-		"a content type in capitals":            {http.MethodPost, path, "Application/JSON", good, http.StatusOK, `"allowed":true`},
-		"no content type":                       {http.MethodPost, path, "", good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not ""`},
-		"plain text":                            {http.MethodPost, path, plain, good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not "text/plain"`},
-		"a content type that cannot be":         {http.MethodPost, path, "application/json; charset", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json"},
-		"a JSON patch":                          {http.MethodPost, path, "application/json-patch+json", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json"},
-		"GET":                                   {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
-		"PUT":                                   {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
-		"the root":                              {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
-		"a path that there is not":              {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
-		"a path below one that there is":        {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
-		"no body":                               {http.MethodPost, path, review, "", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"as large a body as may be":             {http.MethodPost, path, review, padded(maxBody), http.StatusOK, `"allowed":true`},
-		"a body of one byte more":               {http.MethodPost, path, review, padded(maxBody + 1), http.StatusInsufficientStorage, "the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"},
-		"half a review":                         {http.MethodPost, path, review, good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"},
-		"two reviews":                           {http.MethodPost, path, review, good + good, http.StatusBadRequest, "the body is no AdmissionReview"},
-		"no JSON":                               {http.MethodPost, path, review, "kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"a list":                                {http.MethodPost, path, review, "[]", http.StatusBadRequest, "the body is no AdmissionReview"},
-		"null":                                  {http.MethodPost, path, review, "null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`},
-		"another kind":                          {http.MethodPost, path, review, altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest, `not "ConversionReview" of "admission.k8s.io/v1"`},
-		"another version":                       {http.MethodPost, path, review, altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest, `not "AdmissionReview" of "admission.k8s.io/v1beta1"`},
-		"a kind in another case":                {http.MethodPost, path, review, altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`},
-		"no request":                            {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest, "has no request, or one without a uid"},
-		"a request that is null":                {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest, "has no request, or one without a uid"},
-		"a request without a UID":               {http.MethodPost, path, review, altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"},
-		"a request of another type":             {http.MethodPost, path, review, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest, "the body is no AdmissionReview"},
-		"a UID that is too long":                {http.MethodPost, path, review, altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest, "the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes"},
-		"an operation that is too long":         {http.MethodPost, path, review, altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes"},
-		"a name that is too long":               {http.MethodPost, path, review, altered(`"name":"rediscluster-sample","namespace":"default","operation"`, `"name":`+long+`,"operation"`), http.StatusBadRequest, "has more than 1024 bytes"},
-		"a kind that is too long":               {http.MethodPost, path, review, altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`},
-		"a byte that is not UTF-8":              {http.MethodPost, path, review, altered("1.2.3.4", "\xff"), http.StatusBadRequest, "the body is no AdmissionReview: it is not UTF-8"},
-		"an object that is there twice":         {http.MethodPost, path, review, altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest, `"object" is there twice`},
-		"a spec that is there twice":            {http.MethodPost, path, review, altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`},
-		"a spec that is there with an escape":   {http.MethodPost, path, review, altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`},
-		"an unknown field that is there twice":  {http.MethodPost, path, review, altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`},
-		"a key that is too long":                {http.MethodPost, path, review, altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest, "a key has more than 1024 bytes"},
-		"an unknown field of a long name":       {http.MethodPost, path, review, altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`},
-		"a time that is too long":               {http.MethodPost, path, review, altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`), http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"},
-		"another resource: a verdict":           {http.MethodPost, path, review, altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`},
-		"another group: a verdict":              {http.MethodPost, path, review, altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`, `"resource":{"group":""`), http.StatusOK, `"code":400`},
-		"an object that is no object: the same": {http.MethodPost, path, review, altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`},
+	}
+	posted := func(body string, status int, says string) row {
+		return row{http.MethodPost, path, review, body, status, says}
+	}
+	for name, test := range map[string]row{
+		"a review":                    posted(good, http.StatusOK, `"allowed":true`),
+		"a review, with a time limit": {http.MethodPost, path + "?timeout=5s", review, good, http.StatusOK, `"allowed":true`},
+		"a review in UTF-8":           {http.MethodPost, path, "application/json; charset=utf-8", good, http.StatusOK, `"allowed":true`},
+		"a content type in capitals":  {http.MethodPost, path, "Application/JSON", good, http.StatusOK, `"allowed":true`},
+		"no content type": {
+			http.MethodPost, path, "", good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not ""`,
+		},
+		"plain text": {
+			http.MethodPost, path, plain, good, http.StatusUnsupportedMediaType, `the Content-Type must be application/json, not "text/plain"`,
+		},
+		"a content type that cannot be": {
+			http.MethodPost, path, "application/json; charset", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
+		},
+		"a JSON patch": {
+			http.MethodPost, path, "application/json-patch+json", good, http.StatusUnsupportedMediaType, "the Content-Type must be application/json",
+		},
+		"GET":                            {http.MethodGet, path, review, "", http.StatusMethodNotAllowed, ""},
+		"PUT":                            {http.MethodPut, path, review, good, http.StatusMethodNotAllowed, ""},
+		"the root":                       {http.MethodPost, "/", review, good, http.StatusNotFound, ""},
+		"a path that there is not":       {http.MethodPost, "/validate-rediscluster", review, good, http.StatusNotFound, ""},
+		"a path below one that there is": {http.MethodPost, path + "/x", review, good, http.StatusNotFound, ""},
+		"no body":                        posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"as large a body as may be":      posted(padded(maxBody), http.StatusOK, `"allowed":true`),
+		"a body of one byte more": posted(padded(maxBody+1), http.StatusInsufficientStorage,
+			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"),
+		"half a review": posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
+		"two reviews":   posted(good+good, http.StatusBadRequest, "the body is no AdmissionReview"),
+		"no JSON":       posted("kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"a list":        posted("[]", http.StatusBadRequest, "the body is no AdmissionReview"),
+		"null":          posted("null", http.StatusBadRequest, `must be an AdmissionReview of admission.k8s.io/v1, not "" of ""`),
+		"another kind": posted(altered(`"AdmissionReview"`, `"ConversionReview"`), http.StatusBadRequest,
+			`not "ConversionReview" of "admission.k8s.io/v1"`),
+		"another version": posted(altered(`"admission.k8s.io/v1"`, `"admission.k8s.io/v1beta1"`), http.StatusBadRequest,
+			`not "AdmissionReview" of "admission.k8s.io/v1beta1"`),
+		"a kind in another case": posted(altered(`"kind":"AdmissionReview"`, `"Kind":"AdmissionReview"`), http.StatusBadRequest, `not "" of`),
+		"no request": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, http.StatusBadRequest,
+			"has no request, or one without a uid"),
+		"a request that is null": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, http.StatusBadRequest,
+			"has no request, or one without a uid"),
+		"a request without a UID": posted(altered(uid, ""), http.StatusBadRequest, "has no request, or one without a uid"),
+		"a request of another type": posted(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":"x"}`, http.StatusBadRequest,
+			"the body is no AdmissionReview"),
+		"a UID that is too long": posted(altered(uid, strings.Repeat("<", maxText+1)), http.StatusBadRequest,
+			"the uid of the request, its operation, its resource or the name of its object has more than 1024 bytes"),
+		"an operation that is too long": posted(altered(`"CREATE"`, long), http.StatusBadRequest, "has more than 1024 bytes"),
+		"a name that is too long": posted(altered(`"name":"rediscluster-sample","namespace":"default","operation"`,
+			`"name":`+long+`,"operation"`), http.StatusBadRequest, "has more than 1024 bytes"),
+		"a kind that is too long": posted(altered(`"AdmissionReview"`, long), http.StatusBadRequest, `not "<<<<<`),
+		"a byte that is not UTF-8": posted(altered("1.2.3.4", "\xff"), http.StatusBadRequest,
+			"the body is no AdmissionReview: it is not UTF-8"),
+		"an object that is there twice": posted(altered(`"object":{`, `"object":{},"object":{`), http.StatusBadRequest,
+			`"object" is there twice`),
+		"a spec that is there twice": posted(altered(`"spec":{`, `"spec":null,"spec":{`), http.StatusBadRequest, `"spec" is there twice`),
+		"a spec that is there with an escape": posted(altered(`"spec":{`, `"\u0073pec":null,"spec":{`), http.StatusBadRequest,
+			`"spec" is there twice`),
+		"an unknown field that is there twice": posted(altered(`"spec":{`, `"Spec":1,"Spec":2,"spec":{`), http.StatusOK, `"allowed":true`),
+		"a key that is too long": posted(altered(`"spec":{`, `"spec":{"config":{`+long+`:""},`), http.StatusBadRequest,
+			"a key has more than 1024 bytes"),
+		"an unknown field of a long name": posted(altered(`"spec":{`, `"spec":{`+long+`:"",`), http.StatusOK, `"allowed":true`),
+		"a time that is too long": posted(altered(`"metadata":{`, `"metadata":{"creationTimestamp":`+long+`,`),
+			http.StatusBadRequest, "a time, or a number that may be a string, has more than 1024 bytes"),
+		"another resource: a verdict": posted(altered(`"resource":"redisclusters"`, `"resource":"pods"`), http.StatusOK, `"code":400`),
+		"another group: a verdict": posted(altered(`"resource":{"group":"bytewang123-redis.wzj.kubebuilder.io"`,
+			`"resource":{"group":""`), http.StatusOK, `"code":400`),
+		"an object that is no object: the same": posted(altered(`"object":{`, `"object":[],"x":{`), http.StatusOK, `"code":400`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHandler(fake.NewClientset())
@@ -261,7 +288,8 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 	}
 	t.Run("a body that breaks off", func(t *testing.T) {
 		broken := io.MultiReader(strings.NewReader(good[:100]), iotest.ErrReader(io.ErrUnexpectedEOF))
-		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
+		if w := post(NewHandler(fake.NewClientset()), path, review, broken); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), "read the body: unexpected EOF") {
 			t.Errorf("status %d with %q", w.Code, w.Body)
 		}
 	})
@@ -269,7 +297,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		long := strings.Repeat("<", maxText)
 		understood(t, post(NewHandler(fake.NewClientset()), path, review, strings.NewReader(altered(uid, long))), long, false)
 	})
-	t.Run("an answer that nobody takes", func(t *testing.T) {
+	t.Run("an answer to a closed connection", func(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(good))
 		r.Header.Set("Content-Type", review)
 		h := NewHandler(fake.NewClientset())
@@ -285,7 +313,8 @@ func TestEveryKindHasItsPaths(t *testing.T) {
 		for _, verb := range []string{"mutate", "validate"} {
 			path := Path(verb, k.GroupVersionKind)
 			for method, status := range map[string]int{
-				http.MethodPost: http.StatusUnsupportedMediaType, http.MethodGet: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed,
+				http.MethodPost: http.StatusUnsupportedMediaType,
+				http.MethodGet:  http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed,
 			} {
 				w := httptest.NewRecorder()
 				if h.ServeHTTP(w, httptest.NewRequest(method, path, http.NoBody)); w.Code != status {
@@ -329,7 +358,8 @@ func TestAnswersAreShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ask(t, "RedisCluster", test.object, test.old)
-			w := post(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json", bytes.NewReader(body(t, asked)))
+			w := post(NewHandler(fake.NewClientset()), Path("validate", kindOf(t, "RedisCluster").GroupVersionKind), "application/json",
+				bytes.NewReader(body(t, asked)))
 			got := understood(t, w, uid, false)
 			causes := 0
 			if !got.Allowed {
@@ -356,9 +386,10 @@ func TestARequestOnTheWrongPathIsRefused(t *testing.T) {
 }
 
 const (
-	cronJob  = `{"schedule":"%s","jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}],"restartPolicy":"Never"}}}}}`
+	cronJob = `{"schedule":"%s","jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}],` +
+		`"restartPolicy":"Never"}}}}}`
 	storage  = "spec.storage: without it a Pod's data is gone with the Pod"
-	replicas = "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails"
+	replicas = "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails"
 )
 
 func TestValidate(t *testing.T) {
@@ -375,34 +406,49 @@ func TestValidate(t *testing.T) {
 		"no address":                                {"RedisCluster", `{}`, "", fmt.Sprintf(badAddr, ""), nil},
 		"no spec":                                   {"RedisCluster", `null`, "", fmt.Sprintf(badAddr, ""), nil},
 		"two mistakes": {"RedisCluster", `{"size":501,"replicasPerMaster":6,"addr":"1.2.3.4:1"}`, "",
-			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
+			"The RedisCluster \"rediscluster-sample\" is invalid: \n* spec.size: Invalid value: 501: must be from 18 to 500\n" +
+				"* spec.replicasPerMaster: Invalid value: 6: must be from 0 to 5", nil},
 		"what cannot be read": {"RedisCluster", `{"addr":5}`, "",
-			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: spec.addr must be of type string, and not number`, nil},
+			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: ` +
+				`spec.addr must be of type string, and not number`, nil},
 		"what cannot be read in time": {"RedisCluster", `{"storage":{"size":"1e-999999999"}}`, "",
-			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
+			`Error from server (BadRequest): admission webhook "webhook" denied the request: the RedisCluster cannot be read: ` +
+				`a number is too large, or a quantity has more than 100 digits or an exponent of more than two`, nil},
 
-		"an update that mends":                               {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
-		"an update that breaks":                              {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
-		"what was wrong before may stay so":                  {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
-		"what was missing before may stay so":                {"RedisCluster", `{"size":9}`, `{}`, "", nil},
-		"what was wrong before may be wrong in no other way": {"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil},
+		"an update that corrects":             {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{}`, "", nil},
+		"an update that breaks":               {"RedisCluster", `{}`, `{"addr":"1.2.3.4:1"}`, fmt.Sprintf(badAddr, ""), nil},
+		"what was wrong before may stay so":   {"RedisCluster", `{"addr":"foo:bar","size":9}`, `{"addr":"foo:bar"}`, "", nil},
+		"what was missing before may stay so": {"RedisCluster", `{"size":9}`, `{}`, "", nil},
+		"what was wrong before may be wrong in no other way": {
+			"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil,
+		},
 		"one more mistake is one too many, and the only one that is told": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.size: Invalid value: 501: must be from 6 to 500`, nil},
 		"storage is not taken away": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
-			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: its nodes would lose what they hold`, nil},
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
+				`its nodes would lose what they hold`, nil},
 		"storage is not taken away from what is wrong": {"RedisCluster", `{}`, `{"storage":{"size":"1Gi"}}`,
-			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: its nodes would lose what they hold`, nil},
-		"storage does not shrink": {"RedisCluster", `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`, `{"addr":"1.2.3.4:1","storage":{"size":"2Gi"}}`,
-			`The RedisCluster "rediscluster-sample" is invalid: spec.storage.size: Invalid value: "1Gi": cannot be less than it was: volumes do not shrink`, nil},
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
+				`its nodes would lose what they hold`, nil},
+		"storage does not shrink": {
+			"RedisCluster", `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`, `{"addr":"1.2.3.4:1","storage":{"size":"2Gi"}}`,
+			`The RedisCluster "rediscluster-sample" is invalid: spec.storage.size: Invalid value: "1Gi": cannot be less than it was: ` +
+				`volumes do not shrink`, nil,
+		},
 		"what was stored and cannot be read is replaced":  {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":5}`, "", []string{storage}},
 		"... and by nothing that is wrong":                {"RedisCluster", `{}`, `{"addr":5}`, fmt.Sprintf(badAddr, ""), nil},
 		"a warning that was given before is not repeated": {"RedisCluster", `{"addr":"1.2.3.4:2"}`, `{"addr":"1.2.3.4:1"}`, "", nil},
-		"one that was not is given":                       {"RedisCluster", `{"addr":"1.2.3.4:1","replicasPerMaster":0}`, `{"addr":"1.2.3.4:1"}`, "", []string{replicas}},
-		"... even when the object has another mistake":    {"RedisCluster", `{"addr":"x","replicasPerMaster":0}`, `{"addr":"x"}`, "", []string{replicas}},
+		"one that was not is given": {
+			"RedisCluster", `{"addr":"1.2.3.4:1","replicasPerMaster":0}`, `{"addr":"1.2.3.4:1"}`, "", []string{replicas},
+		},
+		"... even when the object has another mistake": {
+			"RedisCluster", `{"addr":"x","replicasPerMaster":0}`, `{"addr":"x"}`, "", []string{replicas},
+		},
 
 		"an ApiExampleA": {"ApiExampleA", `{"foo":"bar"}`, "", "", nil},
 		"an ApiExampleA of two lines": {"ApiExampleA", `{"foo":"a\nb"}`, "",
-			`The ApiExampleA "apiexamplea-sample" is invalid: spec.foo: Invalid value: "a\nb": must be one line of no more than 100 characters, without control characters`, nil},
+			`The ApiExampleA "apiexamplea-sample" is invalid: spec.foo: Invalid value: "a\nb": ` +
+				`must be one line of no more than 100 characters, without control characters`, nil},
 		"an Application": {"Application", `{"image":"nginx"}`, "", "", nil},
 		"an Application with a warning": {"Application", `{"image":"nginx","replicas":2}`, "", "",
 			[]string{"spec.image: without a tag, or with latest, two Pods may run different images"}},
@@ -414,15 +460,21 @@ func TestValidate(t *testing.T) {
 		"an ECSInstance with a warning": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a"}`, "", "",
 			[]string{"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"}},
 		"an ECSInstance of nothing": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
-			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},
+			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: ` +
+				`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},
 		"a MyCronJob": {"MyCronJob", fmt.Sprintf(cronJob, "*/5 * * * *"), "", "", nil},
 		"a MyCronJob whose schedule never comes": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), "",
-			`The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: none of its months has such a day`, nil},
-		"... with a second":                 {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 0 31 2,4 *": never comes: none of its months has such a day`, nil},
+			`The MyCronJob "mycronjob-sample" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: ` +
+				`none of its months has such a day`, nil},
+		"... with a second": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 0 31 2,4 *"), "", `The MyCronJob "mycronjob-sample" is ` +
+			`invalid: spec.schedule: Invalid value: "0 0 0 31 2,4 *": never comes: none of its months has such a day`, nil},
 		"... as it did when it was stored":  {"MyCronJob", fmt.Sprintf(cronJob, "0 0 30 2 *"), fmt.Sprintf(cronJob, "0 0 30 2 *"), "", nil},
 		"a MyCronJob on a day that is rare": {"MyCronJob", fmt.Sprintf(cronJob, "0 0 29 2 *"), "", "", nil},
 	}
-	for _, addr := range []string{"foo:bar", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:70000", "1.2.3.4:06379", "::1:6379", "[::1]", "[fe80::1%eth0]:1", "redis.example.com:6379", " 1.2.3.4:1", "1.2.3.4:1\n"} {
+	for _, addr := range []string{
+		"foo:bar", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:70000", "1.2.3.4:06379", "::1:6379", "[::1]", "[fe80::1%eth0]:1",
+		"redis.example.com:6379", " 1.2.3.4:1", "1.2.3.4:1\n",
+	} {
 		rows["the address "+addr] = row{"RedisCluster", print(t, map[string]any{"addr": addr}), "", fmt.Sprintf(badAddr, addr), nil}
 	}
 	h := NewHandler(fake.NewClientset())
@@ -513,7 +565,8 @@ func TestDeletionProtection(t *testing.T) {
 	t.Run("an object that API servers before 1.15 do not send", func(t *testing.T) {
 		asked := ask(t, "RedisCluster", "", "{}")
 		asked.OldObject.Raw = nil
-		if got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked); got.Allowed || got.Result.Code != http.StatusBadRequest {
+		if got := review(t, NewHandler(fake.NewClientset()), "validate", "RedisCluster", asked); got.Allowed ||
+			got.Result.Code != http.StatusBadRequest {
 			t.Errorf("got %+v", got.Result)
 		}
 	})
@@ -534,16 +587,25 @@ func TestMutate(t *testing.T) {
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: 0 is stored as 6"}},
 		"a negative size is raised": {"RedisCluster", `{` + full + `,"size":-1,"replicasPerMaster":1}`,
 			`[{"op":"replace","path":"/spec/size","value":6}]`, []string{"spec.size: -1 is stored as 6"}},
-		"a missing size is added, without a word": {"RedisCluster", `{` + full + `,"replicasPerMaster":1}`, `[{"op":"add","path":"/spec/size","value":6}]`, nil},
-		"a missing size with many replicas":       {"RedisCluster", `{` + full + `,"replicasPerMaster":5}`, `[{"op":"add","path":"/spec/size","value":18}]`, nil},
+		"a missing size is added, without a word": {
+			"RedisCluster", `{` + full + `,"replicasPerMaster":1}`, `[{"op":"add","path":"/spec/size","value":6}]`, nil,
+		},
+		"a missing size with many replicas": {
+			"RedisCluster", `{` + full + `,"replicasPerMaster":5}`, `[{"op":"add","path":"/spec/size","value":18}]`, nil,
+		},
 		"an empty image is replaced": {"RedisCluster", `{"image":"","size":6,"replicasPerMaster":0}`,
 			`[{"op":"replace","path":"/spec/image","value":"redis:7"}]`, []string{`spec.image: "" is stored as "redis:7"`}},
 		"an empty spec is filled": {"RedisCluster", `{}`,
-			`[{"op":"add","path":"/spec/image","value":"redis:7"},{"op":"add","path":"/spec/replicasPerMaster","value":1},{"op":"add","path":"/spec/size","value":6}]`, nil},
-		"a spec that is null is replaced":         {"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"size":6,"replicasPerMaster":1,"image":"redis:7"}}]`, nil},
-		"a size that is large enough stays":       {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
-		"a size that is too large is not ours":    {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
-		"unknown fields are not ours":             {"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil},
+			`[{"op":"add","path":"/spec/image","value":"redis:7"},{"op":"add","path":"/spec/replicasPerMaster","value":1},` +
+				`{"op":"add","path":"/spec/size","value":6}]`, nil},
+		"a spec that is null is replaced": {
+			"RedisCluster", `null`, `[{"op":"replace","path":"/spec","value":{"size":6,"replicasPerMaster":1,"image":"redis:7"}}]`, nil,
+		},
+		"a size that is large enough stays":    {"RedisCluster", `{` + full + `,"size":7,"replicasPerMaster":1}`, "", nil},
+		"a size that is too large is not ours": {"RedisCluster", `{` + full + `,"size":5000,"replicasPerMaster":1}`, "", nil},
+		"unknown fields are not ours": {
+			"RedisCluster", `{` + full + `,"size":6,"replicasPerMaster":1,"Size":3,"x":{"size":3}}`, "", nil,
+		},
 		"a size that is 3 in 32 bits is not 3":    {"RedisCluster", `{"size":4294967299}`, "", nil},
 		"a size that is no number of 64 bits":     {"RedisCluster", `{"size":1e300}`, "", nil},
 		"a size that is text is not ours":         {"RedisCluster", `{"size":"3"}`, "", nil},
@@ -553,15 +615,20 @@ func TestMutate(t *testing.T) {
 		"an ApiExampleA has no defaults":          {"ApiExampleA", `{"foo":"bar"}`, "", nil},
 		"an Application in full": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
 			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"}}`, "", nil},
-		"the element of a list of an Application": {"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
-			`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"},"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyRef":{"key":"c"}}}]}`,
-			`[{"op":"add","path":"/spec/env/1/valueFrom/fileKeyRef/optional","value":false}]`, nil},
+		"the element of a list of an Application": {
+			"Application", `{"image":"a","replicas":1,"port":1,"service":{"enabled":true,"type":"NodePort"},` +
+				`"ingress":{"enabled":false,"className":"a","host":"b","path":"/"},` +
+				`"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyRef":{"key":"c"}}}]}`,
+			`[{"op":"add","path":"/spec/env/1/valueFrom/fileKeyRef/optional","value":false}]`, nil,
+		},
 		"a MyCronJob": {"MyCronJob", `{"suspend":true,"concurrencyPolicy":"Forbid","successfulJobsHistoryLimit":0}`,
 			`[{"op":"add","path":"/spec/failedJobsHistoryLimit","value":1},{"op":"add","path":"/spec/missedRunPolicy","value":"Latest"}]`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := sample(t, test.kind, test.spec)
-			for operation, asked := range map[string]*admissionv1.AdmissionRequest{"create": ask(t, test.kind, object, ""), "update": ask(t, test.kind, object, object)} {
+			for operation, asked := range map[string]*admissionv1.AdmissionRequest{
+				"create": ask(t, test.kind, object, ""), "update": ask(t, test.kind, object, object),
+			} {
 				got := review(t, NewHandler(fake.NewClientset()), "mutate", test.kind, asked)
 				if text := kubectl(got); text != "" {
 					t.Errorf("%s is refused: %s", operation, text)
@@ -608,9 +675,12 @@ func TestMutateScale(t *testing.T) {
 		"a parent somewhere else":  {fake.NewClientset(elsewhere), three, `{"replicas":3}`, nil, ""},
 		"what is no Scale is left": {fake.NewClientset(parent(nil)), strings.Replace(three, "3", `"3"`, 1), `{"replicas":"3"}`, nil, ""},
 		"a parent that cannot be got": {failing(errors.New("connection refused")), three, "", nil,
-			`Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: get RedisCluster rediscluster-sample: connection refused`},
-		"a parent that must not be got": {failing(apierrors.NewForbidden(redisv1.Resource("redisclusters"), "rediscluster-sample", errors.New("no rights"))), three,
-			`{"replicas":3}`, nil, ""},
+			`Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
+				`get RedisCluster rediscluster-sample: connection refused`},
+		"a parent that must not be got": {
+			failing(apierrors.NewForbidden(redisv1.Resource("redisclusters"), "rediscluster-sample", errors.New("no rights"))), three,
+			`{"replicas":3}`, nil, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHandler(test.client)
@@ -682,7 +752,8 @@ func TestAPanicIsAnswered(t *testing.T) {
 	asked := ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), "")
 	for i, verb := range []string{"mutate", "validate", "mutate"} {
 		got := review(t, h, verb, "RedisCluster", asked)
-		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: the review panicked, see the log of glassback`
+		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
+			`the review panicked, see the log of glassback`
 		if text := kubectl(got); text != want || got.Result.Code != http.StatusInternalServerError {
 			t.Errorf("code %d, %s, want %s", got.Result.Code, text, want)
 		}
@@ -709,7 +780,8 @@ func TestAReviewTakesNoLongerThanItsPatience(t *testing.T) {
 		slow.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return waiting{} }
 		began := time.Now()
 		got := review(t, newHandler([]kind{slow}, nil), "mutate", "RedisCluster", ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), ""))
-		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: context deadline exceeded`
+		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
+			`context deadline exceeded`
 		if text := kubectl(got); text != want || time.Since(began) != patience {
 			t.Errorf("after %s: %s, want %s", time.Since(began), text, want)
 		}
@@ -742,7 +814,10 @@ func FuzzHandler(f *testing.F) {
 	for i, path := range paths {
 		f.Add(byte(i), "text/plain", []byte(`{}`))
 		for _, k := range kinds {
-			for _, spec := range []string{`{}`, `{"size":3,"addr":"foo:bar","image":""}`, `{"image":"nginx","env":[{"name":"a","valueFrom":{"fileKeyRef":{}}}]}`, fmt.Sprintf(cronJob, "0 0 30 2 *")} {
+			for _, spec := range []string{
+				`{}`, `{"size":3,"addr":"foo:bar","image":""}`, `{"image":"nginx","env":[{"name":"a","valueFrom":{"fileKeyRef":{}}}]}`,
+				fmt.Sprintf(cronJob, "0 0 30 2 *"),
+			} {
 				object := sample(f, k.Kind, spec)
 				if !strings.HasSuffix(path, strings.ToLower(k.Kind)) {
 					continue
@@ -755,7 +830,9 @@ func FuzzHandler(f *testing.F) {
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{"replicas":3}}`)))
 		f.Add(byte(i), "", body(f, scale(f, `{"kind":"Scale","spec":{}}`)))
 	}
-	statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusInsufficientStorage, http.StatusUnsupportedMediaType, http.StatusNotFound}
+	statuses := []int{
+		http.StatusOK, http.StatusBadRequest, http.StatusInsufficientStorage, http.StatusUnsupportedMediaType, http.StatusNotFound,
+	}
 	f.Fuzz(func(t *testing.T, path byte, contentType string, body []byte) {
 		if contentType == "" {
 			contentType = "application/json"

@@ -125,7 +125,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	var old P
 	if request.Operation == admissionv1.Update {
 		if old, err = t.defaulted(request.OldObject); err != nil {
-			old = nil // What was stored cannot be compared with: it is replaced.
+			old = nil // The stored object cannot be decoded: the update replaces it.
 		}
 	}
 	if errs := newErrors(now, old); len(errs) > 0 {
@@ -159,10 +159,9 @@ func (t typed[T, P]) defaulted(raw runtime.RawExtension) (P, error) {
 	return obj, nil
 }
 
-// newErrors returns what an update makes wrong. What was wrong before does not keep
-// anybody from taking a finalizer off, or from mending one field after the other: the
-// API server goes by the same rule with a schema (KEP-4008), and the controller says
-// what is still wrong.
+// newErrors returns the errors that an update adds. Errors from before the update are allowed,
+// so that users can remove a finalizer, or correct one field after the other. The API server
+// applies the same rule to schemas (KEP-4008), and the controller reports the remaining errors.
 func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	errs := short(now.Validate(old))
 	if old == nil || len(errs) == 0 {

@@ -93,7 +93,8 @@ func (a *account) close() {
 // known.
 func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	if length > maxBody {
-		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them", length, maxBody, maxObject)
+		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them",
+			length, maxBody, maxObject)
 	}
 	if length < 0 {
 		length = maxBody
@@ -119,7 +120,8 @@ func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *r
 	m := meter{walk: walk{data: body}, object: object}
 	m.measure(reviewShape)
 	if m.size > maxExpanded {
-		return tooLarge("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take %d: they have too many list elements or map entries",
+		return tooLarge("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take %d: "+
+			"they have too many list elements or map entries",
 			m.size, maxExpanded)
 	}
 	if m.malformed != nil {

@@ -38,35 +38,45 @@ func fill(length int, element string) string {
 // flood are bodies that take much more memory than they have bytes, if nothing limits it: of a
 // kind, what is in the place of %s in a review, and what there is instead of it.
 var flood = map[string]struct{ kind, review, element string }{
-	"objects in an unknown list":   {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
-	"maps in an unknown list":      {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
-	"lists in an unknown list":     {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `[[]]`},
-	"containers":                   {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
-	"containers, stored before":    {"MyCronJob", `"operation":"UPDATE","object":{},"oldObject":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
-	"arguments":                    {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"args":[%s]}]}}}}}}`, `""`},
-	"limits":                       {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{"resources":{"limits":{"":1}}}`},
+	"objects in an unknown list": {"MyCronJob", `"object":{"spec":{"x":[%s]}}`, `{}`},
+	"maps in an unknown list":    {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `{"":0}`},
+	"lists in an unknown list":   {"RedisCluster", `"object":{"spec":{"size":3,"x":[%s]}}`, `[[]]`},
+	"containers":                 {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{}`},
+	"containers, stored before": {
+		"MyCronJob",
+		`"operation":"UPDATE","object":{},"oldObject":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`,
+		`{}`,
+	},
+	"arguments": {"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"args":[%s]}]}}}}}}`, `""`},
+	"limits": {
+		"MyCronJob", `"object":{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[%s]}}}}}}`, `{"resources":{"limits":{"":1}}}`,
+	},
 	"variables of the same name":   {"Application", `"object":{"spec":{"env":[%s]}}`, `{"name":"a"}`},
 	"variables that are filled in": {"Application", `"object":{"spec":{"env":[%s]}}`, `{"valueFrom":{"fileKeyRef":{}}}`},
 	"owners":                       {"RedisCluster", `"object":{"metadata":{"ownerReferences":[%s]},"spec":{"size":3}}`, `{}`},
-	"managers of fields":           {"RedisCluster", `"object":{"metadata":{"managedFields":[{"fieldsV1":{"a":[%s]}}]},"spec":{"size":3}}`, `{}`},
-	"an address that is too long":  {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, `<<<<<`},
-	"groups of the user":           {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
-	"options":                      {"RedisCluster", `"options":{"metadata":{"labels":{%s}}},"object":{}`, `"":""`},
+	"managers of fields": {
+		"RedisCluster", `"object":{"metadata":{"managedFields":[{"fieldsV1":{"a":[%s]}}]},"spec":{"size":3}}`, `{}`,
+	},
+	"an address that is too long": {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, `<<<<<`},
+	"groups of the user":          {"RedisCluster", `"userInfo":{"groups":[%s]},"object":{}`, `""`},
+	"options":                     {"RedisCluster", `"options":{"metadata":{"labels":{%s}}},"object":{}`, `"":""`},
 
 	// One long text each, in the place where it is written again with more bytes.
-	"a UID":                      {"RedisCluster", `"uid":"%s","object":{}`, `<<<<<`},
-	"a name":                     {"RedisCluster", `"name":"%s","object":{}`, del},
-	"a resource":                 {"RedisCluster", `"requestResource":{},"resource":{"resource":"%s"},"object":{}`, del},
-	"a spec that is null later":  {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"},"spec":null}`, `<<<<<`},
-	"bytes that are no UTF-8":    {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\xff\xff\xff\xff\xff"},
-	"line separators":            {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\u2028\u2029\u2028"},
-	"a name of what is deleted":  {"RedisCluster", `"operation":"DELETE","oldObject":{"metadata":{"name":"%s",` + protected + `}}`, del},
-	"a time":                     {"RedisCluster", `"object":{"metadata":{"creationTimestamp":"2026-01-01T00:00:00Z%s"}}`, del},
-	"a port":                     {"Application", `"object":{"spec":{"pdb":{"minAvailable":"%s"}}}`, del},
-	"an address that is quoted":  {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, del},
-	"a directive":                {"RedisCluster", `"object":{"spec":{"config":{"\n%s":"1"}}}`, del},
-	"a key that is not known":    {"RedisCluster", `"object":{"\n%s":1}`, del},
-	"managers of fields of Jobs": {"MyCronJob", `"object":{"spec":{"size":3,"jobTemplate":{"metadata":{"managedFields":[{"fieldsV1":[%s]}]}}}}`, `{}`},
+	"a UID":                     {"RedisCluster", `"uid":"%s","object":{}`, `<<<<<`},
+	"a name":                    {"RedisCluster", `"name":"%s","object":{}`, del},
+	"a resource":                {"RedisCluster", `"requestResource":{},"resource":{"resource":"%s"},"object":{}`, del},
+	"a spec that is null later": {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"},"spec":null}`, `<<<<<`},
+	"bytes that are no UTF-8":   {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\xff\xff\xff\xff\xff"},
+	"line separators":           {"RedisCluster", `"object":{"spec":{"size":3,"addr":"%s"}}`, "\u2028\u2029\u2028"},
+	"a name of what is deleted": {"RedisCluster", `"operation":"DELETE","oldObject":{"metadata":{"name":"%s",` + protected + `}}`, del},
+	"a time":                    {"RedisCluster", `"object":{"metadata":{"creationTimestamp":"2026-01-01T00:00:00Z%s"}}`, del},
+	"a port":                    {"Application", `"object":{"spec":{"pdb":{"minAvailable":"%s"}}}`, del},
+	"an address that is quoted": {"RedisCluster", `"object":{"spec":{"addr":"%s"}}`, del},
+	"a directive":               {"RedisCluster", `"object":{"spec":{"config":{"\n%s":"1"}}}`, del},
+	"a key that is not known":   {"RedisCluster", `"object":{"\n%s":1}`, del},
+	"managers of fields of Jobs": {
+		"MyCronJob", `"object":{"spec":{"size":3,"jobTemplate":{"metadata":{"managedFields":[{"fieldsV1":[%s]}]}}}}`, `{}`,
+	},
 }
 
 const (
@@ -152,7 +162,8 @@ func TestMemoryOfAllRequests(t *testing.T) {
 						if w.Body.Len() > reviewSize {
 							t.Errorf("an answer of %d bytes: %.200s", w.Body.Len(), w.Body)
 						}
-						if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests && w.Code != http.StatusInsufficientStorage {
+						if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests &&
+							w.Code != http.StatusInsufficientStorage {
 							t.Errorf("status %d: %.200s", w.Code, w.Body)
 						}
 					})
@@ -160,7 +171,8 @@ func TestMemoryOfAllRequests(t *testing.T) {
 				requests.Wait()
 				most := stop()
 				t.Logf("%d bytes each: %d KiB live, status 200 %d times, 400 %d times, 429 %d times, 507 %d times", len(body), most>>10,
-					statuses[http.StatusOK].Load(), statuses[http.StatusBadRequest].Load(), statuses[http.StatusTooManyRequests].Load(), statuses[http.StatusInsufficientStorage].Load())
+					statuses[http.StatusOK].Load(), statuses[http.StatusBadRequest].Load(), statuses[http.StatusTooManyRequests].Load(),
+					statuses[http.StatusInsufficientStorage].Load())
 				if limit := uint64(shippedMemory / 5 * 2); most > limit {
 					t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
 				}
@@ -230,7 +242,8 @@ func TestASlowAttackerKeepsNobodyWaiting(t *testing.T) {
 			attack.Go(func() {
 				if w := post(66, maxBody, slow); w.Code == http.StatusTooManyRequests {
 					refused.Add(1)
-					if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "the requests of 10.0.0.66 already use all the memory that they may") {
+					if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(),
+						"the requests of 10.0.0.66 already use all the memory that they may") {
 						t.Errorf("headers %v: %s", w.Header(), w.Body)
 					}
 				}
@@ -262,9 +275,11 @@ func TestUsersSeeWhatIsTooLarge(t *testing.T) {
 		want   string
 	}{
 		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
-			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: two objects of 1572864 and what is around them") has prevented the request from succeeding`},
+			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: ` +
+				`two objects of 1572864 and what is around them") has prevented the request from succeeding`},
 		"an object that has too much in it": {100 << 10, "containers", false,
-			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: they have too many list elements or map entries") has prevented the request from succeeding`},
+			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: ` +
+				`they have too many list elements or map entries") has prevented the request from succeeding`},
 		"too many requests": {1000, "objects in an unknown list", true,
 			"the server has received too many requests and has asked us to try again later"},
 	} {

@@ -38,7 +38,8 @@ func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: ConfigurationName, Labels: map[string]string{"app.kubernetes.io/name": "glassback"}}
 
 	mutating := endpoint.MutatingConfiguration(ConfigurationName)
-	mutating.ObjectMeta, mutating.TypeMeta = meta, metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"}
+	mutating.ObjectMeta = meta
+	mutating.TypeMeta = metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"}
 	gotMutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	manifest(t, gotMutating, "webhook", "mutating.yaml")
 	if d := diff.Diff(gotMutating, mutating); d != "" {
@@ -46,7 +47,8 @@ func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 	}
 
 	validating := endpoint.ValidatingConfiguration(ConfigurationName)
-	validating.ObjectMeta, validating.TypeMeta = meta, metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"}
+	validating.ObjectMeta = meta
+	validating.TypeMeta = metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"}
 	gotValidating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	manifest(t, gotValidating, "webhook", "validating.yaml")
 	if d := diff.Diff(gotValidating, validating); d != "" {
@@ -59,7 +61,8 @@ func TestTheManifestsRegisterWhatTheOperatorWould(t *testing.T) {
 func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	service := &corev1.Service{}
 	manifest(t, service, "webhook", "service.yaml")
-	if service.Namespace != "glassback-system" || service.Name != "glassback-webhook" || service.Spec.Ports[0].Port != 443 || service.Spec.Ports[0].TargetPort.IntValue() != 9443 {
+	if service.Namespace != "glassback-system" || service.Name != "glassback-webhook" || service.Spec.Ports[0].Port != 443 ||
+		service.Spec.Ports[0].TargetPort.IntValue() != 9443 {
 		t.Errorf("the Service is %s/%s with the ports %v", service.Namespace, service.Name, service.Spec.Ports)
 	}
 	var certificate struct {
@@ -77,14 +80,16 @@ func TestTheManifestsAgreeOnTheService(t *testing.T) {
 	if err := yaml.Unmarshal(data, &certificate); err != nil {
 		t.Fatal(err)
 	}
-	if want := service.Name + "." + service.Namespace + ".svc"; !slices.Equal(certificate.Spec.DNSNames, []string{want}) || !slices.Contains(certificate.Spec.Usages, "server auth") {
+	if want := service.Name + "." + service.Namespace + ".svc"; !slices.Equal(certificate.Spec.DNSNames, []string{want}) ||
+		!slices.Contains(certificate.Spec.Usages, "server auth") {
 		t.Errorf("the certificate is for %q, usages %q, want %q", certificate.Spec.DNSNames, certificate.Spec.Usages, want)
 	}
 	kustomization, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "certmanager", "kustomization.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"; !bytes.Contains(kustomization, []byte(want)) {
+	want := annotationCertManager + "ca-from: " + certificate.Namespace + "/" + certificate.Name + "\n"
+	if !bytes.Contains(kustomization, []byte(want)) {
 		t.Errorf("the kustomization does not say %q", want)
 	}
 }

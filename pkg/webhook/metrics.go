@@ -28,8 +28,8 @@ type MetricsProvider interface {
 
 var provider atomic.Pointer[MetricsProvider]
 
-// SetMetricsProvider has the requests of the Handlers counted that are made from now on.
-// Without it, nobody counts.
+// SetMetricsProvider sets the provider that counts the requests of the Handlers created from
+// now on. Without a provider, requests are not counted.
 func SetMetricsProvider(p MetricsProvider) { provider.Store(&p) }
 
 func metricsOf(path string) Metrics {

@@ -135,18 +135,25 @@ func TestDifference(t *testing.T) {
 			`[{"op":"add","path":"/a","value":{"b":{"c":1}}}]`, `{"a":{"b":{"c":1}}}`},
 		"a field is replaced, and what is beside it is left": {`{"a":1,"x":{"y":[null]}}`, `{"a":1}`, `{"a":2}`,
 			`[{"op":"replace","path":"/a","value":2}]`, `{"a":2,"x":{"y":[null]}}`},
-		"false, 0 and nothing are values": {`{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`,
+		"false, 0 and nothing are values": {
+			`{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":true,"b":1,"c":"x","d":[1],"e":1}`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`,
 			`[{"op":"replace","path":"/a","value":false},{"op":"replace","path":"/b","value":0},{"op":"replace","path":"/c","value":""},` +
-				`{"op":"replace","path":"/d","value":[]},{"op":"replace","path":"/e","value":{}}]`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`},
+				`{"op":"replace","path":"/d","value":[]},{"op":"replace","path":"/e","value":{}}]`, `{"a":false,"b":0,"c":"","d":[],"e":{}}`,
+		},
 		"null is replaced": {`{"a":null}`, `{}`, `{"a":1}`,
 			`[{"op":"replace","path":"/a","value":1}]`, `{"a":1}`},
 		"a parent that is null is replaced": {`{"a":null}`, `{"a":{}}`, `{"a":{"b":1}}`,
 			`[{"op":"replace","path":"/a","value":{"b":1}}]`, `{"a":{"b":1}}`},
 		"a field is removed":                  {`{"a":1,"x":2}`, `{"a":1}`, `{}`, `[{"op":"remove","path":"/a"}]`, `{"x":2}`},
 		"a field that was not there stays so": {`{"x":2}`, `{"a":0}`, `{}`, `null`, `{"x":2}`},
-		"a key is escaped":                    {`{"a/b~c":{"x":1}}`, `{"a/b~c":{}}`, `{"a/b~c":{"~1":1}}`, `[{"op":"add","path":"/a~1b~0c/~01","value":1}]`, `{"a/b~c":{"x":1,"~1":1}}`},
-		"a key may be empty":                  {`{"":{"x":1}}`, `{"":{}}`, `{"":{"":1}}`, `[{"op":"add","path":"//","value":1}]`, `{"":{"x":1,"":1}}`},
-		"keys come in order":                  {`{}`, `{}`, `{"b":1,"a":1,"c":1}`, `[{"op":"add","path":"/a","value":1},{"op":"add","path":"/b","value":1},{"op":"add","path":"/c","value":1}]`, `{"a":1,"b":1,"c":1}`},
+		"a key is escaped": {
+			`{"a/b~c":{"x":1}}`, `{"a/b~c":{}}`, `{"a/b~c":{"~1":1}}`, `[{"op":"add","path":"/a~1b~0c/~01","value":1}]`, `{"a/b~c":{"x":1,"~1":1}}`,
+		},
+		"a key may be empty": {`{"":{"x":1}}`, `{"":{}}`, `{"":{"":1}}`, `[{"op":"add","path":"//","value":1}]`, `{"":{"x":1,"":1}}`},
+		"keys come in order": {
+			`{}`, `{}`, `{"b":1,"a":1,"c":1}`,
+			`[{"op":"add","path":"/a","value":1},{"op":"add","path":"/b","value":1},{"op":"add","path":"/c","value":1}]`, `{"a":1,"b":1,"c":1}`,
+		},
 		"an element of a list, and not the others": {`{"a":[{"x":1},{"b":0,"x":2}]}`, `{"a":[{},{"b":0}]}`, `{"a":[{},{"b":1}]}`,
 			`[{"op":"replace","path":"/a/1/b","value":1}]`, `{"a":[{"x":1},{"b":1,"x":2}]}`},
 		"a list of lists":     {`[[1,2],[3]]`, `[[1,2],[3]]`, `[[1,4],[3]]`, `[{"op":"replace","path":"/0/1","value":4}]`, `[[1,4],[3]]`},
@@ -177,14 +184,20 @@ func TestOperationsWarn(t *testing.T) {
 		operation operation
 		want      string
 	}{
-		"a number that is replaced":                  {operation{Op: replace, Path: "/spec/size", Value: int64(6), was: int64(3)}, "spec.size: 3 is stored as 6"},
-		"text that is replaced can be told":          {operation{Op: replace, Path: "/spec/image", Value: "redis:7", was: ""}, `spec.image: "" is stored as "redis:7"`},
-		"a number that was left out since it was 0":  {operation{Op: add, Path: "/spec/replicas", Value: int32(6), was: int64(0)}, "spec.replicas: 0 is stored as 6"},
-		"what was not there needs none":              {operation{Op: add, Path: "/spec/size", Value: int64(6)}, ""},
-		"what was null needs none":                   {operation{Op: replace, Path: "/spec/size", Value: int64(6)}, ""},
-		"what is removed needs none":                 {operation{Op: remove, Path: "/spec/size"}, ""},
-		"an object in the place of a value is long":  {operation{Op: replace, Path: "/spec", Value: stdjson.RawMessage(`{}`), was: "x"}, ""},
-		"a list in the place of another one is long": {operation{Op: replace, Path: "/spec/env", Value: stdjson.RawMessage(`[]`), was: stdjson.RawMessage(`[1]`)}, ""},
+		"a number that is replaced": {operation{Op: replace, Path: "/spec/size", Value: int64(6), was: int64(3)}, "spec.size: 3 is stored as 6"},
+		"text that is replaced can be told": {
+			operation{Op: replace, Path: "/spec/image", Value: "redis:7", was: ""}, `spec.image: "" is stored as "redis:7"`,
+		},
+		"a number that was left out since it was 0": {
+			operation{Op: add, Path: "/spec/replicas", Value: int32(6), was: int64(0)}, "spec.replicas: 0 is stored as 6",
+		},
+		"what was not there needs none":             {operation{Op: add, Path: "/spec/size", Value: int64(6)}, ""},
+		"what was null needs none":                  {operation{Op: replace, Path: "/spec/size", Value: int64(6)}, ""},
+		"what is removed needs none":                {operation{Op: remove, Path: "/spec/size"}, ""},
+		"an object in the place of a value is long": {operation{Op: replace, Path: "/spec", Value: stdjson.RawMessage(`{}`), was: "x"}, ""},
+		"a list in the place of another one is long": {
+			operation{Op: replace, Path: "/spec/env", Value: stdjson.RawMessage(`[]`), was: stdjson.RawMessage(`[1]`)}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.operation.warning(); got != test.want {
@@ -298,12 +311,14 @@ var reviewed = map[string]struct {
 	"Application": {appv1.Application{}, defaulted[appv1.Application], []string{
 		"/spec", "/spec/autoscaling/minReplicas", "/spec/env/N/valueFrom/fileKeyRef/optional", "/spec/ingress", "/spec/ingress/className",
 		"/spec/ingress/enabled", "/spec/ingress/host", "/spec/ingress/path", "/spec/port", "/spec/probes/liveness/grpc/service",
-		"/spec/probes/readiness/grpc/service", "/spec/probes/startup/grpc/service", "/spec/replicas", "/spec/service", "/spec/service/enabled", "/spec/service/type"}},
+		"/spec/probes/readiness/grpc/service", "/spec/probes/startup/grpc/service", "/spec/replicas", "/spec/service", "/spec/service/enabled",
+		"/spec/service/type"}},
 	"ECSInstance": {ecsv1alpha1.ECSInstance{}, defaulted[ecsv1alpha1.ECSInstance], []string{
 		"/spec", "/spec/deletionPolicy", "/spec/instanceChargeType", "/spec/instanceTypeChangePolicy", "/spec/powerState", "/spec/recreatePolicy",
 		"/spec/userDataSecretRef/key"}},
 	"MyCronJob": {mcjv1.MyCronJob{}, defaulted[mcjv1.MyCronJob], []string{
-		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit", "/spec/suspend"}},
+		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit",
+		"/spec/suspend"}},
 	"RedisCluster": {redisv1.RedisCluster{}, defaulted[redisv1.RedisCluster], []string{
 		"/spec", "/spec/authSecretRef/key", "/spec/image", "/spec/replicasPerMaster", "/spec/size"}},
 }
@@ -352,7 +367,8 @@ func FuzzDefaults(f *testing.F) {
 		`{}`,
 		`{"spec":null}`,
 		`{"spec":{"size":3,"Size":4,"image":"","authSecretRef":{"key":null,"a/b":{"~":1}}},"x":[{}]}`,
-		`{"spec":{"env":[{"name":"a","valueFrom":{"fileKeyRef":{"key":"k","x":1}}},null],"probes":{"liveness":{"grpc":{"port":1}},"startup":{"grpc":null}}}}`,
+		`{"spec":{"env":[{"name":"a","valueFrom":{"fileKeyRef":{"key":"k","x":1}}},null],` +
+			`"probes":{"liveness":{"grpc":{"port":1}},"startup":{"grpc":null}}}}`,
 		`{"metadata":{"labels":{"a/b":"~"}},"spec":{"service":null,"ingress":{"tls":{}},"autoscaling":{}}}`,
 		`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"resources":{"limits":{"cpu":"1e3"}}}]}}}},"suspend":null}}`,
 	} {

@@ -73,9 +73,8 @@ func (r registered[T, P]) cached() (P, error) {
 	return c, nil
 }
 
-// Injected is a configuration that somebody has applied, such as that of
-// artifacts/webhook: of it, the caBundle alone is written, and only where the operator's
-// Service is called.
+// Injected is a configuration that a user has applied, such as that of artifacts/webhook. Only
+// its caBundle is written, and only in webhooks that call the operator's Service.
 type Injected[T any, P configuration[T]] struct {
 	registered[T, P]
 	service types.NamespacedName
@@ -131,7 +130,8 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	if err != nil {
 		return fmt.Errorf("write a patch: %w", err)
 	}
-	if _, err := i.client.Patch(ctx, i.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name}); err != nil {
+	if _, err := i.client.Patch(ctx, i.name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: glassback.Name}); err != nil {
 		return fmt.Errorf("patch the caBundle of %T %s: %w", c, i.name, err)
 	}
 	klog.FromContext(ctx).Info("Wrote the caBundle", "configuration", fmt.Sprintf("%T", c), "name", i.name, "webhooks", len(webhooks))
@@ -165,7 +165,7 @@ func (i Injected[T, P]) own() ([]entry, error) {
 // Owned is a configuration that the operator itself has made, out of a cluster.
 type Owned[T any, P configuration[T]] struct {
 	registered[T, P]
-	// desired returns the configuration as it should be.
+	// desired returns the desired configuration.
 	desired func(caBundle []byte) P
 }
 
@@ -219,7 +219,8 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 		return nil
 	}
 	if c.GetLabels()[LabelOwned] != "true" {
-		return fmt.Errorf("the %T %s is somebody else's: it has no label %s; delete it, or give --webhook-url another address", c, o.name, LabelOwned)
+		return fmt.Errorf("the %T %s is not the operator's: it has no label %s; delete it, or give --webhook-url another address",
+			c, o.name, LabelOwned)
 	}
 	labels := maps.Clone(c.GetLabels())
 	maps.Copy(labels, desired.GetLabels())

@@ -31,10 +31,15 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
+type (
+	mutatingConfig   = admissionregistrationv1.MutatingWebhookConfiguration
+	validatingConfig = admissionregistrationv1.ValidatingWebhookConfiguration
+)
+
 // Registrations are what a keeper of certificates works with.
 var (
-	_ certificate.Registration = Injected[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]{}
-	_ certificate.Registration = Owned[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration]{}
+	_ certificate.Registration = Injected[mutatingConfig, *mutatingConfig]{}
+	_ certificate.Registration = Owned[validatingConfig, *validatingConfig]{}
 )
 
 // cluster holds a configuration of one of the two kinds, called "test", and a cache of it.
@@ -48,15 +53,18 @@ type cluster[T any, P configuration[T]] struct {
 }
 
 // eachKind runs a test for both kinds of configuration.
-func eachKind(t *testing.T, mutating func(*testing.T, *cluster[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]),
-	validating func(*testing.T, *cluster[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration])) {
+func eachKind(
+	t *testing.T,
+	mutating func(*testing.T, *cluster[mutatingConfig, *mutatingConfig]),
+	validating func(*testing.T, *cluster[validatingConfig, *validatingConfig]),
+) {
 	t.Helper()
 	store := func() cache.Store { return cache.NewStore(cache.MetaNamespaceKeyFunc) }
 	t.Run("mutating", func(t *testing.T) {
 		c := fake.NewClientset()
-		mutating(t, &cluster[admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration]{
+		mutating(t, &cluster[mutatingConfig, *mutatingConfig]{
 			"mutatingwebhookconfigurations", c, c.AdmissionregistrationV1().MutatingWebhookConfigurations(), store(), Endpoint.MutatingConfiguration,
-			func(m *admissionregistrationv1.MutatingWebhookConfiguration) (all []*admissionregistrationv1.WebhookClientConfig) {
+			func(m *mutatingConfig) (all []*admissionregistrationv1.WebhookClientConfig) {
 				for i := range m.Webhooks {
 					all = append(all, &m.Webhooks[i].ClientConfig)
 				}
@@ -66,9 +74,10 @@ func eachKind(t *testing.T, mutating func(*testing.T, *cluster[admissionregistra
 	})
 	t.Run("validating", func(t *testing.T) {
 		c := fake.NewClientset()
-		validating(t, &cluster[admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration]{
-			"validatingwebhookconfigurations", c, c.AdmissionregistrationV1().ValidatingWebhookConfigurations(), store(), Endpoint.ValidatingConfiguration,
-			func(v *admissionregistrationv1.ValidatingWebhookConfiguration) (all []*admissionregistrationv1.WebhookClientConfig) {
+		validating(t, &cluster[validatingConfig, *validatingConfig]{
+			"validatingwebhookconfigurations", c, c.AdmissionregistrationV1().ValidatingWebhookConfigurations(), store(),
+			Endpoint.ValidatingConfiguration,
+			func(v *validatingConfig) (all []*admissionregistrationv1.WebhookClientConfig) {
 				for i := range v.Webhooks {
 					all = append(all, &v.Webhooks[i].ClientConfig)
 				}
@@ -164,7 +173,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	applied := c.make(ByService(service), "test")
 	if len(c.configs(applied)) < 2 { // The same webhook by way of another Service.
 		switch a := any(applied).(type) {
-		case *admissionregistrationv1.MutatingWebhookConfiguration:
+		case *mutatingConfig:
 			second := a.Webhooks[0].DeepCopy()
 			second.Name = "second." + second.Name
 			a.Webhooks = append(a.Webhooks, *second)
@@ -188,7 +197,8 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Fatalf("requests %q", did)
 		}
 		patch, ok := c.fake.Actions()[0].(clienttesting.PatchActionImpl)
-		if !ok || patch.GetPatchType() != types.StrategicMergePatchType || patch.PatchOptions.FieldManager != glassback.Name || patch.GetName() != "test" {
+		if !ok || patch.GetPatchType() != types.StrategicMergePatchType || patch.PatchOptions.FieldManager != glassback.Name ||
+			patch.GetName() != "test" {
 			t.Errorf("%+v", patch)
 		}
 		var got struct {
@@ -245,12 +255,13 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	})
 	t.Run("a conflict is an error", func(t *testing.T) {
 		c.fail("patch", apierrors.NewConflict(admissionregistrationv1.Resource(c.resource), "test", errors.New("the version is another")))
-		if err := inject().Trust(t.Context(), []byte("two")); !apierrors.IsConflict(err) || !strings.HasPrefix(err.Error(), "patch the caBundle of *v1.") {
+		if err := inject().Trust(t.Context(), []byte("two")); !apierrors.IsConflict(err) ||
+			!strings.HasPrefix(err.Error(), "patch the caBundle of *v1.") {
 			t.Errorf("error %v", err)
 		}
 	})
 	for name, edit := range map[string]func(P){
-		"a configuration of somebody else": func(p P) {
+		"a foreign configuration": func(p P) {
 			for _, config := range c.configs(p) {
 				config.Service.Name = "theirs"
 			}
@@ -260,8 +271,10 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 				config.Service = nil
 			}
 		},
-		"one that cert-manager writes to":                       func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
-		"one that cert-manager writes the CA of the cluster to": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-apiserver-ca": "true"}) },
+		"one that cert-manager writes to": func(p P) { p.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "a/b"}) },
+		"one that cert-manager writes the CA of the cluster to": func(p P) {
+			p.SetAnnotations(map[string]string{"cert-manager.io/inject-apiserver-ca": "true"})
+		},
 	} {
 		t.Run(name+" is left alone", func(t *testing.T) {
 			foreign := c.stored(t)
@@ -370,7 +383,8 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		if !ok {
 			t.Fatalf("%T", c.fake.Actions()[0])
 		}
-		if got := update.GetObject().(P); got.GetUID() != "its-uid" || got.GetResourceVersion() != "41" || update.UpdateOptions.FieldManager != glassback.Name {
+		if got := update.GetObject().(P); got.GetUID() != "its-uid" || got.GetResourceVersion() != "41" ||
+			update.UpdateOptions.FieldManager != glassback.Name {
 			t.Errorf("it is for the UID %s at %s, by %s", got.GetUID(), got.GetResourceVersion(), update.UpdateOptions.FieldManager)
 		}
 		catchUp(t)
@@ -381,14 +395,14 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		"its URL":      func(p P) { *c.configs(p)[0].URL = "https://evil.example.com" },
 		"what it is for": func(p P) {
 			switch p := any(p).(type) {
-			case *admissionregistrationv1.MutatingWebhookConfiguration:
+			case *mutatingConfig:
 				p.Webhooks[0].MatchConditions = nil
-			case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			case *validatingConfig:
 				p.Webhooks = p.Webhooks[1:]
 			}
 		},
 	} {
-		t.Run("somebody edited "+name, func(t *testing.T) {
+		t.Run("a user edited "+name, func(t *testing.T) {
 			edited := c.stored(t)
 			edit(edited)
 			if _, err := c.client.Update(t.Context(), edited, metav1.UpdateOptions{}); err != nil {
@@ -410,7 +424,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("one of somebody else is left alone, and told of", func(t *testing.T) {
+	t.Run("a foreign one is left alone and reported", func(t *testing.T) {
 		foreign := c.stored(t)
 		foreign.SetLabels(map[string]string{LabelOwned: "false"})
 		if err := c.store.Update(foreign); err != nil {
@@ -418,7 +432,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 		c.fake.ClearActions()
 		err := own().Trust(t.Context(), []byte("three"))
-		if err == nil || !strings.Contains(err.Error(), "test is somebody else's: it has no label "+LabelOwned) {
+		if err == nil || !strings.Contains(err.Error(), "test is not the operator's: it has no label "+LabelOwned) {
 			t.Errorf("error %v", err)
 		}
 		if did := c.did(t); len(did) > 0 {
@@ -452,11 +466,14 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	}{
 		{"its own", "true", "", nil, []string{"get", "delete"}, false, ""},
 		{"nothing", "", "", nil, []string{"get"}, false, ""},
-		{"one of somebody else", "false", "", nil, []string{"get"}, true, ""},
+		{"a foreign one", "false", "", nil, []string{"get"}, true, ""},
 		{"what cannot be got", "true", "get", errors.New("connection refused"), []string{"get"}, true, " test: connection refused"},
-		{"what cannot be deleted", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true, " test: connection refused"},
-		{"what somebody deletes at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
-		{"what somebody makes anew at the same time", "true", "delete", changed, []string{"get", "delete"}, true, ""},
+		{
+			"what cannot be deleted", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true,
+			" test: connection refused",
+		},
+		{"one that is deleted at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
+		{"one that is recreated at the same time", "true", "delete", changed, []string{"get", "delete"}, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.restore(slices.Clone(chain))
@@ -475,7 +492,8 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 				c.fail(test.verb, test.with)
 			}
 			err := own.Remove(t.Context())
-			if (err == nil) != (test.err == "") || err != nil && !(strings.HasSuffix(err.Error(), test.err) && strings.HasPrefix(err.Error(), test.verb+" *v1.")) {
+			if (err == nil) != (test.err == "") ||
+				err != nil && !(strings.HasSuffix(err.Error(), test.err) && strings.HasPrefix(err.Error(), test.verb+" *v1.")) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
 			if did := c.did(t); !slices.Equal(did, test.did) {

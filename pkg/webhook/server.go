@@ -31,12 +31,13 @@ const (
 // more. One of many short lines takes thirty times its length in memory.
 const MaxHeaderBytes = 4 << 10
 
-// Serve answers what comes to listener with handler, over TLS with the certificate that
-// certificate returns, until ctx is done, and then for as long as linger says: so long do
-// clients take to notice. It tells them with every answer not to use the connection again,
-// so that hardly any is closed under a request. It closes listener. An error is one of the
-// listener, or says that something was not answered in time.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
+// Serve handles the requests of listener with handler, over TLS with the certificate that
+// certificate returns, until ctx is done, and then for linger: clients take so long to notice.
+// Meanwhile each answer asks the client to close the connection, so that hardly any connection
+// closes during a request. Serve closes listener. It returns an error of the listener, or an
+// error if a request was not answered in time.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), linger time.Duration) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // and not HTTP/2: CVE-2023-44487, CVE-2023-39325
 	server := &http.Server{
@@ -69,7 +70,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		stopped <- server.Shutdown(ctx)
 	})
 	err := server.ServeTLS(listener, "", "")
-	close(broken) // Whoever lingers need not any more.
+	close(broken) // There is no reason to linger any more.
 	if stop() {
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	}

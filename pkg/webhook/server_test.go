@@ -188,7 +188,8 @@ func TestServeNegotiates(t *testing.T) {
 					t.Error(err)
 				case conn != nil:
 					if got := conn.ConnectionState(); got.Version != test.version || got.NegotiatedProtocol != test.chosen {
-						t.Errorf("%s and %q, want %s and %q", tls.VersionName(got.Version), got.NegotiatedProtocol, tls.VersionName(test.version), test.chosen)
+						t.Errorf("%s and %q, want %s and %q", tls.VersionName(got.Version), got.NegotiatedProtocol,
+							tls.VersionName(test.version), test.chosen)
 					}
 					conn.NetConn().Close()
 				}
@@ -331,14 +332,15 @@ func TestServeWaitsForNothingForEver(t *testing.T) {
 		<-began
 		at := time.Now()
 		s.stop()
-		if err := <-s.ended; !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "answer the last requests for webhooks: ") {
+		if err := <-s.ended; !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.HasPrefix(err.Error(), "answer the last requests for webhooks: ") {
 			t.Errorf("error %v", err)
 		}
 		if waited := time.Since(at); waited != shutdownPatience {
 			t.Errorf("it waited for %s, want %s", waited, shutdownPatience)
 		}
 		if err := <-failed; err == nil {
-			t.Error("answered, by nobody")
+			t.Error("answered without a server")
 		}
 		close(release)
 	})
@@ -378,7 +380,7 @@ func TestServeTellsOfAListenerThatBreaks(t *testing.T) {
 	})
 }
 
-// Nobody can come any more: there is nothing to linger for.
+// No new connection is possible: there is nothing to linger for.
 func TestServeEndsWhenTheListenerBreaksWhileItLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveLingering(t, t.Context(), fine, time.Hour)
@@ -414,7 +416,7 @@ func TestServeHasLittlePatience(t *testing.T) {
 				}
 				at := time.Now()
 				go io.WriteString(conn, test.sent)
-				io.Copy(io.Discard, conn) // Nobody promises how it ends.
+				io.Copy(io.Discard, conn) // The error is unspecified.
 				took := time.Since(at)
 				if slack := 2 * time.Second; took < test.after || took > test.after+slack {
 					t.Errorf("it ended after %s, want %s", took, test.after)
@@ -483,8 +485,13 @@ func TestConnectionsAreLogged(t *testing.T) {
 	for name, test := range map[string]struct{ line, want string }{
 		"a client that does not trust the certificate": {"http: TLS handshake error from 1.2.3.4:5: remote error: tls: bad certificate\n",
 			"INFO 0 A client refused the serving certificate: http: TLS handshake error from 1.2.3.4:5: remote error: tls: bad certificate"},
-		"a probe of the port":   {"http: TLS handshake error from 1.2.3.4:5: EOF\n", "INFO 4 A connection failed: http: TLS handshake error from 1.2.3.4:5: EOF"},
-		"a handler that panics": {"http: panic serving 1.2.3.4:5: a mistake\ngoroutine 1\n", "ERROR 0 A handler panicked: http: panic serving 1.2.3.4:5: a mistake\ngoroutine 1"},
+		"a probe of the port": {
+			"http: TLS handshake error from 1.2.3.4:5: EOF\n", "INFO 4 A connection failed: http: TLS handshake error from 1.2.3.4:5: EOF",
+		},
+		"a handler that panics": {
+			"http: panic serving 1.2.3.4:5: a mistake\ngoroutine 1\n",
+			"ERROR 0 A handler panicked: http: panic serving 1.2.3.4:5: a mistake\ngoroutine 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, lines := logged(t)
@@ -574,11 +581,12 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
 		stuck := time.AfterFunc(10*bodyPatience, func() { conn.NetConn().Close() })
-		answer, _ := io.ReadAll(conn) // Nobody promises how it ends.
+		answer, _ := io.ReadAll(conn) // The error is unspecified.
 		stuck.Stop()
 		text := string(answer)
 		if took := time.Since(at); took < bodyPatience || took > bodyPatience+2*time.Second ||
-			!strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "\r\nConnection: close\r\n") || !strings.Contains(text, "read the body: ") {
+			!strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "\r\nConnection: close\r\n") ||
+			!strings.Contains(text, "read the body: ") {
 			t.Errorf("after %s: %q", took, text)
 		}
 		if h.limits.bodies.left != shippedMemory/5 {

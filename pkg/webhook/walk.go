@@ -11,7 +11,7 @@ import (
 )
 
 // walk reads JSON from the beginning to the end without decoding it, and without any
-// allocation. Of what is not JSON it makes anything, and ends: whoever decodes it says so.
+// allocation. On invalid JSON its result is undefined, but it ends: decoding returns the error.
 type walk struct {
 	data []byte
 	at   int

@@ -72,7 +72,7 @@ type whyWrite struct {
 	ResourceVersion string         `json:"resourceVersion,omitempty"`
 }
 
-// What made a change.
+// The origins of a change.
 const (
 	bySync   = "sync"   // one of this operator
 	byOthers = "others" // anything but this operator
@@ -330,7 +330,7 @@ func writeOf(life *inspect.Life, change *whyCause, seq uint64) *inspect.Event {
 		case isWrite && e.ResourceVersion == change.ResourceVersion && change.Verb != "Deleted":
 			return e // One whose deletion was missed has the version of its last state.
 		case e.Stage == trace.Index.String() && e.Verb == "Added" && e.Object == life.Object && e.Seq < seq:
-			deleted = nil // That was another one of the same name.
+			deleted = nil // It was another object of the same name.
 		}
 	}
 	return deleted

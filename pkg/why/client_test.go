@@ -65,11 +65,16 @@ func TestARefusalSaysWhy(t *testing.T) {
 func TestAStreamIsTold(t *testing.T) {
 	for name, test := range map[string]struct{ body, want, err string }{
 		"in its order": {
-			"event: overview\ndata: {\"oneIn\": 1}\n\nevent: events\ndata: {\"events\": [{\"line\": \"a\"}, {\"line\": \"b\"}]}\n\nevent: overview\ndata: {\"oneIn\": 4}\n\n",
+			"event: overview\ndata: {\"oneIn\": 1}\n\nevent: events\ndata: {\"events\": [{\"line\": \"a\"}, {\"line\": \"b\"}]}\n\n" +
+				"event: overview\ndata: {\"oneIn\": 4}\n\n",
 			"1 in 1, a, b, 1 in 4", "it has ended",
 		},
-		"without what is of a later version":  {"event: news\ndata: {}\n\n: comment\n\nevent: overview\ndata: {\"oneIn\": 1}\n\n", "1 in 1", "it has ended"},
-		"up to what is none":                  {"event: events\ndata: [\n\n", "", "read what the operator sends as events: unexpected end of JSON input"},
+		"without what is of a later version": {
+			"event: news\ndata: {}\n\n: comment\n\nevent: overview\ndata: {\"oneIn\": 1}\n\n", "1 in 1", "it has ended",
+		},
+		"up to what is none": {
+			"event: events\ndata: [\n\n", "", "read what the operator sends as events: unexpected end of JSON input",
+		},
 		"and is nothing but a page elsewhere": {"<html>\n", "", "it has ended"},
 	} {
 		t.Run(name, func(t *testing.T) {

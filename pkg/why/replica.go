@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What artifacts/inspect has, in the operator's namespace.
+// The names of the objects in artifacts/inspect, in the operator's namespace.
 const (
 	serviceName = "glassback-inspect"
 	accountName = "glassback-inspector"

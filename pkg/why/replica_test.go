@@ -49,7 +49,9 @@ func podCalled(name string, isReady bool) *corev1.Pod {
 		status = corev1.ConditionTrue
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "glassback"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "glassback"},
+		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
 			{Name: "metrics", ContainerPort: 8443}, {Name: "inspect", ContainerPort: 8444},
 		}}}},
@@ -92,7 +94,8 @@ func TestTheReplicaThatIsAsked(t *testing.T) {
 			[]runtime.Object{old, podCalled("a", true)}, replica{namespace, "a", 9000, "", false}, "",
 		},
 		"no Service": {
-			[]runtime.Object{podCalled("a", true)}, replica{}, "there is no Service glassback-inspect in namespace glassback-system; install it with artifacts/default-inspect",
+			[]runtime.Object{podCalled("a", true)}, replica{},
+			"there is no Service glassback-inspect in namespace glassback-system; install it with artifacts/default-inspect",
 		},
 		"no Pod that is ready": {
 			[]runtime.Object{service(), podCalled("a", false)}, replica{}, "no Pod behind Service glassback-inspect is ready",
@@ -169,11 +172,13 @@ func TestTheManifestsHaveWhatIsLookedFor(t *testing.T) {
 			t.Errorf("the Role does not grant %s %s/%s %s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), name)
 		}
 	}
-	if rules := look.Rules; len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/inspect/*"}) || !slices.Equal(rules[0].Verbs, []string{"get"}) {
+	if rules := look.Rules; len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/inspect/*"}) ||
+		!slices.Equal(rules[0].Verbs, []string{"get"}) {
 		t.Errorf("who may look may do %v", rules)
 	}
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: accountName, Namespace: namespace}
-	if account.Name != subject.Name || account.Namespace != subject.Namespace || binding.RoleRef.Name != look.Name || len(binding.Subjects) != 1 || binding.Subjects[0] != subject || role.Name != accountName {
+	if account.Name != subject.Name || account.Namespace != subject.Namespace || binding.RoleRef.Name != look.Name ||
+		len(binding.Subjects) != 1 || binding.Subjects[0] != subject || role.Name != accountName {
 		t.Errorf("it binds %v to %v", binding.Subjects, binding.RoleRef)
 	}
 }
@@ -193,7 +198,8 @@ func TestTheTokenThatIsSent(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, accountName, errors.New("no"))
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, accountName)
 	const (
-		right  = "you need the right to create serviceaccounts/token of glassback-inspector (an administrator can bind you to Role glassback-inspector in namespace glassback-system)"
+		right = "you need the right to create serviceaccounts/token of glassback-inspector (an administrator can bind you to Role " +
+			"glassback-inspector in namespace glassback-system)"
 		remedy = right + "; or send the Pod the token of your kubeconfig, with --send-own-token"
 	)
 	for name, test := range map[string]struct {
@@ -208,10 +214,16 @@ func TestTheTokenThatIsSent(t *testing.T) {
 		"none, if none may be created":                     {rest.Config{BearerToken: "own"}, false, forbidden, "", remedy},
 		"none without a token in the kubeconfig":           {rest.Config{}, false, forbidden, "", remedy},
 		"one's own, if none may be created and it may go":  {rest.Config{BearerToken: "own"}, true, forbidden, "own", ""},
-		"no password":                                       {rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + right},
-		"none, though one's own may go":                     {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + right},
-		"none, if there is no such account":                 {rest.Config{BearerToken: "own"}, false, gone, "", "create a token for ServiceAccount glassback-inspector"},
-		"none, if there is no account and one's own may go": {rest.Config{BearerToken: "own"}, true, gone, "", "create a token for ServiceAccount glassback-inspector"},
+		"no password": {
+			rest.Config{Username: "a", Password: "b"}, true, forbidden, "", "the kubeconfig has no token; " + right,
+		},
+		"none, though one's own may go": {rest.Config{}, true, forbidden, "", "the kubeconfig has no token; " + right},
+		"none, if there is no such account": {
+			rest.Config{BearerToken: "own"}, false, gone, "", "create a token for ServiceAccount glassback-inspector",
+		},
+		"none, if there is no account and one's own may go": {
+			rest.Config{BearerToken: "own"}, true, gone, "", "create a token for ServiceAccount glassback-inspector",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()

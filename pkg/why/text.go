@@ -161,7 +161,7 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
 	if c.By == byOthers && !c.Listed && c.Verb != "Sync" {
-		by = ", by somebody else"
+		by = ", by another client"
 	}
 	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, by)
 	for n, change := range c.Changes {

@@ -21,8 +21,9 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-const traceUsage = `Trace shows what passes through a running operator, a line for each stage: an object that comes off the wire, goes through the queue
-into the index and to the handlers, is put into a workqueue, synced and written. It goes on until Ctrl-C.
+const traceUsage = `Trace shows what passes through a running operator, a line for each stage: ` +
+	`an object that comes off the wire, goes through the queue
+into the index and to the handlers, is put into a workqueue, synced and written. It runs until Ctrl-C.
 
 Usage:
   glassback trace [KIND[/NAME]] [-n NAMESPACE] [flags]

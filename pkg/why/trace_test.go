@@ -97,7 +97,8 @@ func TestTraceGoesOnWhenTheOperatorBeginsAgain(t *testing.T) {
 
 func TestTraceSaysWhatItDoesNotShow(t *testing.T) {
 	var stdout bytes.Buffer
-	stderr, _ := follow(t, streams(oneIn(1)+oneIn(8)+happenings(7, "sync a", "wire b", "write \x1b[2Jc")+oneIn(8)+oneIn(1)), &stdout, "--stage=sync,write", "--stage", "done")
+	stderr, _ := follow(t, streams(oneIn(1)+oneIn(8)+happenings(7, "sync a", "wire b", "write \x1b[2Jc")+oneIn(8)+oneIn(1)), &stdout,
+		"--stage=sync,write", "--stage", "done")
 	if stdout.String() != "sync a\nwrite  [2Jc\n" {
 		t.Errorf("stdout %q", stdout.String())
 	}
@@ -125,9 +126,9 @@ func TestTraceEndsWhereWaitingDoesNotHelp(t *testing.T) {
 		stdout  io.Writer
 		want    string
 	}{
-		"the kind is none":             {refusing(http.StatusNotFound), io.Discard, "no"},
-		"nobody has answered yet":      {refusing(http.StatusServiceUnavailable), io.Discard, "no"},
-		"nobody reads what is printed": {streams(oneIn(1) + happenings(0, "sync a")), writer, "print: io: read/write on closed pipe"},
+		"the kind is none":            {refusing(http.StatusNotFound), io.Discard, "no"},
+		"no replica has answered yet": {refusing(http.StatusServiceUnavailable), io.Discard, "no"},
+		"standard output is closed":   {streams(oneIn(1) + happenings(0, "sync a")), writer, "print: io: read/write on closed pipe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := follow(t, test.handler, test.stdout); err == nil || err.Error() != test.want {
@@ -167,8 +168,10 @@ func TestTraceShowsWhatAnOperatorRecords(t *testing.T) {
 		args []string
 		want string
 	}{
-		"as lines": {nil, "14:22:15.000000  index     watched  Updated MyCronJob default/sample (resourceVersion 5: spec.suspend true → false)\n"},
-		"as JSON":  {[]string{"-o=json"}, `{"seq":2,"time":"2022-01-09T14:22:15Z","stage":"index",`},
+		"as lines": {
+			nil, "14:22:15.000000  index     watched  Updated MyCronJob default/sample (resourceVersion 5: spec.suspend true → false)\n",
+		},
+		"as JSON": {[]string{"-o=json"}, `{"seq":2,"time":"2022-01-09T14:22:15Z","stage":"index",`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, stdout := newHistory(), &lines{}
@@ -194,9 +197,11 @@ func TestTraceRefusesWhatItCannotShow(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a stage that there is not": {[]string{"--stage=wires"}, `--stage: there is no "wires"; there are wire, queue, index, dispatch, enqueue, sync, write, done`},
-		"two objects":               {[]string{"mcj", "a", "b"}, `unexpected argument "b"`},
-		"a name without a kind":     {[]string{"/a"}, `"/a" is no KIND/NAME`},
+		"a stage that there is not": {
+			[]string{"--stage=wires"}, `--stage: there is no "wires"; there are wire, queue, index, dispatch, enqueue, sync, write, done`,
+		},
+		"two objects":           {[]string{"mcj", "a", "b"}, `unexpected argument "b"`},
+		"a name without a kind": {[]string{"/a"}, `"/a" is no KIND/NAME`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -207,7 +212,8 @@ func TestTraceRefusesWhatItCannotShow(t *testing.T) {
 		})
 	}
 	var stdout bytes.Buffer
-	if code := Trace(t.Context(), []string{"--help"}, &stdout, io.Discard); code != command.OK || !strings.Contains(stdout.String(), "--stage") {
+	if code := Trace(t.Context(), []string{"--help"}, &stdout, io.Discard); code != command.OK ||
+		!strings.Contains(stdout.String(), "--stage") {
 		t.Errorf("--help: exit code %d, %s", code, stdout.String())
 	}
 }

@@ -70,7 +70,8 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
 		cmp.Or(k.accept, accept(r.Header.Get("Sec-WebSocket-Key"))), channelProtocol)
 	if k.sends != "" {
 		_, _ = io.WriteString(conn, strings.TrimPrefix(k.sends, "nothing"))
@@ -212,9 +213,13 @@ func TestATunnelThatCannotBeOpenedSaysWhy(t *testing.T) {
 		kubelet kubelet
 		want    string
 	}{
-		"nothing listens in the Pod":        {kubelet{}, "connection refused"},
-		"the API server does not let one":   {kubelet{status: http.StatusForbidden}, `forward its port: unable to upgrade streaming request: pods "manager" is forbidden`},
-		"it is no API server":               {kubelet{status: http.StatusOK}, `forward its port: unable to upgrade streaming request: pods "manager" is forbidden`},
+		"nothing listens in the Pod": {kubelet{}, "connection refused"},
+		"the API server does not let one": {
+			kubelet{status: http.StatusForbidden}, `forward its port: unable to upgrade streaming request: pods "manager" is forbidden`,
+		},
+		"it is no API server": {
+			kubelet{status: http.StatusOK}, `forward its port: unable to upgrade streaming request: pods "manager" is forbidden`,
+		},
 		"it has not understood a WebSocket": {kubelet{accept: "anything"}, "websocket: bad handshake (101 Switching Protocols)"},
 	} {
 		t.Run(name, func(t *testing.T) {

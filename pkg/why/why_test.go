@@ -55,7 +55,9 @@ var (
 
 // changed records that an index took in a change.
 func (h history) changed(t *testing.T, at string, object trace.Object, verb, resourceVersion string, changes ...trace.Change) {
-	h.report(t, at, trace.Event{Stage: trace.Index, Source: "watched", Object: object, Verb: verb, ResourceVersion: resourceVersion, Changes: changes})
+	h.report(t, at, trace.Event{
+		Stage: trace.Index, Source: "watched", Object: object, Verb: verb, ResourceVersion: resourceVersion, Changes: changes,
+	})
 }
 
 // began and ended record a sync of cron.
@@ -69,7 +71,9 @@ func (h history) ended(t *testing.T, at string, took, after time.Duration, failu
 
 // wrote records that the sync has written.
 func (h history) wrote(t *testing.T, at, did string, object trace.Object, resourceVersion string) {
-	h.report(t, at, trace.Event{Stage: trace.Write, Source: "mycronjob", Verb: did, Object: object, For: cron, ResourceVersion: resourceVersion})
+	h.report(t, at, trace.Event{
+		Stage: trace.Write, Source: "mycronjob", Verb: did, Object: object, For: cron, ResourceVersion: resourceVersion,
+	})
 }
 
 func cause(verb string, object trace.Object, resourceVersion string, fields ...string) trace.Cause {
@@ -119,8 +123,9 @@ func TestWhy(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"a change by somebody else": {func(t *testing.T, h history) {
-			h.changed(t, "14:22:15.000", cron, "Updated", "5", trace.Change{Path: "spec.suspend", Old: "true", New: "false"}, trace.Change{Path: "spec.jobTemplate"})
+		"a change by another client": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:15.000", cron, "Updated", "5", trace.Change{Path: "spec.suspend", Old: "true", New: "false"},
+				trace.Change{Path: "spec.jobTemplate"})
 			h.began(t, "14:22:15.001", cause("Updated", cron, "5", "spec.suspend", "spec.jobTemplate"))
 			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
 		}, []string{"mcj/sample"}, `
@@ -128,7 +133,7 @@ MyCronJob default/sample: its last sync
 It is not there any more.
 
 14:22:15.001000  mycronjob, took 1ms
-  because MyCronJob default/sample was updated (resourceVersion 5), by somebody else
+  because MyCronJob default/sample was updated (resourceVersion 5), by another client
     spec.suspend true → false
     spec.jobTemplate
 `},
@@ -206,7 +211,7 @@ It is not there any more.
 14:22:16.000000  mycronjob, runs since then
   because the sync at 14:22:15.000000 had failed, which is above: a [2Jb c
 `},
-		"another one of the same name, that somebody else has deleted": {func(t *testing.T, h history) {
+		"another one of the same name, that another client has deleted": {func(t *testing.T, h history) {
 			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbStart})
 			h.wrote(t, "14:22:15.001", "delete jobs.batch", theJob, "7")
 			h.ended(t, "14:22:15.002", time.Millisecond, 0, "")
@@ -219,7 +224,7 @@ MyCronJob default/sample: its last sync
 It is not there any more.
 
 14:22:17.001000  mycronjob, runs since then
-  because Job default/sample-1 was deleted (resourceVersion 10), by somebody else
+  because Job default/sample-1 was deleted (resourceVersion 10), by another client
 `},
 		"an object that is not synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:14.000", theJob, "Replaced", "6")
@@ -234,17 +239,17 @@ It is not there any more.
   Job default/sample-1 was in the list with which the watch began (resourceVersion 6)
 
 14:22:15.001000
-  Job default/sample-1 was updated (resourceVersion 7), by somebody else
+  Job default/sample-1 was updated (resourceVersion 7), by another client
     metadata.deletionTimestamp
 `},
-		"one that nobody has synced": {func(t *testing.T, h history) {
+		"one that was never synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:15.000", cron, "Added", "5")
 		}, []string{"mcj/sample"}, `
 MyCronJob default/sample: nothing is synced by vm, which stands by: ask the operator that leads
 It is not there any more.
 
 14:22:15.000000
-  MyCronJob default/sample was added (resourceVersion 5), by somebody else
+  MyCronJob default/sample was added (resourceVersion 5), by another client
 `},
 		"syncs for which nothing had happened": {func(t *testing.T, h history) {
 			h.began(t, "14:22:10.000", cause("Added", cron, "1"))
@@ -309,7 +314,8 @@ func TestAnAnswerIsBounded(t *testing.T) {
 		h.ended(t, at, 0, 0, "")
 	}
 	got := h.asked(t, "mcj/sample", "--last=1")
-	if deepest := strings.Repeat("  ", 2*whyDepth+3) + "…\n"; strings.Count(got.stdout, "because") != whyDepth+1 || !strings.Contains(got.stdout, "\n"+deepest) {
+	if deepest := strings.Repeat("  ", 2*whyDepth+3) + "…\n"; strings.Count(got.stdout, "because") != whyDepth+1 ||
+		!strings.Contains(got.stdout, "\n"+deepest) {
 		t.Errorf("it is\n%s", got.stdout)
 	}
 }
@@ -354,29 +360,37 @@ func TestWhyInJSON(t *testing.T) {
 }
 
 func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
-	nobody := httptest.NewServer(http.NotFoundHandler())
-	gone := nobody.URL
-	nobody.Close()
+	server := httptest.NewServer(http.NotFoundHandler())
+	gone := server.URL
+	server.Close()
 	for name, test := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"no such object":              {[]string{"mcj/other"}, command.Failed, "there is no MyCronJob default/other: it has no recorded event, and it is in no index; check its name, and say its namespace with -n"},
-		"no such kind":                {[]string{"pony/sample"}, command.Failed, `no informer watches a "pony": there are Job, MyCronJob`},
-		"no object":                   {nil, command.Usage, "say which object: glassback why KIND/NAME"},
-		"a kind alone":                {[]string{"mcj"}, command.Usage, "say which object: glassback why KIND/NAME"},
-		"a name with a namespace":     {[]string{"mcj/default/sample"}, command.Usage, `"mcj/default/sample" is no KIND/NAME`},
-		"no name":                     {[]string{"mcj/"}, command.Usage, `"mcj/" is no KIND/NAME`},
-		"two objects":                 {[]string{"mcj", "a", "b"}, command.Usage, `unexpected argument "b": ask for one object at a time`},
-		"an empty namespace":          {[]string{"mcj/a", "-n", ""}, command.Usage, "--namespace must not be empty"},
-		"no sync":                     {[]string{"mcj/a", "--last=0"}, command.Usage, "--last must be from 1 to 64, not 0"},
-		"another output":              {[]string{"mcj/a", "-o=yaml"}, command.Usage, `--output must be text or json, not "yaml"`},
-		"an address by HTTPS":         {[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server"},
+		"no such object": {
+			[]string{"mcj/other"},
+			command.Failed,
+			"there is no MyCronJob default/other: it has no recorded event, and it is in no index; check its name, and say its namespace with -n",
+		},
+		"no such kind":            {[]string{"pony/sample"}, command.Failed, `no informer watches a "pony": there are Job, MyCronJob`},
+		"no object":               {nil, command.Usage, "say which object: glassback why KIND/NAME"},
+		"a kind alone":            {[]string{"mcj"}, command.Usage, "say which object: glassback why KIND/NAME"},
+		"a name with a namespace": {[]string{"mcj/default/sample"}, command.Usage, `"mcj/default/sample" is no KIND/NAME`},
+		"no name":                 {[]string{"mcj/"}, command.Usage, `"mcj/" is no KIND/NAME`},
+		"two objects":             {[]string{"mcj", "a", "b"}, command.Usage, `unexpected argument "b": ask for one object at a time`},
+		"an empty namespace":      {[]string{"mcj/a", "-n", ""}, command.Usage, "--namespace must not be empty"},
+		"no sync":                 {[]string{"mcj/a", "--last=0"}, command.Usage, "--last must be from 1 to 64, not 0"},
+		"another output":          {[]string{"mcj/a", "-o=yaml"}, command.Usage, `--output must be text or json, not "yaml"`},
+		"an address by HTTPS": {
+			[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server",
+		},
 		"no address":                  {[]string{"mcj/a", "--address="}, command.Usage, `--address must be http://HOST:PORT, not ""`},
 		"an address and a kubeconfig": {[]string{"mcj/a", "--kubeconfig=a"}, command.Usage, "leave out --kubeconfig"},
-		"nobody there":                {[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address"},
-		"a flag that there is not":    {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
+		"no server": {
+			[]string{"mcj/a", "--address=" + gone}, command.Failed, "does not answer, start it with --inspect-bind-address",
+		},
+		"a flag that there is not": {[]string{"mcj/a", "--lost"}, command.Usage, "unknown flag: --lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := newHistory().asked(t, test.args...)
@@ -402,9 +416,13 @@ func TestTheOperatorThatIsAsked(t *testing.T) {
 	}{
 		"the one on this machine":                        {here.URL, "", nil, "the operator at " + here.URL, ""},
 		"the one on this machine, if a cluster has none": {here.URL, another.URL, nil, "the operator at " + here.URL, ""},
-		"none":                               {another.URL, "", nil, "", "no operator answers at " + another.URL + ", and kubectl has no cluster"},
-		"none in the cluster that was named": {here.URL, "", []string{"--master=" + another.URL}, "", "there is no Service glassback-inspect in namespace glassback-system"},
-		"none in another namespace":          {here.URL, another.URL, []string{"--operator-namespace=other"}, "", "there is no Service glassback-inspect in namespace other"},
+		"none": {another.URL, "", nil, "", "no operator answers at " + another.URL + ", and kubectl has no cluster"},
+		"none in the cluster that was named": {
+			here.URL, "", []string{"--master=" + another.URL}, "", "there is no Service glassback-inspect in namespace glassback-system",
+		},
+		"none in another namespace": {
+			here.URL, another.URL, []string{"--operator-namespace=other"}, "", "there is no Service glassback-inspect in namespace other",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", "")

@@ -219,8 +219,8 @@ func (c *Cluster) Stop() error {
 // ErrNoCluster says that a directory has no cluster, alive or dead.
 var ErrNoCluster = errors.New("no cluster")
 
-// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process is
-// gone.
+// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process
+// is gone.
 func Remove(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -277,7 +277,7 @@ func end(ctx context.Context, record *state.Record, life *state.Life) error {
 	return life.Wait(ctx)
 }
 
-// removeDead removes what a dead cluster left, unless it did so itself, or somebody has started another cluster there.
+// removeDead removes what a dead cluster left, unless it did so itself, or another cluster has been started there.
 func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error {
 	for {
 		if now, err := dir.Load(); err != nil || now.Token != record.Token {

@@ -225,7 +225,7 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 		stop(t, c)
 		t.Fatal("a directory that everybody may write to was accepted")
 	}
-	if !strings.Contains(err.Error(), "nobody else may write to") {
+	if !strings.Contains(err.Error(), "no other user may write to") {
 		t.Errorf("error %q, want what to do", err)
 	}
 }

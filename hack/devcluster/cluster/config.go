@@ -179,8 +179,8 @@ func (c Config) binary() (string, error) {
 	return resolve(binary)
 }
 
-// directory returns the absolute path of the cluster's directory, which need not be there. Symbolic links are followed: a real node does not see
-// what is behind all of them.
+// directory returns the absolute path of the cluster's directory, which need not be there. Symbolic links are followed: a real node does
+// not see what is behind all of them.
 func directory(s state.Spec) (string, error) {
 	abs, err := filepath.Abs(s.Dir)
 	if err != nil {

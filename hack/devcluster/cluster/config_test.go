@@ -49,22 +49,28 @@ func TestSpecRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"an unknown kind of node":                {Config{Node: "fake"}, `unknown kind of node "fake": simulated, real or none`},
-		"two real nodes":                         {Config{Node: NodeReal, Nodes: 2}, "2 nodes: there is one, if it is real"},
-		"half a real node":                       {Config{Node: NodeReal, Components: []string{Etcd}}, "components: a real node needs all of them"},
-		"a port of a real node":                  {Config{Node: NodeReal, APIPort: 10250}, "API port 10250: a real node has something else there"},
-		"kwok on a real node":                    {Config{Node: NodeReal, Components: []string{Kwok}}, `"kwok" has nothing to do with node "real"`},
-		"a real node without images":             {Config{Node: NodeReal, Images: "/"}, "the real node "},
-		"images that nothing runs":               {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
-		"an unknown component":                   {Config{Components: []string{Etcd, "dns"}}, `unknown component "dns": etcd, `},
-		"a component without what it stands on":  {Config{Components: []string{APIServer}}, `component "kube-apiserver" needs "etcd"`},
-		"kwok without nodes":                     {Config{Node: NodeNone, Components: []string{Etcd, APIServer, Kwok}}, `"kwok" has nothing to do with node "none"`},
-		"simulated nodes without kwok":           {Config{Node: NodeSimulated, Components: []string{Etcd}}, `node "simulated" needs component "kwok"`},
-		"nodes where there are none":             {Config{Node: NodeNone, Nodes: 2}, `2 nodes, but node "none" means none`},
-		"less than no nodes":                     {Config{Nodes: -1}, "-1 nodes"},
-		"a port that is none":                    {Config{APIPort: 70000}, "API port 70000"},
-		"arguments for a component it lacks":     {Config{Node: NodeNone, ExtraArgs: map[string][]string{Kwok: {"--v=4"}}}, `arguments for "kwok"`},
-		"arguments for a component nobody knows": {Config{ExtraArgs: map[string][]string{"kubelet": {"--v=4"}}}, `arguments for "kubelet"`},
+		"an unknown kind of node": {Config{Node: "fake"}, `unknown kind of node "fake": simulated, real or none`},
+		"two real nodes":          {Config{Node: NodeReal, Nodes: 2}, "2 nodes: there is one, if it is real"},
+		"half a real node":        {Config{Node: NodeReal, Components: []string{Etcd}}, "components: a real node needs all of them"},
+		"a port of a real node":   {Config{Node: NodeReal, APIPort: 10250}, "API port 10250: a real node has something else there"},
+		"kwok on a real node": {
+			Config{Node: NodeReal, Components: []string{Kwok}}, `"kwok" has nothing to do with node "real"`,
+		},
+		"a real node without images":            {Config{Node: NodeReal, Images: "/"}, "the real node "},
+		"images that nothing runs":              {Config{Images: "/"}, `images, but node "simulated" runs no containers`},
+		"an unknown component":                  {Config{Components: []string{Etcd, "dns"}}, `unknown component "dns": etcd, `},
+		"a component without what it stands on": {Config{Components: []string{APIServer}}, `component "kube-apiserver" needs "etcd"`},
+		"kwok without nodes": {
+			Config{Node: NodeNone, Components: []string{Etcd, APIServer, Kwok}}, `"kwok" has nothing to do with node "none"`,
+		},
+		"simulated nodes without kwok": {
+			Config{Node: NodeSimulated, Components: []string{Etcd}}, `node "simulated" needs component "kwok"`,
+		},
+		"nodes where there are none":         {Config{Node: NodeNone, Nodes: 2}, `2 nodes, but node "none" means none`},
+		"less than no nodes":                 {Config{Nodes: -1}, "-1 nodes"},
+		"a port that is none":                {Config{APIPort: 70000}, "API port 70000"},
+		"arguments for a component it lacks": {Config{Node: NodeNone, ExtraArgs: map[string][]string{Kwok: {"--v=4"}}}, `arguments for "kwok"`},
+		"arguments for an unknown component": {Config{ExtraArgs: map[string][]string{"kubelet": {"--v=4"}}}, `arguments for "kubelet"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

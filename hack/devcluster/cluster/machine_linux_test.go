@@ -22,7 +22,9 @@ import (
 type machine map[string]string
 
 // volatile are kernel settings that change by themselves.
-var volatile = regexp.MustCompile(`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`)
+var volatile = regexp.MustCompile(
+	`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`,
+)
 
 // look returns what is on the machine now: mounts, interfaces, routes, cgroups, kernel settings, and what is in the directories that a node
 // writes to.
@@ -89,8 +91,8 @@ func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry))
 	}
 }
 
-// differences lists how a later look differs, but for the cgroups of other clusters, and of whatever else runs on the machine, which may come
-// and go meanwhile.
+// differences lists how a later look differs, but for the cgroups of other clusters, and of whatever else runs on the machine, which may
+// come and go meanwhile.
 func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	var all []string
 	others := func(key string) bool {
@@ -99,7 +101,7 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	}
 	for key := range maps.Keys(m) {
 		if now, there := later[key]; !there {
-			if !strings.HasPrefix(key, "cgroup ") { // No node takes one away: somebody has ended.
+			if !strings.HasPrefix(key, "cgroup ") { // No node removes a cgroup: another process has ended.
 				all = append(all, "gone: "+key)
 			}
 		} else if now != m[key] {
@@ -118,7 +120,7 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	return all
 }
 
-// occupied returns whether key is of a cgroup with processes: somebody else's, since those of a node are looked for by its network.
+// occupied returns whether key names a cgroup with processes. They are not a node's: the test finds those by the node's network.
 func occupied(key string) bool {
 	path, ok := strings.CutPrefix(key, "cgroup ")
 	if !ok {

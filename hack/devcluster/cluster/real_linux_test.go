@@ -255,7 +255,7 @@ func TestStopEndsWhatHangs(t *testing.T) {
 	}
 }
 
-// TestContainersDoNotDependOnTheUmask has a container of a user who is not root, on a node that somebody careful has started.
+// TestContainersDoNotDependOnTheUmask runs a container of a user who is not root, on a node that was started with a strict umask.
 func TestContainersDoNotDependOnTheUmask(t *testing.T) {
 	ctx := realContext(t)
 	old := syscall.Umask(0o077)

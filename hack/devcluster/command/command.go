@@ -28,7 +28,8 @@ const (
 	exitInterrupted = 130 // Ctrl-C
 )
 
-const rootHelp = `devcluster is a local Kubernetes cluster in one binary: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a node.
+const rootHelp = `devcluster is a local Kubernetes cluster in one binary: ` +
+	`etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a node.
 The node is simulated (kwok: Pods run and Jobs complete without any container) or real (kubelet, containerd, kube-proxy, DNS).
 
 Everything that belongs to a cluster is below its directory and listens on 127.0.0.1, or is in namespaces of its own, so that
@@ -102,8 +103,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people who
-// look at the list of processes.
+// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people
+// who look at the list of processes.
 func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 	return &cobra.Command{
 		Use:    name + " DIR",

@@ -20,7 +20,8 @@ func newExec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec --dir D -- COMMAND…",
 		Short: "Run a command for which this cluster is the current one",
-		Long: `Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. If the node is real, the
+		Long: `Run a command with KUBECONFIG set to the cluster's, ` +
+			`and with a kubectl of the cluster's version first in PATH. If the node is real, the
 command runs in the cluster's network: it reaches Services and Pods, also by their names, and nothing else. This process becomes the
 command: its signals and its exit code are the command's.`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -15,7 +15,8 @@ func newLoad() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load --dir D IMAGE.tar",
 		Short: "Give a real node the images of a tar archive",
-		Long: `Give a real node the images of a tar archive, as "docker save" writes it or in the OCI format, and print their names. An image that the
+		Long: `Give a real node the images of a tar archive, as "docker save" writes it or in the OCI format, ` +
+			`and print their names. An image that the
 node has already by the same name is replaced; containers that run keep the old one.`,
 		Args: exactly("IMAGE.tar"),
 	}

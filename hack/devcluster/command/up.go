@@ -20,7 +20,8 @@ nodes are Ready. The cluster then runs until "devcluster down".
 
 The directory is created, or reused if it holds a cluster that is dead. Ctrl-C before the cluster is usable ends it and leaves nothing.`
 
-const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: the cluster ends with it, and its
+const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: ` +
+	`the cluster ends with it, and its
 files are removed.`
 
 // startFlags are those of up and run.
@@ -35,7 +36,8 @@ func addStartFlags(cmd *cobra.Command) *startFlags {
 	f := &startFlags{dir: dirFlag(cmd)}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.config.Node, "node", "", `kind of node: "simulated" (kwok; the default), "real" (runs containers; Linux and root) or "none" (etcd and the API server alone)`)
+	flags.StringVar(&f.config.Node, "node", "",
+		`kind of node: "simulated" (kwok; the default), "real" (runs containers; Linux and root) or "none" (etcd and the API server alone)`)
 	flags.IntVar(&f.config.Nodes, "nodes", 0, "number of nodes (default 1, if there are any)")
 	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default any free one)")
 	flags.StringSliceVar(&f.config.Components, "components", nil,

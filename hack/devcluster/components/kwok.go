@@ -34,8 +34,8 @@ options:
   enableContentionProfiling: false
 `
 
-// runKwok runs kwok with its own stages, which make a Node Ready and renew that, run a Pod and complete a Job's Pod as soon as it sees them. kwok
-// reads its configuration from the standard input, so the stages need no file that could be missing or changed.
+// runKwok runs kwok with its own stages, which make a Node Ready and renew that, run a Pod and complete a Job's Pod as soon as it sees
+// them. kwok reads its configuration from the standard input, so the stages need no file that could be missing or changed.
 func runKwok() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := kwokMain(ctx)
@@ -68,7 +68,10 @@ func kwokMain(ctx context.Context) error {
 }
 
 func kwokConfig() []string {
-	return []string{tuning, nodestages.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat, podstages.DefaultPodReady, podstages.DefaultPodComplete, podstages.DefaultPodDelete}
+	return []string{
+		tuning, nodestages.DefaultNodeInit, heartbeat.DefaultNodeHeartbeat, podstages.DefaultPodReady, podstages.DefaultPodComplete,
+		podstages.DefaultPodDelete,
+	}
 }
 
 // feedStdin makes text the content of the standard input.

@@ -73,7 +73,7 @@ func (b *bridge) lead(outer net.Conn) {
 	defer outer.Close()
 	inner, err := b.dial()
 	if err != nil {
-		return // The browser sees that nobody answers; why is in the operator's log.
+		return // The browser sees a closed connection; the operator's log has the reason.
 	}
 	defer inner.Close()
 	var once sync.WaitGroup
@@ -86,8 +86,8 @@ func (b *bridge) lead(outer net.Conn) {
 	once.Wait()
 }
 
-// dial makes a connection in the cluster's network. Where a socket is made is where it stays; the thread that has gone there to make it ends
-// with its goroutine.
+// dial makes a connection in the cluster's network. Where a socket is made is where it stays; the thread that has gone there to make it
+// ends with its goroutine.
 func (b *bridge) dial() (net.Conn, error) {
 	type result struct {
 		conn net.Conn

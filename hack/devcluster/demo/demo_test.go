@@ -70,7 +70,9 @@ func jobs(name string, completed ...bool) []batchv1.Job {
 			Annotations: map[string]string{v1.AnnotationSlot: "100" + string(rune('0'+5*i)), v1.AnnotationSkew: "7"},
 		}}
 		if done {
-			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(slot)}}
+			j.Status.Conditions = []batchv1.JobCondition{
+				{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(slot)},
+			}
 		}
 		all = append(all, j)
 	}
@@ -92,9 +94,11 @@ func TestPending(t *testing.T) {
 		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
 		"it is paused":                       {paused, nil, ""},
 		"the seed has no Job yet":            {object(seed, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
-		"another kind of that name":          {objectOf("app.aiops.org/v1", "Application", seed, "True", "RolledOut", 2, map[string]any{}), nil, ""},
-		"the seed's second Job runs":         {object(seed, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
-		"the seed has two":                   {object(seed, "True", "Scheduled", 2), jobs("j", true, true), ""},
+		"another kind of that name": {
+			objectOf("app.aiops.org/v1", "Application", seed, "True", "RolledOut", 2, map[string]any{}), nil, "",
+		},
+		"the seed's second Job runs": {object(seed, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
+		"the seed has two":           {object(seed, "True", "Scheduled", 2), jobs("j", true, true), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +233,9 @@ func TestTheTableFitsTheTerminal(t *testing.T) {
 		}
 	}
 	followed := kindsOn(f.real)
-	for _, part := range []string{"hello", "lines more in a taller window", "All 3 examples are settled", followed[len(followed)-1].hint.command[:30]} {
+	for _, part := range []string{
+		"hello", "lines more in a taller window", "All 3 examples are settled", followed[len(followed)-1].hint.command[:30],
+	} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is missing in\n%s", part, out.String())
 		}
@@ -256,7 +262,9 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	}
 	f := newFollower(nil, objects, true)
 	for i := range kinds {
-		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool { return strings.Contains(kinds[i].hint.command, e.object.GetName()) })
+		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool {
+			return strings.Contains(kinds[i].hint.command, e.object.GetName())
+		})
 		if !named {
 			t.Errorf("no example of %s has a name that is in %q", kinds[i].Kind, kinds[i].hint.command)
 		}

@@ -128,7 +128,7 @@ func (f *follower) of(k *kind) []*example {
 	return slices.DeleteFunc(slices.Clone(f.examples), func(e *example) bool { return e.kind != k })
 }
 
-// settled returns whether every example is as it should be.
+// settled returns whether every example has its desired state.
 func (f *follower) settled() bool {
 	return f.trouble == "" && !slices.ContainsFunc(f.examples, func(e *example) bool { return e.pending(f.real) != "" })
 }
@@ -165,7 +165,7 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	if !stay {
 		return
 	}
-	f.hints = append(f.hints, "It goes on until Ctrl-C, which ends and removes all of it. Try meanwhile:")
+	f.hints = append(f.hints, "It runs until Ctrl-C, which ends and removes all of it. Try meanwhile:")
 	widest := 0
 	for _, k := range kindsOn(f.real) {
 		widest = max(widest, len(k.hint.command))

@@ -110,8 +110,8 @@ func kindsOn(real bool) []*kind {
 	return all
 }
 
-// controllersOn returns what the operator is to run on a real node, or on a simulated one, whose Pods have addresses that are made up: what
-// answers there, if anything does, is somebody else's.
+// controllersOn returns the controllers that the operator runs on a real or a simulated node. The Pods of a simulated node have fictitious
+// addresses: another machine may answer there.
 func controllersOn(real bool) string {
 	controllers := []string{"*"}
 	for _, k := range kinds {
@@ -127,7 +127,8 @@ func leftAlone(real bool) []string {
 	var lines []string
 	for _, k := range kinds {
 		if k.onlyReal && !real {
-			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of", k.Kind))
+			lines = append(lines, fmt.Sprintf("%ss are left alone, and not waited for: they need containers, which a simulated node has none of",
+				k.Kind))
 		}
 	}
 	return lines

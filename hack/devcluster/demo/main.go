@@ -34,7 +34,7 @@ import (
 // Exit codes.
 const (
 	exitOK          = 0   // every example is Ready, and for a demo without --once: and then came Ctrl-C
-	exitFailed      = 1   // something is not as it should be
+	exitFailed      = 1   // something has failed
 	exitUsage       = 2   // bad flags
 	exitInterrupted = 130 // Ctrl-C before every example was Ready
 )
@@ -125,8 +125,8 @@ func leftover(err error) error {
 	return nil
 }
 
-// run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do not
-// become Ready, or if the operator, the simulator or the cluster ends. Whatever it returns, all that it started has ended.
+// run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do
+// not become Ready, or if the operator, the simulator or the cluster ends. Whatever it returns, all that it started has ended.
 func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	dir, err := os.MkdirTemp("", "glassback-demo-")
 	if err != nil {
@@ -201,7 +201,9 @@ func install(ctx context.Context, admin *api, artifacts string) error {
 		}
 	}
 	// Not all that is there is for the API server: kustomization.yaml is for kubectl apply -k.
-	for _, name := range []string{"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml"} {
+	for _, name := range []string{
+		"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml",
+	} {
 		if _, err := admin.applyFiles(ctx, filepath.Join(artifacts, "rbac", name)); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func withAccount(env []string) []string {
 	return append(others, prefix+"ACCESS_KEY_ID=test", prefix+"ACCESS_KEY_SECRET=test")
 }
 
-// freeAddress returns an address of the loopback that nobody listens at.
+// freeAddress returns an address of the loopback that is free.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

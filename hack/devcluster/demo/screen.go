@@ -16,8 +16,8 @@ import (
 // shownJobs is how many of the seed's latest Jobs the table shows.
 const shownJobs = 5
 
-// screen shows the demo. On a terminal, what becomes of the examples is a table that is redrawn in place, below all that was said; elsewhere
-// it is a line for every change.
+// screen shows the demo. On a terminal, what becomes of the examples is a table that is redrawn in place, below all that was said;
+// elsewhere it is a line for every change.
 type screen struct {
 	out   io.Writer
 	size  func() (width, height int) // of the terminal; nil if out is none

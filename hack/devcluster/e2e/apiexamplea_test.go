@@ -33,7 +33,8 @@ func TestApiExampleA(t *testing.T) {
 	examples, configMaps := w.glassback.GroupaV1().ApiExampleAs(ns), w.kube.CoreV1().ConfigMaps(ns)
 	create := func(name string, spec groupav1.ApiExampleASpec) {
 		t.Helper()
-		_, err := examples.Create(t.Context(), &groupav1.ApiExampleA{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+		_, err := examples.Create(t.Context(), &groupav1.ApiExampleA{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+			metav1.CreateOptions{})
 		w.must(t, err)
 	}
 	reports := func(name string, state groupav1.State, greeting, reason string) {
@@ -44,7 +45,8 @@ func TestApiExampleA(t *testing.T) {
 				return err
 			}
 			ready := meta.FindStatusCondition(e.Status.Conditions, glassback.ConditionReady)
-			if ready == nil || ready.Reason != reason || e.Status.Status != state || e.Status.Greeting != greeting || e.Status.ObservedGeneration != e.Generation {
+			if ready == nil || ready.Reason != reason || e.Status.Status != state || e.Status.Greeting != greeting ||
+				e.Status.ObservedGeneration != e.Generation {
 				return fmt.Errorf("status %+v, want %s %q %s", e.Status, state, greeting, reason)
 			}
 			return nil
@@ -70,7 +72,8 @@ func TestApiExampleA(t *testing.T) {
 	holds("jimmy", map[string]string{"greeting": greeting})
 
 	// Edited, with a key beside it; deleted; and another greeting.
-	_, err := configMaps.Patch(t.Context(), "jimmy-greeting", types.MergePatchType, []byte(`{"data":{"greeting":"Go away","theirs":"stays"}}`), metav1.PatchOptions{})
+	_, err := configMaps.Patch(t.Context(), "jimmy-greeting", types.MergePatchType, []byte(`{"data":{"greeting":"Go away","theirs":"stays"}}`),
+		metav1.PatchOptions{})
 	w.must(t, err)
 	holds("jimmy", map[string]string{"greeting": greeting, "theirs": "stays"})
 	w.must(t, configMaps.Delete(t.Context(), "jimmy-greeting", metav1.DeleteOptions{}))
@@ -80,7 +83,7 @@ func TestApiExampleA(t *testing.T) {
 	reports("jimmy", groupav1.StateRunning, "Greetings to John Song", "Greeted")
 	holds("jimmy", map[string]string{"greeting": "Greetings to John Song"})
 
-	// A ConfigMap of somebody else, which goes away.
+	// A foreign ConfigMap, which is deleted later.
 	foreign, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "late-greeting"}, Data: map[string]string{"greeting": "mine"},
 	}, metav1.CreateOptions{})

@@ -43,13 +43,13 @@ func TestApplication(t *testing.T) {
 	t.Run("cases", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world, string){
 			"the seed's Application gets its three children":         testApplicationSeed,
-			"what somebody changes or deletes is repaired":           testDrift,
+			"children that a user changes or deletes are repaired":   testDrift,
 			"what others set is left alone":                          testOthersFields,
 			"what the spec no longer asks for is deleted":            testPrune,
 			"replicas go to the autoscaler and back without a dip":   testReplicasHandOver,
 			"kubectl scale scales the Application":                   testScale,
-			"an object of somebody else is named and never touched":  testConflict,
-			"objects of somebody else of all kinds are named":        testConflictOfAllKinds,
+			"a foreign object is named and never touched":            testConflict,
+			"foreign objects of all kinds are named":                 testConflictOfAllKinds,
 			"a child that has lost its label is found again":         testLostLabel,
 			"Pods that cannot be made show as the Deployment's word": testReplicaFailure,
 			"a Deployment that the API server refuses":               testRejectedDeployment,
@@ -126,7 +126,8 @@ func testApplicationSeed(t *testing.T, w *world, ns string) {
 	w.ready(t, ns, name)
 	s, err := w.kube.CoreV1().Services(ns).Get(t.Context(), name, metav1.GetOptions{})
 	w.must(t, err)
-	if p := s.Spec.Ports; s.Spec.Type != corev1.ServiceTypeClusterIP || len(p) != 1 || p[0].Port != 8080 || p[0].Protocol != corev1.ProtocolTCP {
+	if p := s.Spec.Ports; s.Spec.Type != corev1.ServiceTypeClusterIP || len(p) != 1 || p[0].Port != 8080 ||
+		p[0].Protocol != corev1.ProtocolTCP {
 		t.Errorf("Service: %s %+v, want ClusterIP 8080/TCP", s.Spec.Type, p)
 	}
 	i, err := w.kube.NetworkingV1().Ingresses(ns).Get(t.Context(), name, metav1.GetOptions{})
@@ -141,7 +142,8 @@ func testApplicationSeed(t *testing.T, w *world, ns string) {
 	}
 	eventually(t, 20*time.Second, func(ctx context.Context) error { // numbers alone may come later
 		app, err := w.glassback.AppV1().Applications(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || app.Status.AvailableReplicas != 1 || app.Status.Replicas != 1 || app.Status.UpdatedReplicas != 1 || app.Status.ReadyReplicas != 1 {
+		if err != nil || app.Status.AvailableReplicas != 1 || app.Status.Replicas != 1 || app.Status.UpdatedReplicas != 1 ||
+			app.Status.ReadyReplicas != 1 {
 			return fmt.Errorf("status: %+v, %w", app.Status, err)
 		}
 		return nil
@@ -165,7 +167,8 @@ func testDrift(t *testing.T, w *world, ns string) {
 		return err
 	})
 	_, err := w.kube.NetworkingV1().Ingresses(ns).Patch(t.Context(), "a", types.JSONPatchType,
-		[]byte(`[{"op":"remove","path":"/spec/ingressClassName"},{"op":"replace","path":"/spec/rules/0/host","value":"evil.com"}]`), metav1.PatchOptions{})
+		[]byte(`[{"op":"remove","path":"/spec/ingressClassName"},{"op":"replace","path":"/spec/rules/0/host","value":"evil.com"}]`),
+		metav1.PatchOptions{})
 	w.must(t, err)
 	eventually(t, 10*time.Second, func(ctx context.Context) error {
 		i, err := w.kube.NetworkingV1().Ingresses(ns).Get(ctx, "a", metav1.GetOptions{})
@@ -199,7 +202,8 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 		env[e.Name] = e.Value
 	}
 	if d.Labels["team"] != "x" || d.Annotations["note"] != "y" || d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] != "now" ||
-		containers["sidecar"].Image != "s" || !maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) || containers["app"].Image != "nginx:2" {
+		containers["sidecar"].Image != "s" || !maps.Equal(env, map[string]string{"THEIRS": "2", "NEW": "3"}) ||
+		containers["app"].Image != "nginx:2" {
 		t.Errorf("Deployment: labels %v, annotations %v, containers %+v", d.Labels, d.Annotations, d.Spec.Template.Spec.Containers)
 	}
 	// Two containers' worth of sidecar: it is theirs, and counts for nothing here.
@@ -281,7 +285,8 @@ func testReplicasHandOver(t *testing.T, w *world, ns string) {
 	scale, err := w.kube.AppsV1().Deployments(ns).GetScale(t.Context(), "a", metav1.GetOptions{})
 	w.must(t, err)
 	scale.Spec.Replicas = 5 // as the autoscaler does it
-	_, err = w.kube.AppsV1().Deployments(ns).UpdateScale(t.Context(), "a", scale, metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
+	_, err = w.kube.AppsV1().Deployments(ns).UpdateScale(t.Context(), "a", scale,
+		metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
 	w.must(t, err)
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:3"}}`)
 	w.ready(t, ns, "a")
@@ -345,7 +350,7 @@ func testConflict(t *testing.T, w *world, ns string) {
 	w.condition(t, ns, "a", appv1.ConditionConflict, "NoConflict")
 }
 
-// Where a child of each kind that can be left out should be, there is somebody else's.
+// testConflictOfAllKinds creates a foreign object with the name of each optional child.
 func testConflictOfAllKinds(t *testing.T, w *world, ns string) {
 	meta := metav1.ObjectMeta{Name: "a"}
 	var errs [4]error
@@ -409,7 +414,7 @@ func testReplicaFailure(t *testing.T, w *world, ns string) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	w.must(t, err)
-	eventually(t, 20*time.Second, func(ctx context.Context) error { // until it is counted, it holds nobody up
+	eventually(t, 20*time.Second, func(ctx context.Context) error { // the quota limits nothing before its first count
 		q, err := w.kube.CoreV1().ResourceQuotas(ns).Get(ctx, quota.Name, metav1.GetOptions{})
 		if err != nil || len(q.Status.Hard) == 0 {
 			return fmt.Errorf("quota: %+v, %w", q, err)
@@ -596,7 +601,10 @@ var variants = []func(*appv1.Application){
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 		}
 		a.Spec.EnvFrom = []corev1.EnvFromSource{
-			{Prefix: "X_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Optional: ptr.To(true)}},
+			{
+				Prefix:       "X_",
+				ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Optional: ptr.To(true)},
+			},
 		}
 		a.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "b"}, {Name: "a"}}
 	},

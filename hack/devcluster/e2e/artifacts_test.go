@@ -37,8 +37,8 @@ const (
 
 // keptKinds are the resources of which objects are kept, beside all of Glassback's.
 var keptKinds = []string{
-	"configmaps", "deployments", "endpointslices", "ingresses", "jobs", "persistentvolumeclaims", "poddisruptionbudgets", "pods", "replicasets",
-	"services", "statefulsets",
+	"configmaps", "deployments", "endpointslices", "ingresses", "jobs", "persistentvolumeclaims", "poddisruptionbudgets",
+	"pods", "replicasets", "services", "statefulsets",
 }
 
 // glassbackCategory is that of all of Glassback's own resources.

@@ -34,7 +34,9 @@ const auditPolicy = `{
   "omitStages": ["RequestReceived"],
   "omitManagedFields": true,
   "rules": [
-    {"level": "None", "users": ["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "devcluster:kwok", "devcluster:coredns"]},
+    {"level": "None", "users": [
+      "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "devcluster:kwok", "devcluster:coredns"
+    ]},
     {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"]},
     {"level": "Request", "verbs": ["create", "patch"], "resources": [
       {"group": "", "resources": ["configmaps", "persistentvolumeclaims", "pods", "services"]},
@@ -198,7 +200,8 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 	const (
 		allowed   = `"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"allow"}`
 		ownerless = `"requestObject":{"metadata":{"name":"a"}}`
-		owned     = `"requestObject":{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"g.io/v1","kind":"Thing","name":"a","blockOwnerDeletion":true}]}}`
+		owned     = `"requestObject":{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"g.io/v1","kind":"Thing","name":"a",` +
+			`"blockOwnerDeletion":true}]}}`
 		unblocked = `"requestObject":{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"g.io/v1","kind":"Thing","name":"a"}]}}`
 	)
 	for name, test := range map[string]struct {
@@ -207,11 +210,13 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 	}{
 		"nothing was asked": {"", nil},
 		"a resource": {
-			`{` + allowed + `,"verb":"list","requestURI":"/apis/apps/v1/deployments?limit=5","objectRef":{"apiGroup":"apps","resource":"deployments"}}`,
+			`{` + allowed + `,"verb":"list","requestURI":"/apis/apps/v1/deployments?limit=5",` +
+				`"objectRef":{"apiGroup":"apps","resource":"deployments"}}`,
 			[]string{"list deployments.apps"},
 		},
 		"a subresource": {
-			`{` + allowed + `,"verb":"update","requestURI":"/apis/g.io/v1/namespaces/n/things/a/status","objectRef":{"apiGroup":"g.io","resource":"things","subresource":"status","name":"a"}}`,
+			`{` + allowed + `,"verb":"update","requestURI":"/apis/g.io/v1/namespaces/n/things/a/status",` +
+				`"objectRef":{"apiGroup":"g.io","resource":"things","subresource":"status","name":"a"}}`,
 			[]string{"update things.g.io/status"},
 		},
 		"a path":    {`{` + allowed + `,"verb":"get","requestURI":"/version?timeout=5s"}`, []string{"get /version"}},
@@ -227,19 +232,23 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			[]string{"create secrets"},
 		},
 		"an apply that makes something": {
-			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + ownerless + `}`,
+			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
+				ownerless + `}`,
 			[]string{"create pods", "patch pods"},
 		},
 		"an apply to what is there": {
-			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":200},` + owned + `}`,
+			`{` + allowed + `,"verb":"patch","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
+				`"responseStatus":{"code":200},` + owned + `}`,
 			[]string{"patch pods"},
 		},
 		"something that holds up its owner": {
-			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + owned + `}`,
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},` +
+				`"responseStatus":{"code":201},` + owned + `}`,
 			[]string{"create pods", "update things.g.io/finalizers"},
 		},
 		"something that does not hold up its owner": {
-			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` + unblocked + `}`,
+			`{` + allowed + `,"verb":"create","requestURI":"/x","objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201},` +
+				unblocked + `}`,
 			[]string{"create pods"},
 		},
 		"a dry run": {
@@ -251,11 +260,15 @@ func TestWhatAnAuditLogSaysOfTheOperator(t *testing.T) {
 			[]string{"create pods"},
 		},
 		"what was not allowed": {
-			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
+			`{"userAgent":"glassback/v1.0.0","annotations":{"authorization.k8s.io/decision":"forbid"},"verb":"list","requestURI":"/x",` +
+				`"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`, nil,
 		},
-		"who was not known": {`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil},
-		"somebody else": {
-			`{"userAgent":"kubectl/v1.37.0","annotations":{"authorization.k8s.io/decision":"allow"},"verb":"list","requestURI":"/x","objectRef":{"resource":"pods"}}`, nil,
+		"who was not known": {
+			`{"userAgent":"glassback/v1.0.0","verb":"list","requestURI":"/x","objectRef":{"resource":"pods"},"responseStatus":{"code":401}}`, nil,
+		},
+		"another user": {
+			`{"userAgent":"kubectl/v1.37.0","annotations":{"authorization.k8s.io/decision":"allow"},"verb":"list","requestURI":"/x",` +
+				`"objectRef":{"resource":"pods"}}`, nil,
 		},
 		"a server that was killed while it wrote": {
 			`{` + allowed + `,"verb":"get","requestURI":"/ver{` + allowed + `,"verb":"get","requestURI":"/healthz"}

@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	admin := []string{"--kubeconfig", w.Kubeconfig()}
 
-	t.Run("nobody can be reached", func(t *testing.T) { checkUnreachable(t, w) })
+	t.Run("the API server cannot be reached", func(t *testing.T) { checkUnreachable(t, w) })
 
 	pre := check(t, append(admin, "--pre")...)
 	pre.only()
@@ -142,9 +142,9 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a check has made CRDs: %d, %v", len(list.Items), err)
 	}
 	account := w.account(t, "manager")
-	nobody := check(t, "--pre", "--kubeconfig", account)
-	nobody.expect("permissions/*/clusterroles.rbac.authorization.k8s.io", "failed", "not allowed to create,get,patch")
-	nobody.expect("permissions/grant", "failed", "so cannot grant: create,patch events; ")
+	powerless := check(t, "--pre", "--kubeconfig", account)
+	powerless.expect("permissions/*/clusterroles.rbac.authorization.k8s.io", "failed", "not allowed to create,get,patch")
+	powerless.expect("permissions/grant", "failed", "so cannot grant: create,patch events; ")
 	bare := check(t, admin...)
 	bare.expect(crdMyCronJobs, "failed", "it is not there")
 	bare.expect("redis/clusters", "skipped", "not asked, since this failed: redisclusters")
@@ -176,9 +176,12 @@ func TestCheck(t *testing.T) {
 	t.Run("a Lease", func(t *testing.T) { checkLeases(t, w, admin) })
 	t.Run("the cloud", func(t *testing.T) { checkCloud(t, w, admin) })
 
-	for _, test := range []struct{ revision, state, reason string }{{"0", "failed", "it is older: revision 0"}, {"99", "warning", "it is newer: revision 99"}} {
+	for _, test := range []struct{ revision, state, reason string }{
+		{"0", "failed", "it is older: revision 0"}, {"99", "warning", "it is newer: revision 99"},
+	} {
 		patch := []byte(`{"metadata":{"annotations":{"glassback.dev/crd-revision":"` + test.revision + `"}}}`)
-		if _, err := crds.Patch(t.Context(), strings.TrimPrefix(crdMyCronJobs, "crds/"), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := crds.Patch(t.Context(), strings.TrimPrefix(crdMyCronJobs, "crds/"), types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		check(t, append(admin, "--webhooks=false")...).expect(crdMyCronJobs, test.state, test.reason)
@@ -236,7 +239,8 @@ func checkUnreachable(t *testing.T, w *world) {
 	if code := o.wait(10 * time.Second); code != 1 || !strings.Contains(o.log.String(), "interrupted") {
 		t.Errorf("Ctrl-C: exit code %d:\n%s", code, o.log.String())
 	}
-	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=yaml")); code != 2 || stdout != "" || !strings.HasPrefix(stderr, "glassback: --output must be") {
+	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=yaml")); code != 2 || stdout != "" ||
+		!strings.HasPrefix(stderr, "glassback: --output must be") {
 		t.Errorf("a wrong flag: exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
@@ -258,7 +262,7 @@ func checkLeases(t *testing.T, w *world, admin []string) {
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))
 	_, err = w.kube.CoordinationV1().Leases(ns).Update(t.Context(), lease, metav1.UpdateOptions{})
 	w.must(t, err)
-	check(t, args...).expect("lease/holder", "warning", "nobody leads: the last to lead, pod-1, has not renewed it for")
+	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last to lead, pod-1, has not renewed it for")
 }
 
 // checkCloud checks access keys with the simulator of ECS. No secret is printed.
@@ -283,7 +287,8 @@ func checkCloud(t *testing.T, w *world, admin []string) {
 		_, err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Create(t.Context(), ecs, metav1.CreateOptions{})
 		w.must(t, err)
 		t.Cleanup(func() { // No check that comes after it asks the cloud itself.
-			if err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+			if err := w.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Delete(context.WithoutCancel(t.Context()), name,
+				metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -57,7 +57,7 @@ type block struct {
 	not               string   // why it does not run
 }
 
-// command is what somebody types, and what is printed then. There may be several lines of either.
+// command is a command of a document with its output. Both may have several lines.
 type command struct {
 	text  string
 	shown []string // none: anything may be printed, and the command has to succeed
@@ -316,16 +316,20 @@ func TestHowDocumentsAreRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, want string // the commands with what they print, and what is wrong
 	}{
-		"a block without commands":            {ticks + "go\nreturn\n" + ticks, ""},
-		"a command a line":                    {ticks + "sh\na\n\n# of b\nb   # this\n" + ticks, "a; b   # this; "},
-		"commands of several lines":           {ticks + "sh\na \\\n  b\nfor x in y; do\n  z\ndone\nc\n" + ticks, "a \\\n  b; for x in y; do\n  z\ndone; c; "},
-		"a command that does not end":         {ticks + "sh\nfor x in y; do\n" + ticks, "d:1: this is no whole command: for x in y; do"},
-		"what is printed":                     {ticks + "console\n$ a\nb\n\n$ c\n" + ticks, "a [b]; c []; "},
-		"another word for sh":                 {ticks + "bash\na\n" + ticks, "d:1: commands are in ```sh, not in ```bash"},
-		"a session that is not said to be":    {ticks + "\n$ a\n" + ticks, "d:1: commands with what they print are in ```console, not in ```"},
-		"a comment of a block without any":    {"<!-- run: not, a reason -->\n" + ticks + "go\nx\n" + ticks, "d:2: the comment is about a block without commands"},
+		"a block without commands": {ticks + "go\nreturn\n" + ticks, ""},
+		"a command a line":         {ticks + "sh\na\n\n# of b\nb   # this\n" + ticks, "a; b   # this; "},
+		"commands of several lines": {
+			ticks + "sh\na \\\n  b\nfor x in y; do\n  z\ndone\nc\n" + ticks, "a \\\n  b; for x in y; do\n  z\ndone; c; ",
+		},
+		"a command that does not end":      {ticks + "sh\nfor x in y; do\n" + ticks, "d:1: this is no whole command: for x in y; do"},
+		"what is printed":                  {ticks + "console\n$ a\nb\n\n$ c\n" + ticks, "a [b]; c []; "},
+		"another word for sh":              {ticks + "bash\na\n" + ticks, "d:1: commands are in ```sh, not in ```bash"},
+		"a session that is not said to be": {ticks + "\n$ a\n" + ticks, "d:1: commands with what they print are in ```console, not in ```"},
+		"a comment of a block without any": {
+			"<!-- run: not, a reason -->\n" + ticks + "go\nx\n" + ticks, "d:2: the comment is about a block without commands",
+		},
 		"a comment of no block":               {"<!-- run: not, a reason -->\n\nText.", "d:2: there is no block after the comment"},
-		"a comment that nobody understands":   {"<!-- run: never -->\n", `d:1: what does "never" mean?`},
+		"an unknown comment":                  {"<!-- run: never -->\n", `d:1: what does "never" mean?`},
 		"a comment of the block below itself": {"<!-- run: not, a reason -->\n" + ticks + "sh\na\n" + ticks, "a (a reason); "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,9 +24,10 @@ var (
 	suffix   = regexp.MustCompile(`(?:k\.Name|[kK]ind) \+ "(\w+)"`)
 )
 
-// passing are the reasons that nobody has to do anything about, and that say so in their own words.
+// passing are the reasons that need no action, and whose names say so.
 var passing = []string{
-	"Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment", "NewReplicaSetAvailable", "NoConflict",
+	"Greeted", "Settled", "RolledOut", "RolloutInProgress", "ScalingInProgress", "WaitingForDeployment",
+	"NewReplicaSetAvailable", "NoConflict",
 	"Scheduled", "Formed", "AllSlotsCovered", "NoDataLoss", "Adopting", "Creating", "Starting", "Stopping", "Changing", "Deleting",
 }
 
@@ -47,7 +48,7 @@ func TestTheRunbookHasEveryAlert(t *testing.T) {
 	}
 }
 
-// TestTheRunbookHasEveryReason finds what conditions can say, unless nobody has to do anything about it.
+// TestTheRunbookHasEveryReason finds every reason of a condition in the runbook, unless it needs no action.
 func TestTheRunbookHasEveryReason(t *testing.T) {
 	runbook := text(t, "docs", "runbook.md")
 	reasons := map[string]bool{}

@@ -38,7 +38,9 @@ const (
 )
 
 // places are these, and whether containers run there.
-var places = map[string]struct{ real bool }{onCluster: {}, withOperator: {}, onReal: {real: true}, withInstalled: {real: true}, onNothing: {}}
+var places = map[string]struct{ real bool }{
+	onCluster: {}, withOperator: {}, onReal: {real: true}, withInstalled: {real: true}, onNothing: {},
+}
 
 // documentedImage is what documents call an image that was pushed to a registry.
 const documentedImage = "registry.example.com/glassback:v1.0.0"
@@ -49,7 +51,7 @@ const (
 	lookingPatience = 3 * time.Minute
 )
 
-// session is a terminal, or several, in which somebody follows a document.
+// session is a set of terminals in which the test follows a document.
 type session struct {
 	*world // nil without a cluster
 
@@ -68,7 +70,9 @@ func newSession(t *testing.T, w *world, clone string) *session {
 	files := t.TempDir()
 	s := &session{world: w, t: t, clone: clone, files: files}
 	path := []string{filepath.Join(clone, "bin"), filepath.Join(clone, "bin", "tools"), os.Getenv("PATH")}
-	vars := map[string]string{"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state")}
+	vars := map[string]string{
+		"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state"),
+	}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // They are below HOME.
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
@@ -113,7 +117,7 @@ func (s *session) run(script string) (string, error) {
 	}
 	defer out.Close()
 	cmd := s.bash(script)
-	cmd.Stdout, cmd.Stderr = out, out // A file: nobody waits for what runs on.
+	cmd.Stdout, cmd.Stderr = out, out // A file: Wait does not wait for background processes.
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -225,7 +229,7 @@ func (s *session) endAll() {
 	s.operators = nil
 }
 
-// close ends what a document began: its objects, while there is somebody to clean up after them.
+// close deletes the document's objects while the operator still runs to clean up after them.
 func (s *session) close() {
 	s.t.Helper()
 	if s.world != nil {
@@ -245,7 +249,7 @@ func (s *session) close() {
 // endGroups ends what a block has left running with &.
 func (s *session) endGroups() {
 	for _, group := range s.groups {
-		_ = signal(group, syscall.SIGTERM) // Mostly there is nobody.
+		_ = signal(group, syscall.SIGTERM) // Mostly the group has ended.
 	}
 	s.groups = nil
 }

@@ -26,9 +26,9 @@ type newcomer struct {
 	ecs   string // the URL of an ECS simulator
 }
 
-// TestEveryCommandInTheDocuments does what README.md and docs say, as they say it: each document
-// is followed by somebody who has a clone of the repository and a cluster. What is printed has to
-// look like what is shown. No command is left out, but where a comment in the document says why.
+// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, with a
+// clone of the repository and a cluster. The output has to look like that in the document. Only a
+// comment in the document, with a reason, can leave a command out.
 //
 // What is another one than in the documents: the directory of a cluster, NAMESPACE, and ports that
 // programs listen at on this machine, but for 8443, which must be free.
@@ -106,7 +106,8 @@ func (n *newcomer) operate(s *session, place string) {
 	case withInstalled:
 		s.must(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
 	case withOperator:
-		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds --kubeconfig %s --ecs-endpoint %s",
+		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds "+
+			"--kubeconfig %s --ecs-endpoint %s",
 			cloudKeyID, cloudKeySecret, s.Kubeconfig(), n.ecs)))
 	}
 }

@@ -86,7 +86,9 @@ func simulate(t *testing.T, w *world, account string) *cloud {
 // log has all that can be logged.
 func (c *cloud) operate(t *testing.T, args ...string) *operator {
 	t.Helper()
-	args = append([]string{"--kubeconfig", c.account, "--namespace", c.ns, "--ecs-endpoint", c.url, "--controllers", "ecsinstance", "-v=10"}, args...)
+	args = append([]string{
+		"--kubeconfig", c.account, "--namespace", c.ns, "--ecs-endpoint", c.url, "--controllers", "ecsinstance", "-v=10",
+	}, args...)
 	cmd := exec.Command(binary(t), args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ALIBABA_CLOUD_") }),
 		"ALIBABA_CLOUD_ACCESS_KEY_ID="+cloudKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET="+cloudKeySecret)
@@ -183,7 +185,8 @@ func (c *cloud) is(ctx context.Context, name, condition, reason string) error {
 	if err != nil {
 		return err
 	}
-	if is := meta.FindStatusCondition(ecs.Status.Conditions, condition); is == nil || is.Reason != reason || is.ObservedGeneration != ecs.Generation {
+	if is := meta.FindStatusCondition(ecs.Status.Conditions, condition); is == nil || is.Reason != reason ||
+		is.ObservedGeneration != ecs.Generation {
 		return fmt.Errorf("ECSInstance %s is not %s %s: %+v", name, condition, reason, ecs.Status)
 	}
 	return nil
@@ -216,7 +219,8 @@ func (c *cloud) one(t *testing.T, name string) *v1alpha1.ECSInstance {
 	all, err := c.instances(t.Context())
 	c.must(t, err)
 	is, s := all[c.ns+"/"+name], ecs.Status
-	if want := (instance{s.InstanceID, ecs.Spec.InstanceName, ecs.Spec.RegionID, s.State, s.InstanceType, c.ns + "/" + name}); is != want || is.id == "" {
+	if want := (instance{s.InstanceID, ecs.Spec.InstanceName, ecs.Spec.RegionID, s.State, s.InstanceType, c.ns + "/" + name}); is != want ||
+		is.id == "" {
 		t.Errorf("ECS has %+v, want %+v", is, want)
 	}
 	return ecs
@@ -352,7 +356,8 @@ func testImmutableFields(t *testing.T, c *cloud) {
 	c.make(t, name)
 	c.becomes(t, time.Minute, name, glassback.ConditionReady, "Running")
 	before := c.one(t, name)
-	const refusal = `The ECSInstance "sample" is invalid: spec.%s: Forbidden: cannot be changed while there is an instance: make another ECSInstance, or delete this one first` + "\n"
+	const refusal = `The ECSInstance "sample" is invalid: spec.%s: Forbidden: cannot be changed while there is an instance: ` +
+		`make another ECSInstance, or delete this one first` + "\n"
 	patch := func(spec string) string {
 		t.Helper()
 		out, _ := c.kubectl(t, "patch", "ecs", name, "--namespace", c.ns, "--type=merge", "-p", `{"spec":{`+spec+`}}`)
@@ -373,7 +378,8 @@ func testImmutableFields(t *testing.T, c *cloud) {
 			t.Errorf("kubectl says\n%swant\n%s", got, want)
 		}
 	}
-	if got, want := patch(`"powerState":"Paused"`), `spec.powerState: Unsupported value: "Paused": supported values: "Running", "Stopped"`; !strings.Contains(got, want) {
+	if got, want := patch(`"powerState":"Paused"`),
+		`spec.powerState: Unsupported value: "Paused": supported values: "Running", "Stopped"`; !strings.Contains(got, want) {
 		t.Errorf("kubectl says\n%swant\n%s", got, want)
 	}
 	patch(`"instanceName":"renamed","tags":{"team":"web"}`)
@@ -407,7 +413,8 @@ func testCredentials(t *testing.T, c *cloud) {
 	}
 	degraded("SecretMissing")
 	// Before there is an instance, all can be changed.
-	_, err := c.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"regionID":"cn-hangzhou"}}`), metav1.PatchOptions{})
+	_, err := c.glassback.AlibabacloudV1alpha1().ECSInstances(c.ns).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec":{"regionID":"cn-hangzhou"}}`), metav1.PatchOptions{})
 	c.must(t, err)
 	c.secret(t, "script", map[string]string{"userData": script})
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: wrong})
@@ -422,7 +429,7 @@ func testCredentials(t *testing.T, c *cloud) {
 	c.becomes(t, 30*time.Second, name, glassback.ConditionReady, "Running")
 	c.one(t, name)
 
-	// Without credentials there is nobody who could delete it.
+	// Without valid credentials the operator cannot delete the instance.
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: wrong})
 	degraded("CredentialsRefused")
 	c.delete(t, name)
@@ -434,7 +441,8 @@ func testCredentials(t *testing.T, c *cloud) {
 
 	said["the log"] = o.log.String()
 	secrets := leaktest.Secrets{
-		"the access key ID": cloudKeyID, "its secret": cloudKeySecret, "a wrong secret": wrong, "a wrong access key ID": "LTAIe2eNobodysKey", "user data": script,
+		"the access key ID": cloudKeyID, "its secret": cloudKeySecret, "a wrong secret": wrong,
+		"a wrong access key ID": "LTAIe2eNobodysKey", "user data": script,
 	}
 	for where, text := range said {
 		if !strings.Contains(text, c.ns+"/"+name) && !strings.Contains(text, "CredentialsRefused") {

@@ -79,7 +79,8 @@ func (n *node) readyPod(t *testing.T, name string, labels map[string]string) *co
 	spec := shell("busybox", "true")
 	spec.SchedulerName = "none"
 	pods := n.kube.CoreV1().Pods(n.ns)
-	pod, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: spec}, metav1.CreateOptions{})
+	pod, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: spec},
+		metav1.CreateOptions{})
 	n.must(t, err)
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -122,7 +123,8 @@ func TestEvictionAnswers(t *testing.T) {
 	n.processed(t, is.Name, 0)
 	err = n.evict(t.Context(), a.Name, a.UID)
 	cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
-	if _, delay := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || delay || !strings.Contains(cause.Message, "needs 2 healthy pods and has 2 currently") {
+	if _, delay := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || delay ||
+		!strings.Contains(cause.Message, "needs 2 healthy pods and has 2 currently") {
 		t.Errorf("the budget does not allow it: %v, %+v", err, cause)
 	}
 	exists("the budget does not allow it")
@@ -130,9 +132,12 @@ func TestEvictionAnswers(t *testing.T) {
 	budget.Spec.MinAvailable = ptr.To(intstr.FromInt32(1))
 	_, err = budgets.Apply(t.Context(), budget, owner)
 	n.must(t, err)
-	second, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-	}}, metav1.CreateOptions{})
+	second, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "second"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		},
+	}, metav1.CreateOptions{})
 	n.must(t, err)
 	var status apierrors.APIStatus
 	if err = n.evict(t.Context(), a.Name, a.UID); !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError ||

@@ -56,8 +56,8 @@ var goldenKinds = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// testExamplesAreWrittenAsBefore applies the examples, on a cluster whose API server nobody else
-// uses: no Pod runs and no Deployment makes progress, so that all of it is the operator's work.
+// testExamplesAreWrittenAsBefore applies the examples, on a cluster whose API server has no other
+// client: no Pod runs and no Deployment makes progress, so that all of it is the operator's work.
 // Every MyCronJob gets a Job by run-now, and makes no other: it is suspended.
 func testExamplesAreWrittenAsBefore(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
@@ -143,9 +143,10 @@ func asStored(ctx context.Context, client dynamic.Interface, ns string) ([]byte,
 }
 
 var (
-	randomKeys = regexp.MustCompile(`^(uid|resourceVersion|creationTimestamp|clusterIP|clusterIPs|nodePort|healthCheckNodePort|batch\.kubernetes\.io/controller-uid|controller-uid)$`)
-	uuidText   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	timeText   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	randomKeys = regexp.MustCompile(`^(uid|resourceVersion|creationTimestamp|clusterIP|clusterIPs|nodePort|healthCheckNodePort|` +
+		`batch\.kubernetes\.io/controller-uid|controller-uid)$`)
+	uuidText = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 )
 
 // withoutRandom returns the fields of object without what is random, and without what others
@@ -159,7 +160,9 @@ func withoutRandom(object *unstructured.Unstructured) map[string]any {
 	}
 	object.SetManagedFields(own)
 	fields := object.Object
-	if own := goldenKinds[:4]; slices.ContainsFunc(own, func(gvr schema.GroupVersionResource) bool { return gvr.Group == object.GroupVersionKind().Group }) {
+	if own := goldenKinds[:4]; slices.ContainsFunc(own, func(gvr schema.GroupVersionResource) bool {
+		return gvr.Group == object.GroupVersionKind().Group
+	}) {
 		fields = map[string]any{
 			"kind": object.GetKind(), "status": fields["status"],
 			"metadata": map[string]any{"name": object.GetName(), "managedFields": fields["metadata"].(map[string]any)["managedFields"]},

@@ -310,7 +310,8 @@ func (in *installation) token(t *testing.T, ns, name string) string {
 	if name == "" {
 		return ""
 	}
-	request, err := in.kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := in.kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	in.must(t, err)
 	return request.Status.Token
 }
@@ -348,7 +349,7 @@ func (w *world) dialInside(ctx context.Context, network, address string) (net.Co
 	var conn net.Conn
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // It ends with the goroutine, and nobody else gets it.
+		runtime.LockOSThread() // The thread ends with the goroutine, and no other goroutine gets it.
 		err := w.Enter()
 		if err == nil {
 			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
@@ -401,7 +402,7 @@ func (in *installation) followed(t *testing.T, before string, patience time.Dura
 	return time.Since(began)
 }
 
-// restartLeader kills the leader's process: the kubelet starts it again, and it goes on as the
+// restartLeader kills the leader's process: the kubelet starts it again, and it continues as the
 // leader that it was.
 func (in *installation) restartLeader(t *testing.T) {
 	t.Helper()
@@ -422,8 +423,8 @@ func (in *installation) restartLeader(t *testing.T) {
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
 }
 
-// killLeader takes the leader's Pod away without any notice, as a node that fails does: nobody
-// releases the Lease.
+// killLeader ends the leader's Pod without any notice, as a node that fails does: the leader
+// does not release the Lease.
 func (in *installation) killLeader(t *testing.T) {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())

@@ -97,7 +97,7 @@ func follows(t *testing.T, replicas []*candidate, since time.Time, patience time
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("nobody leads after %s", patience)
+	t.Fatalf("no operator leads after %s", patience)
 	return nil, 0
 }
 

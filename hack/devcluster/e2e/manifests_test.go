@@ -210,7 +210,8 @@ func checkPod(t *testing.T, d *appsv1.Deployment) {
 		}
 	}
 	for _, c := range pod.TopologySpreadConstraints {
-		if !labels.SelectorFromSet(c.LabelSelector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) || c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+		if !labels.SelectorFromSet(c.LabelSelector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) ||
+			c.WhenUnsatisfiable != corev1.ScheduleAnyway {
 			t.Errorf("the Pods are spread by %v", c)
 		}
 	}
@@ -310,7 +311,8 @@ func TestTheNamespacedVariantIsForTheNamespacesThatItNames(t *testing.T) {
 	if asked < 2 {
 		t.Errorf("there are %d webhooks", asked)
 	}
-	if out, err := exec.Command("grep", "-c", "NAMESPACES[:,]", "../../../artifacts/namespaced/kustomization.yaml").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "3" {
+	if out, err := exec.Command("grep", "-c", "NAMESPACES[:,]",
+		"../../../artifacts/namespaced/kustomization.yaml").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "3" {
 		t.Errorf("the places that say NAMESPACES: %s", out)
 	}
 }
@@ -320,7 +322,8 @@ func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 	all := objects(t, render(t, "default-certmanager", "glassback:v1"))
 	pod := of[appsv1.Deployment](t, all, "Deployment")[0].Spec.Template.Spec
 	container := pod.Containers[0]
-	if len(pod.Volumes) != 1 || pod.Volumes[0].Secret == nil || len(container.VolumeMounts) != 1 || container.VolumeMounts[0].Name != pod.Volumes[0].Name ||
+	if len(pod.Volumes) != 1 || pod.Volumes[0].Secret == nil || len(container.VolumeMounts) != 1 ||
+		container.VolumeMounts[0].Name != pod.Volumes[0].Name ||
 		!slices.Contains(container.Args, "--webhook-cert-path="+container.VolumeMounts[0].MountPath) {
 		t.Fatalf("the volumes are %v, mounted as %v, and the arguments are %v", pod.Volumes, container.VolumeMounts, container.Args)
 	}
@@ -334,7 +337,7 @@ func TestTheCertManagerVariantMountsTheCertificate(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && object.GetAnnotations()["cert-manager.io/inject-ca-from"] == "" {
-			t.Errorf("nobody writes the caBundle of the %s", object.GetKind())
+			t.Errorf("the caBundle of the %s is empty and stays so", object.GetKind())
 		}
 	}
 	for _, service := range of[corev1.Service](t, all, "Service") {
@@ -387,7 +390,8 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 	}
 	files, err := filepath.Glob("../../../artifacts/crd/*.yaml")
 	if err != nil || definitions != len(files) || len(rest) != len(whole)-definitions {
-		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(whole)-len(rest), len(whole), definitions, len(files), err)
+		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(whole)-len(rest), len(whole),
+			definitions, len(files), err)
 	}
 }
 

@@ -332,7 +332,7 @@ func testRejectedJob(t *testing.T, w *world, ns string) {
 	eventually(t, 30*time.Second, func(ctx context.Context) error {
 		m, err := w.get(ctx, ns, "sample")
 		if err != nil || !meta.IsStatusConditionTrue(m.Status.Conditions, glassback.ConditionReady) || m.Status.LastScheduleTime == nil {
-			return errors.Join(err, fmt.Errorf("status %+v after the template was mended", m.Status))
+			return errors.Join(err, fmt.Errorf("status %+v after the template was corrected", m.Status))
 		}
 		return nil
 	})
@@ -384,14 +384,20 @@ func testBadInput(t *testing.T, w *world, ns string) {
 		change func(*v1.MyCronJob)
 		want   string
 	}{
-		"interval 0":                {func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }, "spec.intervalSeconds: Invalid value: 0"},
-		"interval negative":         {func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](-5) }, "spec.intervalSeconds: Invalid value: -5"},
-		"interval and schedule":     {func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Spec.Schedule = ptr.To[int32](5), ptr.To("* * * * *") }, "exclude each other"},
-		"a bad schedule":            {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("every day") }, "must be a cron expression of five fields"},
-		"a minute that is none":     {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("61 * * * *") }, "must be a cron expression of five fields"},
-		"an unknown time zone":      {func(m *v1.MyCronJob) { m.Spec.Schedule, m.Spec.TimeZone = ptr.To("@daily"), ptr.To("Mars/Base") }, "IANA time zone"},
-		"a name too long":           {func(m *v1.MyCronJob) { m.Name = strings.Repeat("x", 53) }, "no more than 52 characters"},
-		"a restart policy of a Pod": {func(m *v1.MyCronJob) { m.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Always" }, "must be OnFailure or Never"},
+		"interval 0":        {func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](0) }, "spec.intervalSeconds: Invalid value: 0"},
+		"interval negative": {func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](-5) }, "spec.intervalSeconds: Invalid value: -5"},
+		"interval and schedule": {
+			func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Spec.Schedule = ptr.To[int32](5), ptr.To("* * * * *") }, "exclude each other",
+		},
+		"a bad schedule":        {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("every day") }, "must be a cron expression of five fields"},
+		"a minute that is none": {func(m *v1.MyCronJob) { m.Spec.Schedule = ptr.To("61 * * * *") }, "must be a cron expression of five fields"},
+		"an unknown time zone": {
+			func(m *v1.MyCronJob) { m.Spec.Schedule, m.Spec.TimeZone = ptr.To("@daily"), ptr.To("Mars/Base") }, "IANA time zone",
+		},
+		"a name too long": {func(m *v1.MyCronJob) { m.Name = strings.Repeat("x", 53) }, "no more than 52 characters"},
+		"a restart policy of a Pod": {
+			func(m *v1.MyCronJob) { m.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Always" }, "must be OnFailure or Never",
+		},
 	} {
 		m := sample("bad")
 		m.Namespace = ns

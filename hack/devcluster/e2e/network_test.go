@@ -22,7 +22,7 @@ import (
 const (
 	// insiders is how many connections can be begun at a time.
 	insiders = 8
-	// dialTimeout is long enough for one machine. Of a Pod that is gone, nobody says so.
+	// dialTimeout is long enough for one machine. A Pod that is gone resets no connection.
 	dialTimeout = 300 * time.Millisecond
 )
 

@@ -40,7 +40,7 @@ import (
 const (
 	// patience is for one step of a Pod's life, while others begin and end beside it.
 	patience = 90 * time.Second
-	// page is what nginx serves where nobody has put anything else.
+	// page is a part of nginx' default page.
 	page = "Welcome to nginx!"
 )
 

@@ -88,7 +88,7 @@ type logBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
 	wait string // what then waits for
-	then func() // nil: nobody waits
+	then func() // nil: no wait is under way
 }
 
 func (l *logBuffer) Write(p []byte) (int, error) {

@@ -145,7 +145,8 @@ func (p *tab) hear(event any) {
 	case *cdpruntime.EventExceptionThrown:
 		complaint = "fails: " + e.ExceptionDetails.Text + " " + said([]*cdpruntime.RemoteObject{e.ExceptionDetails.Exception})
 	case *cdpruntime.EventConsoleAPICalled:
-		if e.Type == cdpruntime.ConsoleAPICalledTypeError || e.Type == cdpruntime.ConsoleAPICalledTypeWarning || e.Type == cdpruntime.ConsoleAPICalledTypeAssert {
+		if e.Type == cdpruntime.ConsoleAPICalledTypeError || e.Type == cdpruntime.ConsoleAPICalledTypeWarning ||
+			e.Type == cdpruntime.ConsoleAPICalledTypeAssert {
 			complaint = "says " + said(e.Args)
 		}
 	case *cdplog.EventEntryAdded: // Violations of the Content-Security-Policy are among them.
@@ -317,7 +318,9 @@ func theme(name string) step {
 // phone makes it the window of a phone.
 func phone(width, height int64) step {
 	return chromedp.Steps(
-		tell(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 2, Mobile: true}),
+		tell(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: width, Height: height, DeviceScaleFactor: 2, Mobile: true,
+		}),
 		tell(emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true}),
 	)
 }

@@ -47,7 +47,7 @@ const flooded = "configmaps(apiexamplea)"
 // flood stands between one operator and the API server. The operator's WATCH of ApiExampleAs'
 // ConfigMaps tells what the API server tells, and, while there is a rate, that these ConfigMaps
 // change all the time: more often than an API server that shares its cores with an operator and
-// a browser can be made to change them. What changes is an annotation that nobody heeds.
+// a browser can be made to change them. Only an annotation changes, which has no effect.
 type flood struct {
 	kubeconfig string
 	rate       atomic.Int64 // changes a second
@@ -97,7 +97,8 @@ func (w *world) flood(t *testing.T, account string) *flood {
 // fills says whether a request is the WATCH that is filled.
 func (f *flood) fills(r *http.Request) bool {
 	query := r.URL.Query()
-	return strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") && query.Get("watch") != "" && query.Get("labelSelector") == groupav1.LabelApiExampleA
+	return strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") && query.Get("watch") != "" &&
+		query.Get("labelSelector") == groupav1.LabelApiExampleA
 }
 
 // pour is how often changes are told: at each time, as many as have become due.
@@ -151,7 +152,7 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 				continue
 			}
 			if _, err := out.Write(event); err != nil {
-				return // Nobody reads any more.
+				return // The client has closed the connection.
 			}
 		}
 	}()
@@ -174,14 +175,15 @@ const placeholder = "4104104104104104104"
 // beyond the API server's own resourceVersions are those of the changes.
 const beyondOwn = 1_000_000_000
 
-// note takes in an event of the API server. What is deleted goes on changing: nothing is, here.
+// note takes in an event of the API server. A deleted ConfigMap would keep changing, but none is deleted here.
 func (c *changing) note(line []byte) {
 	var event struct {
 		Type   string                     `json:"type"`
 		Object map[string]json.RawMessage `json:"object"`
 	}
 	meta := map[string]any{}
-	if json.Unmarshal(line, &event) != nil || (event.Type != "ADDED" && event.Type != "MODIFIED") || json.Unmarshal(event.Object["metadata"], &meta) != nil {
+	if json.Unmarshal(line, &event) != nil || (event.Type != "ADDED" && event.Type != "MODIFIED") ||
+		json.Unmarshal(event.Object["metadata"], &meta) != nil {
 		return
 	}
 	meta["resourceVersion"] = placeholder
@@ -232,11 +234,11 @@ const (
 // What is left to the page and to the operator, on a machine that has all to do at once.
 const (
 	slowestFrames = 250 * time.Millisecond // 95 % take less, or three times of what they take without changes
-	mostBehind    = floodRate              // changes, in the delta queue
-	mostLag       = 1.0                    // seconds, from the wire into the index
+	maxBehind     = floodRate              // changes, in the delta queue
+	maxLag        = 1.0                    // seconds, from the wire into the index
 	heaviestHeap  = 32 << 20               // bytes
-	mostGrowth    = 8 << 20                // bytes, in the last 15 seconds
-	mostNodes     = 6000                   // of the DOM
+	maxGrowth     = 8 << 20                // bytes, in the last 15 seconds
+	maxNodes      = 6000                   // of the DOM
 )
 
 // watchFrames notes in the page how long its frames take, and what it says.
@@ -354,7 +356,8 @@ type samples struct {
 }
 
 func (a *samples) String() string {
-	return fmt.Sprintf("%.0f changes a second; in its delta queue %v, with a lag of %.3v s; in its workqueue %v; recorded 1 in %v", a.rate(), a.queued, a.lag, a.waiting, a.oneIn)
+	return fmt.Sprintf("%.0f changes a second; in its delta queue %v, with a lag of %.3v s; in its workqueue %v; recorded 1 in %v", a.rate(),
+		a.queued, a.lag, a.waiting, a.oneIn)
 }
 
 // rate is how many changes came off the wire in a second.
@@ -386,7 +389,7 @@ func (a *samples) check(t *testing.T) {
 	if a.rate() < 0.9*floodRate { // The test may have been held up, too.
 		t.Errorf("the operator was told of %.0f changes a second, want %d", a.rate(), floodRate)
 	}
-	if slices.Max(a.queued) > mostBehind || slices.Max(a.lag) > mostLag || a.failed[0] != slices.Max(a.failed) {
+	if slices.Max(a.queued) > maxBehind || slices.Max(a.lag) > maxLag || a.failed[0] != slices.Max(a.failed) {
 		t.Errorf("the operator falls behind: %s; failed syncs %v", a, a.failed)
 	}
 	if slices.Max(a.oneIn) == 1 {
@@ -403,7 +406,7 @@ func checkPage(t *testing.T, idle, busy frames, early, late weight) {
 	if busy.Behind*20 > len(busy.Gaps) {
 		t.Errorf("%s, want less than 5%% behind", busy)
 	}
-	if late.heap > heaviestHeap || late.heap-early.heap > mostGrowth || late.nodes > mostNodes {
+	if late.heap > heaviestHeap || late.heap-early.heap > maxGrowth || late.nodes > maxNodes {
 		t.Errorf("the page has grown from %+v to %+v", early, late)
 	}
 	if busy.Dots == 0 || !slices.ContainsFunc(busy.Notices, func(n string) bool { return strings.Contains(n, "changes is shown") }) {

@@ -84,8 +84,8 @@ var resources = map[string]struct{ informer, file string }{
 	"ecsinstance":  {"ecsinstances.alibabacloud.zhouzhengxi.com", "ecsinstance.yaml"},
 }
 
-// applyExamples applies one of each resource. The RedisCluster is paused: nobody is at the
-// addresses of Pods that are simulated.
+// applyExamples applies one of each resource. The RedisCluster is paused: the addresses of
+// simulated Pods do not answer.
 func (s *shown) applyExamples(t *testing.T) {
 	t.Helper()
 	for controller, r := range resources {
@@ -169,8 +169,9 @@ func testSections(t *testing.T, s *shown) {
 	p.shootAll("all-five")
 
 	// Another one comes along its lane.
-	p.run(`window.dots = 0; new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
-		.observe(document.querySelector('[data-section=apiexamplea]'), { childList: true, subtree: true })`)
+	p.run(`window.dots = 0;
+		new MutationObserver((all) => { dots += all.flatMap((m) => [...m.addedNodes]).filter((n) => n.matches?.('.dot')).length; })
+			.observe(document.querySelector('[data-section=apiexamplea]'), { childList: true, subtree: true })`)
 	s.apply(t, examplesDir+"apiexamplea-jimmy.yaml")
 	count := textOf(gear("index", resources["apiexamplea"].informer) + " .gear-value")
 	p.until(pagePatience, count+" === '2' && dots > 0", count, "dots")
@@ -201,7 +202,8 @@ func testFollowed(t *testing.T, s *shown) {
 		p.until(pagePatience, visible(selector), textOf("#life"))
 	}
 	p.until(pagePatience, `[...document.querySelectorAll('#life .pass-change .changes dt')]
-		.some((dt) => dt.innerText === 'status.conditions[Ready]' && dt.nextElementSibling.querySelector('ins')?.innerText.startsWith('True'))`, textOf("#life"))
+		.some((dt) => dt.innerText === 'status.conditions[Ready]' && dt.nextElementSibling.querySelector('ins')?.innerText.startsWith('True'))`,
+		textOf("#life"))
 	p.until(pagePatience, visible(because("Deployment/"+name)), textOf("#life"))
 	p.shoot("life-of-an-application")
 
@@ -237,7 +239,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.until(pagePatience, state+" === 'held'", state)
 	before := s.informer(t, jobs)
 
-	// It fills, while the API server goes on, and nothing of it comes into the index.
+	// It fills, while the API server continues, and no event of it reaches the index.
 	kept := "Number(" + textOf(gear("queue", jobs)+" .gear-value") + ")"
 	p.until(pagePatience, kept+" >= 5", kept, textOf("#panel"))
 	some := ask[int](p, kept)
@@ -284,7 +286,8 @@ func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 }
 
 // focused is the expression for what has the focus.
-const focused = "(document.activeElement.dataset.gear ? document.activeElement.dataset.gear + ' of ' + document.activeElement.dataset.id : document.activeElement.id || document.activeElement.tagName)"
+const focused = "(document.activeElement.dataset.gear ? document.activeElement.dataset.gear + ' of ' + document.activeElement.dataset.id " +
+	": document.activeElement.id || document.activeElement.tagName)"
 
 func testKeyboard(t *testing.T, s *shown) {
 	p := s.open(t, "/")
@@ -335,7 +338,8 @@ const beyondEdges = `[...document.body.querySelectorAll('*')].filter((e) => {
 }).map((e) => e.tagName + '#' + e.id + '.' + e.className)`
 
 // cutOff finds buttons that are narrower than what is in them.
-const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.title || e.innerText)`
+const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) ` +
+	`=> e.title || e.innerText)`
 
 // overlaps finds parts of gears that are drawn over others.
 const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flatMap((gear) => {
@@ -347,7 +351,8 @@ const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flat
 			const rects = e.matches('.cog') ? e.getClientRects() : what.getClientRects();
 			return [...rects].map((r) => ({ name: e.className.baseVal ?? e.className, r }));
 		});
-	return boxes.flatMap((a, n) => boxes.slice(n + 1).filter((b) => a.name !== b.name && a.r.left + 1 < b.r.right && b.r.left + 1 < a.r.right &&
+	return boxes.flatMap((a, n) => boxes.slice(n + 1).filter((b) => a.name !== b.name &&
+		a.r.left + 1 < b.r.right && b.r.left + 1 < a.r.right &&
 		a.r.top + 4 < b.r.bottom && b.r.top + 4 < a.r.bottom).map((b) => gear.dataset.gear + ': ' + a.name + ' and ' + b.name));
 }))]`
 
@@ -464,7 +469,8 @@ const faint = `(() => {
 	const found = new Map();
 	let looked = 0;
 	for (const e of document.body.querySelectorAll('*')) {
-		if (e.closest('.vh, .skip, .server-label, :disabled, option') || !e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+		if (e.closest('.vh, .skip, .server-label, :disabled, option') ||
+			!e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
 		const svg = e.closest('svg');
 		if (svg && e.tagName !== 'text') continue;
 		let color = '';
@@ -474,7 +480,8 @@ const faint = `(() => {
 		if (svg && opacity(e) < 1) continue; // It fades.
 		looked++;
 		const ratio = contrast(e, color);
-		if (ratio < 4.5) found.set(e.tagName + '.' + (e.className.baseVal ?? e.className), ratio.toFixed(2) + ' ' + (e.textContent || e.placeholder).trim().slice(0, 30));
+		if (ratio < 4.5) found.set(e.tagName + '.' + (e.className.baseVal ?? e.className),
+			ratio.toFixed(2) + ' ' + (e.textContent || e.placeholder).trim().slice(0, 30));
 	}
 	return { looked, found: [...found].map(([what, ratio]) => what + ' ' + ratio) };
 })()`

@@ -87,8 +87,8 @@ func TestPageAsksForToken(t *testing.T) {
 	p.shoot("token-works")
 
 	// It is in no place that outlives the page, and in no log of addresses.
-	kept := ask[string](p, `JSON.stringify([location.href, document.cookie, { ...localStorage }, { ...sessionStorage }, history.state, document.getElementById('token').value,
-		document.documentElement.outerHTML])`)
+	kept := ask[string](p, `JSON.stringify([location.href, document.cookie, { ...localStorage }, { ...sessionStorage }, history.state,
+		document.getElementById('token').value, document.documentElement.outerHTML])`)
 	if strings.Contains(kept, token) {
 		t.Errorf("the page keeps the token: %s", kept)
 	}

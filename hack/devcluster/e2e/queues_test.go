@@ -44,7 +44,8 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 	args := []string{
 		"--namespace=" + ns, "--controllers=apiexamplea,application,mycronjob", "--informer-queue=" + queue, "--inspect-bind-address=" + address,
 	}
-	examples, apps, crons := w.glassback.GroupaV1().ApiExampleAs(ns), w.glassback.AppV1().Applications(ns), w.glassback.BatchV1().MyCronJobs(ns)
+	examples, apps := w.glassback.GroupaV1().ApiExampleAs(ns), w.glassback.AppV1().Applications(ns)
+	crons := w.glassback.BatchV1().MyCronJobs(ns)
 	configMaps := w.kube.CoreV1().ConfigMaps(ns)
 	settles := func(firstName string, replicas int32) {
 		t.Helper()
@@ -64,7 +65,8 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 	}
 	change := func(firstName string, replicas int32) {
 		t.Helper()
-		_, err := examples.Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"first_name":%q}}`, firstName), metav1.PatchOptions{})
+		_, err := examples.Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"first_name":%q}}`, firstName),
+			metav1.PatchOptions{})
 		w.must(t, err)
 		w.patchApp(t, ns, name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 		w.must(t, configMaps.Delete(t.Context(), name+"-greeting", metav1.DeleteOptions{}))
@@ -104,7 +106,8 @@ func testQueue(t *testing.T, w *world, ns, queue string) {
 			if i.Queue != queue {
 				t.Errorf("the informer of %s has a %s", i.Resource, i.Queue)
 			}
-			own := i.Resource == resources["apiexamplea"].informer || i.Resource == resources["application"].informer || i.Resource == resources["mycronjob"].informer
+			own := i.Resource == resources["apiexamplea"].informer || i.Resource == resources["application"].informer ||
+				i.Resource == resources["mycronjob"].informer
 			if own && i.Objects > 0 {
 				return fmt.Errorf("the index of %s still holds %d objects", i.Resource, i.Objects)
 			}

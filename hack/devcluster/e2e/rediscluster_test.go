@@ -49,7 +49,8 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	n := onNode(t)
 	n.operate(t, onlyRedis).stop() // The CRDs: the account may not install them.
 	n.grantShipped(t, "manager")
-	token, err := n.kube.CoreV1().ServiceAccounts(n.ns).CreateToken(t.Context(), "manager", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := n.kube.CoreV1().ServiceAccounts(n.ns).CreateToken(t.Context(), "manager", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	n.must(t, err)
 	c := n.known(t, artifact[redisv1.RedisCluster](t, "examples/"+seedSample))
 	spy := n.spyAt(t, n.kubeconfig(t, token.Status.Token), c.in.listen(t))
@@ -104,10 +105,13 @@ func (c *realRedis) askedByCLI(t *testing.T) {
 	c.must(t, err)
 	roles := map[string]int{}
 	for _, pod := range pods {
-		out, err := c.exec(t, pod.Name, "redis-cli -p $PORT CLUSTER INFO; redis-cli -p $PORT INFO replication; redis-cli -p $PORT CLUSTER NODES | wc -l")
+		out, err := c.exec(t, pod.Name,
+			"redis-cli -p $PORT CLUSTER INFO; redis-cli -p $PORT INFO replication; redis-cli -p $PORT CLUSTER NODES | wc -l")
 		c.must(t, err)
 		out = strings.ReplaceAll(out, "\r", "")
-		want := []string{"cluster_state:ok\n", "cluster_slots_assigned:16384\n", "cluster_slots_ok:16384\n", "cluster_known_nodes:6\n", "cluster_size:3\n"}
+		want := []string{
+			"cluster_state:ok\n", "cluster_slots_assigned:16384\n", "cluster_slots_ok:16384\n", "cluster_known_nodes:6\n", "cluster_size:3\n",
+		}
 		switch {
 		case strings.Contains(out, "role:master\n"):
 			roles["master"]++
@@ -137,8 +141,9 @@ func (n *node) exec(t *testing.T, pod, script string) (string, error) {
 func (c *realRedis) usedByCLI(t *testing.T) {
 	t.Helper()
 	const keys = 30
-	out, err := c.exec(t, "client", fmt.Sprintf("for i in $(seq %d); do redis-cli -c -h %s SET k$i v$i; done; for i in $(seq %d); do redis-cli -c -h %s.%s.svc GET k$i; done",
-		keys, c.name, keys, c.name, c.ns))
+	out, err := c.exec(t, "client",
+		fmt.Sprintf("for i in $(seq %d); do redis-cli -c -h %s SET k$i v$i; done; for i in $(seq %d); do redis-cli -c -h %s.%s.svc GET k$i; done",
+			keys, c.name, keys, c.name, c.ns))
 	c.must(t, err)
 	var want strings.Builder
 	want.WriteString(strings.Repeat("OK\n", keys))
@@ -185,7 +190,8 @@ func (c *realRedis) described(t *testing.T) {
 			t.Errorf("condition %s is %+v, want %s", kind, is, want)
 		}
 	}
-	out, err := c.kubectl(t, "get", "service,poddisruptionbudget,configmap", "--namespace", c.ns, "-l", redisv1.LabelRedisCluster+"="+c.name, "-o", "name")
+	out, err := c.kubectl(t, "get", "service,poddisruptionbudget,configmap", "--namespace", c.ns, "-l",
+		redisv1.LabelRedisCluster+"="+c.name, "-o", "name")
 	c.must(t, err)
 	for _, child := range []string{"service/" + c.name, "poddisruptionbudget.policy/" + c.name, "configmap/" + c.name + "-"} {
 		if !strings.Contains(out, child) {
@@ -406,7 +412,8 @@ func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal)
 	for _, process := range processes {
 		name, nameErr := os.ReadFile(filepath.Join(process, "comm"))
 		cgroups, cgroupErr := os.ReadFile(filepath.Join(process, "cgroup"))
-		if nameErr != nil || cgroupErr != nil || strings.TrimSpace(string(name)) != "redis-server" || !strings.Contains(string(cgroups), string(pod.UID)) {
+		if nameErr != nil || cgroupErr != nil || strings.TrimSpace(string(name)) != "redis-server" ||
+			!strings.Contains(string(cgroups), string(pod.UID)) {
 			continue // Or it has ended meanwhile.
 		}
 		pid, err := strconv.Atoi(filepath.Base(process))
@@ -464,7 +471,8 @@ func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 func (c *realRedis) claims(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, patience, func(ctx context.Context) error {
-		list, err := c.kube.CoreV1().PersistentVolumeClaims(c.ns).List(ctx, metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name})
+		list, err := c.kube.CoreV1().PersistentVolumeClaims(c.ns).List(ctx,
+			metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + c.name})
 		if err != nil || len(list.Items) != want {
 			return fmt.Errorf("there are %d claims, want %d (%w)", len(list.Items), want, err)
 		}
@@ -572,7 +580,8 @@ func testWrongPassword(t *testing.T, n *node) {
 	logged := o.log.String()
 	o = n.operate(t, onlyRedis, "-v=10")
 	c.wrong(t, "PasswordRefused", "authSecretRef")
-	for _, found := range (leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}).In(logged + o.log.String()) {
+	passwords := leaktest.Secrets{"the password": c.password, "a wrong password": "e2e-another-password"}
+	for _, found := range passwords.In(logged + o.log.String()) {
 		t.Errorf("the log holds %s", found)
 	}
 	n.setPassword(t, c.name, c.password)
@@ -591,7 +600,9 @@ func testBadPods(t *testing.T, n *node) {
 	c.fill(t)
 	for _, bad := range []struct{ what, patch, words, undo string }{
 		{"an image that does not exist", `{"spec": {"image": "redis:none"}}`, "redis:none", `{"spec": {"image": "redis:7"}}`},
-		{"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "Insufficient cpu", `{"spec": {"resources": null}}`},
+		{
+			"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "Insufficient cpu", `{"spec": {"resources": null}}`,
+		},
 	} {
 		before := c.uids(t)
 		c.patch(t, bad.patch)

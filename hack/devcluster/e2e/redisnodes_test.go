@@ -62,7 +62,7 @@ func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.Redis
 	return c
 }
 
-// known is a RedisCluster that somebody else creates.
+// known returns a RedisCluster that another client creates.
 func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	t.Helper()
 	addr, err := netip.ParseAddrPort(rdc.Spec.Addr)
@@ -292,7 +292,8 @@ func (s *seen) agrees(all []*seen) error {
 		if flags := strings.TrimPrefix(e.flags, "myself,"); flags != "master" && flags != "slave" {
 			return fmt.Errorf("it says that %s is %s", other.pod, e.flags)
 		}
-		if e.ip != other.ip || e.master != other.self.master || e.open || (!e.connected && e.id != s.self.id) || !e.slots.Equal(other.self.slots) {
+		if e.ip != other.ip || e.master != other.self.master || e.open || (!e.connected && e.id != s.self.id) ||
+			!e.slots.Equal(other.self.slots) {
 			return fmt.Errorf("it knows of %s, at %s:\n%+v\nwhich says itself:\n%+v", other.pod, other.ip, e, other.self)
 		}
 	}
@@ -375,7 +376,8 @@ func (c *realRedis) wrong(t *testing.T, reason, words string) {
 		}
 		degraded := meta.FindStatusCondition(rdc.Status.Conditions, glassback.ConditionDegraded)
 		if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != reason || !strings.Contains(degraded.Message, words) {
-			return fmt.Errorf("RedisCluster %s is not Degraded with reason %s and %q: %+v", c.name, reason, words, ptr.Deref(degraded, metav1.Condition{}))
+			return fmt.Errorf("RedisCluster %s is not Degraded with reason %s and %q: %+v", c.name, reason, words,
+				ptr.Deref(degraded, metav1.Condition{}))
 		}
 		t.Logf("Degraded after %s, %s: %s", time.Since(begun).Round(100*time.Millisecond), reason, degraded.Message)
 		return nil
@@ -394,7 +396,8 @@ func (c *realRedis) wrong(t *testing.T, reason, words string) {
 
 // events are those of the RedisCluster, in their order.
 func (c *realRedis) events(ctx context.Context) ([]corev1.Event, error) {
-	list, err := c.kube.CoreV1().Events(c.ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=RedisCluster,involvedObject.name=" + c.name})
+	list, err := c.kube.CoreV1().Events(c.ns).List(ctx,
+		metav1.ListOptions{FieldSelector: "involvedObject.kind=RedisCluster,involvedObject.name=" + c.name})
 	if err != nil {
 		return nil, err
 	}

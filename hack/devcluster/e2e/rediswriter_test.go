@@ -23,7 +23,7 @@ const (
 	writerStreams = 4
 	// writerPause leaves the machine to the servers, with which it is shared.
 	writerPause = 2 * time.Millisecond
-	// clientPatience is how long a stream goes on with a client whose writes fail. When all
+	// clientPatience is how long a stream keeps a client whose writes fail. When all
 	// Pods have other IPs, go-redis may take most of a minute to ask for the name again: the
 	// pauses are to be those of the cluster.
 	clientPatience = 2 * time.Second

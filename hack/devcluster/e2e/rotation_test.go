@@ -67,7 +67,7 @@ const (
 // TestNoRequestFailsWhileCertificatesRotate asks the API server to create objects, in
 // vain: with dryRun. For each it sends two admission requests to any of three replicas,
 // 10,000 in all, over a new connection each. Meanwhile CAs and leaves follow one another,
-// replicas restart, and somebody spoils the Secret. No request fails, for whatever reason.
+// replicas restart, and a user spoils the Secret. No request may fail.
 func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
@@ -103,8 +103,10 @@ func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
 	restarted := restarts()
 	took := time.Since(begun)
 
-	t.Logf("%d objects in %s, %.0f a second; %d admission requests; %d handshakes; %d CAs, %d of which took over as planned or asked; %d leaves; %d restarts",
-		got.asked, took.Round(time.Second), float64(got.asked)/took.Seconds(), r.reviews.Load(), r.handshakes.Load(), r.authorities(), r.promotions.Load(), r.leaves(), restarted)
+	t.Logf("%d objects in %s, %.0f a second; %d admission requests; %d handshakes; %d CAs, %d of which took over as planned or asked; "+
+		"%d leaves; %d restarts",
+		got.asked, took.Round(time.Second), float64(got.asked)/took.Seconds(), r.reviews.Load(), r.handshakes.Load(), r.authorities(),
+		r.promotions.Load(), r.leaves(), restarted)
 	got.check(t)
 	if got.sizes[3] > 0 {
 		t.Errorf("for %d objects no webhook was called", got.sizes[3])
@@ -171,7 +173,8 @@ func newRotation(t *testing.T, w *world) *rotation {
 
 // watch follows the Secret.
 func (r *rotation) watch(t *testing.T) {
-	factory := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns), informers.WithTweakListOptions(only(certificate.SecretName)))
+	factory := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns),
+		informers.WithTweakListOptions(only(certificate.SecretName)))
 	informer := factory.Core().V1().Secrets().Informer()
 	r.secret = informer.GetStore()
 	note := func(secret *corev1.Secret) {
@@ -235,11 +238,12 @@ type replica struct {
 }
 
 // begin starts a replica, which gets connections as soon as it listens, and waits until it
-// has a certificate. r.restarting is held, or nobody else is there yet.
+// has a certificate. The caller holds r.restarting, or no other goroutine runs yet.
 func (r *rotation) begin(t *testing.T) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), r.logger.WithValues("replica", r.begun)))
 	r.begun++
-	own := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns), informers.WithTweakListOptions(only(certificate.SecretName)))
+	own := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns),
+		informers.WithTweakListOptions(only(certificate.SecretName)))
 	all := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithTweakListOptions(only(webhook.NameByURL(r.url))))
 	secrets := own.Core().V1().Secrets()
 	mutating := all.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
@@ -248,12 +252,14 @@ func (r *rotation) begin(t *testing.T) error {
 	keeper := certificate.New(certificate.Config{
 		Store: certificate.SecretStore{Secrets: secrets.Lister().Secrets(r.ns), Client: r.kube.CoreV1().Secrets(r.ns)},
 		Registrations: []certificate.Registration{
-			webhook.Own(mutating.GetStore(), api.MutatingWebhookConfigurations(), func(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
-				return desired(r.url, namespaces, caBundle).mutating
-			}),
-			webhook.Own(validating.GetStore(), api.ValidatingWebhookConfigurations(), func(caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
-				return desired(r.url, namespaces, caBundle).validating
-			}),
+			webhook.Own(mutating.GetStore(), api.MutatingWebhookConfigurations(),
+				func(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+					return desired(r.url, namespaces, caBundle).mutating
+				}),
+			webhook.Own(validating.GetStore(), api.ValidatingWebhookConfigurations(),
+				func(caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
+					return desired(r.url, namespaces, caBundle).validating
+				}),
 		},
 		Shared: true, Names: []string{r.url.Hostname()}, Lifetimes: brief, Now: time.Now, Clock: clock.RealClock{},
 	})
@@ -401,7 +407,7 @@ func (r *rotation) force(t *testing.T) {
 	})
 }
 
-// planned waits until CAs have taken over, which nobody has asked for.
+// planned waits until CAs have taken over by schedule, without a request.
 func (r *rotation) planned(t *testing.T, takeovers int64) {
 	t.Helper()
 	before := r.promotions.Load()

@@ -40,7 +40,7 @@ var nodeSecrets = leaktest.Secrets{
 	"a wrong access secret":           "e2e-access-secret-that-is-wrong",
 	"a security token":                "e2e-CAIS-security-token-of-STS",
 	"user data":                       "#!/bin/sh\necho e2e-hunter2-in-user-data\n",
-	"a token that is no token of any": "e2e-bearer-token-that-nobody-made",
+	"a token that is no token of any": "e2e-bearer-token-that-is-invalid",
 }
 
 // TestNodeKeepsSecrets runs all controllers in a Pod, with webhooks, metrics and page, and with the highest
@@ -178,7 +178,8 @@ func (n *node) cloudSecrets(t *testing.T) {
 		"wrong":     {v1alpha1.KeyAccessKeyID: id, v1alpha1.KeyAccessKeySecret: s["a wrong access secret"]},
 		"temporary": {v1alpha1.KeyAccessKeyID: id, v1alpha1.KeyAccessKeySecret: secret, v1alpha1.KeySecurityToken: s["a security token"]},
 	} {
-		_, err := n.kube.CoreV1().Secrets(n.ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{})
+		_, err := n.kube.CoreV1().Secrets(n.ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data},
+			metav1.CreateOptions{})
 		n.must(t, err)
 	}
 	for _, name := range []string{"own", "right", "wrong", "temporary"} {
@@ -265,8 +266,8 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 		return response.StatusCode, string(body)
 	}
 	wrong := nodeSecrets["a token that is no token of any"]
-	for _, port := range []string{"8443", "8444"} {
-		if code, body := get(wrong, port, map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"}[port]); code != http.StatusUnauthorized {
+	for port, path := range map[string]string{"8443": "/metrics", "8444": "/inspect/api/overview"} {
+		if code, body := get(wrong, port, path); code != http.StatusUnauthorized {
 			t.Errorf("a token that is none gets %d: %s", code, body)
 		}
 	}
@@ -281,7 +282,10 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 			texts["the page"] += body
 		}
 	}
-	for _, object := range []string{"aea/apiexamplea-sample", "app/application-sample", "mcj/mycronjob-sample", "rdc/protected", "ecs/own", "ecs/right", "ecs/wrong", "ecs/temporary", "secret/glassback-webhook-ca"} {
+	for _, object := range []string{
+		"aea/apiexamplea-sample", "app/application-sample", "mcj/mycronjob-sample", "rdc/protected", "ecs/own", "ecs/right", "ecs/wrong",
+		"ecs/temporary", "secret/glassback-webhook-ca",
+	} {
 		kind, name, _ := strings.Cut(object, "/")
 		code, body := get(token, "8444", "/inspect/api/life?"+url.Values{"kind": {kind}, "namespace": {n.ns}, "name": {name}}.Encode())
 		if code != http.StatusOK {
@@ -294,13 +298,17 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 // reads gets what the operator has written: events, its objects, and their children.
 func (n *node) reads(t *testing.T, texts map[string]string) {
 	t.Helper()
-	for _, kinds := range []string{"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses"} {
+	for _, kinds := range []string{
+		"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses",
+	} {
 		out, err := n.kubectl(t, "get", kinds, "--namespace", n.ns, "-o", "json")
 		n.must(t, err)
 		texts[kinds] = out
 	}
 	// The operator's own Pods and Deployment have its access key.
-	for kinds, selector := range map[string]string{"pods": "--selector=app!=glassback", "deployments": "--field-selector=metadata.name!=glassback"} {
+	for kinds, selector := range map[string]string{
+		"pods": "--selector=app!=glassback", "deployments": "--field-selector=metadata.name!=glassback",
+	} {
 		out, err := n.kubectl(t, "get", kinds, "--namespace", n.ns, selector, "-o", "json")
 		n.must(t, err)
 		texts[kinds] = out

@@ -48,14 +48,19 @@ func TestRefusals(t *testing.T) {
 		"the server does not answer": {
 			[]string{"--master", "http://127.0.0.1:" + freePort(t)}, 1, "cannot reach the API server at http://127.0.0.1:",
 		},
-		"an unknown flag":        {[]string{"--replicas=3"}, 2, "unknown flag: --replicas"},
-		"an argument":            {[]string{"run"}, 2, `unexpected argument "run"`},
-		"an unknown controller":  {[]string{"--controllers=cron"}, 2, `there is no "cron"; there are `},
-		"no controller":          {[]string{"--controllers=*,-apiexamplea,-application,-ecsinstance,-mycronjob,-rediscluster"}, 2, "leaves no controller to run"},
+		"an unknown flag":       {[]string{"--replicas=3"}, 2, "unknown flag: --replicas"},
+		"an argument":           {[]string{"run"}, 2, `unexpected argument "run"`},
+		"an unknown controller": {[]string{"--controllers=cron"}, 2, `there is no "cron"; there are `},
+		"no controller": {
+			[]string{"--controllers=*,-apiexamplea,-application,-ecsinstance,-mycronjob,-rediscluster"}, 2, "leaves no controller to run",
+		},
 		"no workers":             {[]string{"--workers=0"}, 2, "--workers must be from 1 to 1000"},
 		"a namespace with a dot": {[]string{"--namespace=a.b"}, 2, `--namespace "a.b" is not the name of a namespace`},
-		"an ECS with a path":     {[]string{"--ecs-endpoint=http://127.0.0.1/ecs"}, 2, `--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not "http://127.0.0.1/ecs"`},
-		"an unknown log format":  {[]string{"--logging-format=xml"}, 2, "--logging-format must be text or json"},
+		"an ECS with a path": {
+			[]string{"--ecs-endpoint=http://127.0.0.1/ecs"}, 2,
+			`--ecs-endpoint must be http://HOST:PORT or https://HOST:PORT, not "http://127.0.0.1/ecs"`,
+		},
+		"an unknown log format": {[]string{"--logging-format=xml"}, 2, "--logging-format must be text or json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +106,8 @@ func TestStart(t *testing.T) {
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	const name = "mycronjobs.batch.wzj.kubebuilder.io"
 
-	expectRefusal(t, launch(t, "--kubeconfig", w.Kubeconfig()), 1, "the cluster has no CRD apiexampleas.groupa.k8s.zhuang.com: start once with --install-crds")
+	expectRefusal(t, launch(t, "--kubeconfig", w.Kubeconfig()), 1,
+		"the cluster has no CRD apiexampleas.groupa.k8s.zhuang.com: start once with --install-crds")
 
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--logging-format=json")
 	o.waitFor("Started controller")
@@ -199,7 +205,7 @@ func (w *world) account(t testing.TB, name string) string {
 	return w.kubeconfig(t, token.Status.Token)
 }
 
-// forged returns a kubeconfig whose token nobody has issued.
+// forged returns a kubeconfig whose token the API server has not issued.
 func (w *world) forged(t testing.TB) string { return w.kubeconfig(t, "forged") }
 
 func (w *world) kubeconfig(t testing.TB, token string) string {

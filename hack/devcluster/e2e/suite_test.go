@@ -143,8 +143,8 @@ func (n *node) operate(t testing.TB, args ...string) *operator {
 	return o
 }
 
-// inside returns a command that runs in the cluster's network. Nobody but its caller
-// ends it: see launch.
+// inside returns a command that runs in the cluster's network. The caller has to end it: see
+// launch.
 func (n *node) inside(name string, args ...string) *exec.Cmd {
 	return n.Command(context.Background(), name, args...)
 }

@@ -40,19 +40,24 @@ var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role
 
 const crdGroup = "apiextensions.k8s.io"
 
+// ofUsers says why an operator may do what no role grants it.
+const ofUsers = "Kubernetes grants it to everybody who has logged in"
+
 // beyond is what the operator asks for though no role grants it, and why.
 var beyond = map[asked]string{
-	{verb: "get", resource: "/readyz"}:                                                    "Kubernetes grants it to everybody",
-	{verb: "get", resource: "/version"}:                                                   "Kubernetes grants it to everybody",
-	{verb: "get", resource: "/apis/*"}:                                                    "Kubernetes grants it to everybody who has logged in",
-	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: "Kubernetes grants it to everybody who has logged in",
+	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to everybody",
+	{verb: "get", resource: "/version"}: "Kubernetes grants it to everybody",
+
+	{verb: "get", resource: "/apis/*"}:                                                    ofUsers,
+	{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}: ofUsers,
 	{verb: "create", group: crdGroup, resource: "customresourcedefinitions"}:              "--install-crds, which an administrator gives",
 	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, which an administrator gives",
 }
 
 // idle is what is granted though no test can have the operator ask for it, and why.
 var idle = map[asked]string{
-	{verb: "patch", resource: "persistentvolumeclaims"}: "the volumes of the real node cannot grow: see the tests of pkg/controller/rediscluster",
+	{verb: "patch", resource: "persistentvolumeclaims"}: "the volumes of the real node cannot grow: " +
+		"see the tests of pkg/controller/rediscluster",
 }
 
 // grant is a verb that a role grants.
@@ -84,7 +89,7 @@ func (c *collector) read(dir string) error {
 	for _, g := range grants {
 		r.names.Insert(asked{group: g.group, resource: g.resource, name: g.name})
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A log that has grown large goes on in another.
+	logs, err := filepath.Glob(filepath.Join(dir, "audit*.log")) // A large log continues in another file.
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,8 @@ func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string
 	}
 	for a := range ungranted {
 		if beyond[a] == "" {
-			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, or say in beyond (verbs_test.go) why not", a)
+			tell("it used %q, which nothing grants: grant it there and name it among the needs in pkg/app, "+
+				"or say in beyond (verbs_test.go) why not", a)
 		}
 	}
 	idling := sets.New[asked]()
@@ -315,7 +321,8 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	uid := kubectl("get", "aea/apiexamplea-sample", "-o", "jsonpath={.metadata.uid}")
 	file := filepath.Join(t.TempDir(), "held.yaml")
 	w.must(t, os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "ownerReferences": [
-		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q, "blockOwnerDeletion": true}]}}`, uid), 0o600))
+		{"apiVersion": "groupa.k8s.zhuang.com/v1", "kind": "ApiExampleA", "name": "apiexamplea-sample", "uid": %q,
+		"blockOwnerDeletion": true}]}}`, uid), 0o600))
 	eventually(t, soon, func(context.Context) error { // An API server notices a binding a moment later.
 		out, err := w.kubectl(t, "create", "--as=maker", "-f", file)
 		if err == nil || !strings.Contains(out, "cannot set blockOwnerDeletion") {
@@ -325,8 +332,8 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	})
 }
 
-// spoilsCA has somebody spoil the Secret of the CA, once so that it can be corrected and once so
-// that it has to be replaced.
+// spoilsCA spoils the Secret of the CA as a user can, once so that it can be corrected and once
+// so that it has to be replaced.
 func (n *node) spoilsCA(t *testing.T) {
 	t.Helper()
 	for _, immutable := range []bool{false, true} {
@@ -341,7 +348,7 @@ func (n *node) spoilsCA(t *testing.T) {
 		eventually(t, patience, func(ctx context.Context) error {
 			now, err := n.kube.CoreV1().Secrets(n.ns).Get(ctx, before.Name, metav1.GetOptions{})
 			if err == nil && string(now.Data["tls.crt"]) == "garbage" {
-				err = errors.New("nobody mends the Secret")
+				err = errors.New("the Secret is not repaired")
 			}
 			return err
 		})
@@ -370,23 +377,35 @@ func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
 		beyond, idle map[asked]string
 		want         []string // what each line has in it, in their order
 	}{
-		"all is used and granted":                       {used: []asked{get, list}, granted: []grant{role, lists}},
-		"something is not granted":                      {used: []asked{get, list}, granted: []grant{role}, want: []string{`it used "list pods", which nothing grants`}},
-		"something is not used":                         {used: []asked{get}, granted: []grant{role, lists}, want: []string{`role.yaml grants "list pods", which was not used`}},
-		"two roles grant the same":                      {used: []asked{get}, granted: []grant{role, another}},
-		"two roles grant the same in vain":              {granted: []grant{role, another}, want: []string{"another_role.yaml grants", "role.yaml grants"}},
-		"a path":                                        {used: []asked{version}, granted: []grant{{version, "role.yaml"}}},
-		"a role for all names is not used for this one": {used: []asked{getOurs}, granted: []grant{role, named}, want: []string{`role.yaml grants "get pods", which was not used`}},
-		"a role for all names does for this one":        {used: []asked{getOurs}, granted: []grant{role}},
-		"a role for this name does not for others":      {used: []asked{getOurs, get}, granted: []grant{named}, want: []string{`it used "get pods"`}},
-		"a dry run needs the same":                      {used: []asked{dry}, want: []string{`it used "get pods (dry run)"`}},
-		"a dry run is not what a right is for":          {used: []asked{dry}, granted: []grant{role}, want: []string{`role.yaml grants "get pods", which was not used`}},
-		"there is a reason that it is not granted":      {used: []asked{get}, beyond: reasons(get)},
-		"a reason for what is granted":                  {used: []asked{get}, granted: []grant{role}, beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
-		"a reason for what nobody asks for":             {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
-		"there is a reason that it is not used":         {granted: []grant{role}, idle: reasons(get)},
-		"a reason for what is used":                     {used: []asked{get}, granted: []grant{role}, idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
-		"a reason for what nothing grants":              {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
+		"all is used and granted": {used: []asked{get, list}, granted: []grant{role, lists}},
+		"something is not granted": {
+			used: []asked{get, list}, granted: []grant{role}, want: []string{`it used "list pods", which nothing grants`},
+		},
+		"something is not used": {
+			used: []asked{get}, granted: []grant{role, lists}, want: []string{`role.yaml grants "list pods", which was not used`},
+		},
+		"two roles grant the same":         {used: []asked{get}, granted: []grant{role, another}},
+		"two roles grant the same in vain": {granted: []grant{role, another}, want: []string{"another_role.yaml grants", "role.yaml grants"}},
+		"a path":                           {used: []asked{version}, granted: []grant{{version, "role.yaml"}}},
+		"a role for all names is not used for this one": {
+			used: []asked{getOurs}, granted: []grant{role, named}, want: []string{`role.yaml grants "get pods", which was not used`},
+		},
+		"a role for all names does for this one":   {used: []asked{getOurs}, granted: []grant{role}},
+		"a role for this name does not for others": {used: []asked{getOurs, get}, granted: []grant{named}, want: []string{`it used "get pods"`}},
+		"a dry run needs the same":                 {used: []asked{dry}, want: []string{`it used "get pods (dry run)"`}},
+		"a dry run is not what a right is for": {
+			used: []asked{dry}, granted: []grant{role}, want: []string{`role.yaml grants "get pods", which was not used`},
+		},
+		"there is a reason that it is not granted": {used: []asked{get}, beyond: reasons(get)},
+		"a reason for what is granted": {
+			used: []asked{get}, granted: []grant{role}, beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`},
+		},
+		"a reason for an unused permission":     {beyond: reasons(get), want: []string{`beyond (verbs_test.go) has "get pods"`}},
+		"there is a reason that it is not used": {granted: []grant{role}, idle: reasons(get)},
+		"a reason for what is used": {
+			used: []asked{get}, granted: []grant{role}, idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`},
+		},
+		"a reason for what nothing grants": {idle: reasons(get), want: []string{`idle (verbs_test.go) has "get pods"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compare(sets.New(test.used...), test.granted, test.beyond, test.idle)

@@ -49,7 +49,8 @@ const (
 	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
-	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts\n"
+	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, " +
+		"which it refuses to most accounts\n"
 )
 
 // TestWebhooks runs the operator out of a cluster, where the API server calls it by a
@@ -93,7 +94,7 @@ func (w *world) installCRDs(t *testing.T) {
 	w.operate(t, "--install-crds").kill()
 }
 
-// bareNamespace makes a namespace in which nobody makes a service account.
+// bareNamespace creates a namespace that gets no service account.
 func (w *world) bareNamespace(t *testing.T) string {
 	t.Helper()
 	ns, err := w.kube.CoreV1().Namespaces().Create(t.Context(), namespaceObject(), metav1.CreateOptions{})
@@ -156,7 +157,8 @@ func (w *world) unregister(t *testing.T, name string) {
 // sizeOf3 asks the API server what a new RedisCluster of size 3 would be stored as: 6,
 // if it calls the webhooks.
 func (w *world) sizeOf3(ctx context.Context, ns string) (int32, error) {
-	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return 0, err
 	}
@@ -356,7 +358,8 @@ func testSize(t *testing.T, w *world, ns string) {
 }
 
 func testNever(t *testing.T, w *world, ns string) {
-	const want = `The MyCronJob "never" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: none of its months has such a day` + "\n"
+	const want = `The MyCronJob "never" is invalid: spec.schedule: Invalid value: "0 0 30 2 *": never comes: ` +
+		`none of its months has such a day` + "\n"
 	got := w.apply(t, ns, `{apiVersion: batch.wzj.kubebuilder.io/v1, kind: MyCronJob, metadata: {name: never}, spec: {schedule: "0 0 30 2 *",
 		jobTemplate: {spec: {template: {spec: {restartPolicy: OnFailure, containers: [{name: hello, image: busybox}]}}}}}}`)
 	if got != want {
@@ -425,20 +428,21 @@ func testProtection(t *testing.T, w *world, ns string) {
 	}
 }
 
-// testNoWebhooks starts operators whose webhooks nobody could call. Each says so in one
-// line, with what to do, and ends.
+// testNoWebhooks starts operators whose webhooks are unreachable. Each logs that in one line,
+// with what to do, and ends.
 func testNoWebhooks(t *testing.T, w *world, _ string) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(t, err)
 	t.Cleanup(func() { taken.Close() })
 	shipped := w.shippedRole(t).Rules
-	without := slices.DeleteFunc(slices.Clone(shipped), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "redisclusters") })
+	without := slices.DeleteFunc(slices.Clone(shipped),
+		func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "redisclusters") })
 	for name, test := range map[string]struct {
 		kubeconfig string
 		args       []string
 		want       string
 	}{
-		"somebody else listens at the port": {
+		"the port is in use": {
 			w.Kubeconfig(), []string{"--webhook-url", "https://" + taken.Addr().String()},
 			"cannot serve the webhooks, choose another port with --webhook-port, or leave them out with --webhooks=false: " +
 				"listen tcp " + taken.Addr().String() + ": bind: address already in use",
@@ -448,13 +452,15 @@ func testNoWebhooks(t *testing.T, w *world, _ string) {
 		},
 		"the account may not register webhooks": {
 			w.granted(t, shipped...), []string{"--webhook-url", freeURL(t).String()},
-			"for --webhook-url this account is not allowed to create,delete,get,list,update,watch mutatingwebhookconfigurations.admissionregistration.k8s.io; " +
+			"for --webhook-url this account is not allowed to create,delete,get,list,update,watch " +
+				"mutatingwebhookconfigurations.admissionregistration.k8s.io; " +
 				"create,delete,get,list,update,watch validatingwebhookconfigurations.admissionregistration.k8s.io in the cluster: " +
 				"apply artifacts/rbac/webhook_url_role.yaml and its binding, or use an account that may",
 		},
 		"the account may not read RedisClusters": {
 			w.granted(t, without...), []string{"--webhook-url", freeURL(t).String(), withoutOutside},
-			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
+			"for its webhooks (--webhooks=false leaves them out) this account is not allowed to get " +
+				"redisclusters.bytewang123-redis.wzj.kubebuilder.io ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -503,7 +509,7 @@ func testRegistrations(t *testing.T, w *world) {
 	}
 	w.stays(t, spy, h.name)
 
-	// All at once: the operator does not race somebody else, and writes every few seconds.
+	// All at once: the operator does not race another writer, and writes every few seconds.
 	other := newPair(t)
 	m, v := &c.mutating.Webhooks[0], c.validating.Webhooks
 	m.ClientConfig.CABundle, m.FailurePolicy = other.certPEM, ptr.To(admissionregistrationv1.Ignore)
@@ -547,10 +553,12 @@ func (c configurations) bundles() [][]byte {
 // differ returns an error unless c is as other, but for what the API server adds to
 // metadata.
 func (c configurations) differ(other configurations) error {
-	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) || !equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
+	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) ||
+		!equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
 		return fmt.Errorf("stored is %+v, want %+v", c.mutating, other.mutating)
 	}
-	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) || !equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
+	if !equality.Semantic.DeepEqual(c.validating.Webhooks, other.validating.Webhooks) ||
+		!equality.Semantic.DeepEqual(c.validating.Labels, other.validating.Labels) {
 		return fmt.Errorf("stored is %+v, want %+v", c.validating, other.validating)
 	}
 	return nil
@@ -643,8 +651,8 @@ func (w *world) stays(t *testing.T, spy *spy, name string) {
 	}
 }
 
-// testForeignConfigurations starts the operator where somebody else has configurations
-// of the names that it would use.
+// testForeignConfigurations starts the operator where foreign configurations have the names that
+// it needs.
 func testForeignConfigurations(t *testing.T, w *world) {
 	u := freeURL(t)
 	foreign := desired(u, []string{"nowhere"}, nil)
@@ -653,7 +661,8 @@ func testForeignConfigurations(t *testing.T, w *world) {
 	before := w.configurations(t, foreign.mutating.Name)
 	h := w.launchHooked(t, u)
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
-		h.waitFor(kind + " " + h.name + " is somebody else's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
+		h.waitFor(kind + " " + h.name +
+			" is not the operator's: it has no label glassback.dev/registered-by-url; delete it, or give --webhook-url another address")
 	}
 	if code := h.stop(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -664,7 +673,7 @@ func testForeignConfigurations(t *testing.T, w *world) {
 
 	// What it says to do helps.
 	h = w.launchHooked(t, u)
-	h.waitFor("is somebody else's")
+	h.waitFor("is not the operator's")
 	w.unregister(t, h.name)
 	w.called(t, "default")
 }
@@ -692,7 +701,7 @@ func testCleanStop(t *testing.T, w *world) {
 	}
 }
 
-// testCrash kills the operator. What its webhooks have no say in goes on.
+// testCrash kills the operator. Requests that its webhooks do not check still succeed.
 func testCrash(t *testing.T, w *world) {
 	ns := w.bareNamespace(t)
 	h := w.hook(t)
@@ -713,7 +722,8 @@ func testCrash(t *testing.T, w *world) {
 		_, err := clusters.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	_, statusErr := clusters.Patch(t.Context(), "sample", types.MergePatchType, []byte(`{"status":{"masters":3}}`), metav1.PatchOptions{}, "status")
+	_, statusErr := clusters.Patch(t.Context(), "sample", types.MergePatchType, []byte(`{"status":{"masters":3}}`),
+		metav1.PatchOptions{}, "status")
 	for what, err := range map[string]error{
 		"set a label":    patch("sample", `{"metadata":{"labels":{"a":"b"}}}`),
 		"set the status": statusErr,
@@ -729,8 +739,10 @@ func testCrash(t *testing.T, w *world) {
 		t.Errorf("the one without finalizers is not gone: %v", err)
 	}
 
-	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook "(default|validate|protect)\.redisclusters\.bytewang123-redis\.wzj\.kubebuilder\.io": ` +
-		`failed to call webhook: Post "https://` + regexp.QuoteMeta(h.url.Host) + `/.*": dial tcp ` + regexp.QuoteMeta(h.url.Host) + `: connect: connection refused\n$`)
+	refused := regexp.MustCompile(`^Error from server \(InternalError\): .*failed calling webhook ` +
+		`"(default|validate|protect)\.redisclusters\.bytewang123-redis\.wzj\.kubebuilder\.io": ` +
+		`failed to call webhook: Post "https://` + regexp.QuoteMeta(h.url.Host) + `/.*": dial tcp ` + regexp.QuoteMeta(h.url.Host) +
+		`: connect: connection refused\n$`)
 	for _, args := range [][]string{
 		{"patch", "rdc", "sample", "--type=merge", "-p", `{"spec":{"size":9}}`},
 		{"scale", "rdc", "sample", "--replicas=9"},
@@ -807,8 +819,8 @@ func testOtherNamespaces(t *testing.T, w *world) {
 	}
 }
 
-// testFiles runs the operator with a certificate in files, which somebody else renews,
-// and configurations that somebody else has applied.
+// testFiles runs the operator with a certificate in files, which the test renews, and
+// configurations that the test applies.
 func testFiles(t *testing.T, w *world) {
 	first, second := newPair(t), newPair(t)
 	u := freeURL(t)
@@ -836,7 +848,7 @@ func testFiles(t *testing.T, w *world) {
 		{"a key of another certificate", second.certPEM, first.keyPEM, second},
 		{"garbage", []byte("garbage"), []byte("garbage"), second},
 		{"nothing", nil, nil, second},
-		{"mended", first.certPEM, first.keyPEM, first},
+		{"restored", first.certPEM, first.keyPEM, first},
 	} {
 		put(step.certPEM, step.keyPEM)
 		if shown := showing(t, u.Host); !slices.Equal(shown, step.want.leaf) {

@@ -141,7 +141,7 @@ func (s Store) rewrite(entries map[string]*v1.Descriptor) error {
 	return s.replaceIndex(append(data, '\n'))
 }
 
-// mark says to others what the directory is. Nobody here reads that.
+// mark writes the file that tells other tools the directory's format. This package does not read it.
 func (s Store) mark() error {
 	const content = `{"imageLayoutVersion":"1.0.0"}`
 	path := filepath.Join(string(s), "oci-layout")

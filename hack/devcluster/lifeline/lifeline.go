@@ -1,6 +1,6 @@
 // Package lifeline ends a process when the one that started it is gone, however that one went.
 //
-// The parent keeps the write end of a pipe and the child inherits the read end. Nobody else has the write end, so the kernel closes it
+// The parent keeps the write end of a pipe and the child inherits the read end. No other process has the write end, so the kernel closes it
 // when the parent exits, is killed or crashes, and the child reads the end of the file. This needs no polling, does not confuse a reused
 // process id with the parent, and works on every Unix.
 package lifeline

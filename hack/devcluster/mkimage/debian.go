@@ -74,7 +74,7 @@ func (p *packages) unpack(ctx context.Context, versions map[string]string) error
 	}
 	args := []string{"-qq", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30"}
 	if os.Geteuid() == 0 {
-		args = append(args, "-o", "APT::Sandbox::User=root") // nobody else may write to the directory
+		args = append(args, "-o", "APT::Sandbox::User=root") // no other user may write to the directory
 	}
 	if _, err := run(ctx, downloads, "apt-get", append(append(args, "download"), wanted...)...); err != nil {
 		return fmt.Errorf("%w: run apt-get update, and see whether this machine reaches its Debian mirror", err)

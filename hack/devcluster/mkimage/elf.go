@@ -23,7 +23,7 @@ type taker struct {
 	owners map[string]bool // the packages of what was taken
 }
 
-// take takes a file, given by its path in the image. The package from is asked for its dependencies if nobody has it yet.
+// take copies a file, given by its path in the image. If no loaded package has it, take loads the dependencies of the package from first.
 func (t *taker) take(ctx context.Context, name, from string) error {
 	if _, done := t.to[name]; done {
 		return nil

@@ -27,10 +27,12 @@ func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
 		"another system":           {"Darwin", "0", []string{"images"}, 0, "real node: it needs Linux: the simulated one is used\n"},
 		"another system, required": {"Darwin", "0", []string{"--require", "images"}, 1, "real node: it needs Linux: "},
 		"another user":             {"Linux", "1000", []string{"images"}, 0, "real node: it needs root, and containerd"},
-		"another user, required":   {"Linux", "1000", []string{"--require", "images"}, 1, "the simulated one is used (sudo make demo has a real one)\n"},
-		"no apt-get":               {"Linux", "0", []string{"images"}, 0, "which only apt-get can install here (Debian, Ubuntu): the"},
-		"no apt-get, required":     {"Linux", "0", []string{"--require", "images"}, 1, "real node: it needs containerd"},
-		"no store":                 {"Linux", "0", nil, 2, "usage: "},
+		"another user, required": {
+			"Linux", "1000", []string{"--require", "images"}, 1, "the simulated one is used (sudo make demo has a real one)\n",
+		},
+		"no apt-get":           {"Linux", "0", []string{"images"}, 0, "which only apt-get can install here (Debian, Ubuntu): the"},
+		"no apt-get, required": {"Linux", "0", []string{"--require", "images"}, 1, "real node: it needs containerd"},
+		"no store":             {"Linux", "0", nil, 2, "usage: "},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestOnACluster(t *testing.T) {
 			"a kept volume is kept":                                 testRetain,
 			"what is refused is told in an event":                   testRefused,
 			"a directory that comes in the way is waited for":       testObstacle,
-			"a claim that nobody uses waits for its first user":     testWait,
+			"an unused claim waits for its first user":              testWait,
 			"a node without volumes is given back to the scheduler": testOtherNode,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// What fails is tried again after minRetry, then after twice as long, and so on up to maxRetry: in a cluster for tests somebody waits.
+	// A failed operation is retried after minRetry, then after twice as long, up to maxRetry: tests wait for it.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 5 * time.Second
 	// workers is how many claims, and how many volumes, are worked on at a time.

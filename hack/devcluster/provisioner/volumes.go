@@ -24,8 +24,8 @@ import (
 // maxName is how long the name of a file may be on Linux, in bytes.
 const maxName = 255
 
-// volumes are the directories below one directory of one node. It touches nothing outside of that directory, whatever it is asked and
-// whatever links somebody put there.
+// volumes are the directories below one directory of one node. It touches nothing outside of that directory, whatever the request is and
+// whatever links the directory has.
 type volumes struct {
 	directory string // absolute and clean, as the kubelet sees it
 	node      string
@@ -61,7 +61,7 @@ func refusal(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass)
 	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem:
 		return fmt.Errorf("volumeMode %s is not possible: a volume is a directory", *claim.Spec.VolumeMode)
 	case !slices.ContainsFunc(modes, writable):
-		return fmt.Errorf("access modes %v are not possible: a volume begins empty, and nobody might ever write to it", modes)
+		return fmt.Errorf("access modes %v are not possible: a volume begins empty, and a read-only one would stay empty", modes)
 	case claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil:
 		return errors.New("a data source is not possible: a volume begins empty")
 	case claim.Spec.Selector != nil:
@@ -74,8 +74,8 @@ func refusal(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass)
 	return nil
 }
 
-// writable reports whether the mode lets somebody write. With one node, all of these come to the same; that one Pod at a time has a
-// ReadWriteOncePod volume is the scheduler's doing.
+// writable reports whether the mode allows writes. With one node, all such modes are equivalent; the scheduler limits a ReadWriteOncePod
+// volume to one Pod at a time.
 func writable(mode corev1.PersistentVolumeAccessMode) bool {
 	return mode == corev1.ReadWriteOnce || mode == corev1.ReadWriteMany || mode == corev1.ReadWriteOncePod
 }

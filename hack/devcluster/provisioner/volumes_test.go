@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 			func(o *ask) { o.PVC.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) },
 			"volumeMode Block is not possible", controller.ProvisioningFinished,
 		},
-		"nobody may write": {modes(corev1.ReadOnlyMany), "access modes [ReadOnlyMany] are not possible", controller.ProvisioningFinished},
+		"read-only": {modes(corev1.ReadOnlyMany), "access modes [ReadOnlyMany] are not possible", controller.ProvisioningFinished},
 		"a copy of another claim": {
 			func(o *ask) {
 				o.PVC.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"}

@@ -50,8 +50,8 @@ func unified() bool {
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// hierarchies returns where the hierarchies are mounted in which a sandbox has its cgroup: all of them. With v1 there may be one of v2 too, which
-// has no controllers, and in which runc makes cgroups nevertheless.
+// hierarchies returns where the hierarchies are mounted in which a sandbox has its cgroup: all of them. With v1 there may be one of v2 too,
+// which has no controllers, and in which runc makes cgroups nevertheless.
 func hierarchies() ([]string, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
@@ -76,7 +76,8 @@ func checkCgroups() error {
 		}
 		for _, c := range required {
 			if !slices.Contains(handed, c) {
-				return fmt.Errorf("cgroup v2 does not hand down controller %q here: on the machine itself, not in a container, echo +%s >%s/cgroup.subtree_control",
+				return fmt.Errorf("cgroup v2 does not hand down controller %q here: "+
+					"on the machine itself, not in a container, echo +%s >%s/cgroup.subtree_control",
 					c, c, cgroupRoot)
 			}
 		}
@@ -145,8 +146,8 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups, and returns what removes the cgroup when
-// this process is the last in it. With v1 the processes of the sandbox itself stay where they are: only containers are in the cgroup.
+// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups, and returns what removes the cgroup
+// when this process is the last in it. With v1 the processes of the sandbox itself stay where they are: only containers are in the cgroup.
 func enterCgroup(name string) (remove func() error, err error) {
 	if !unified() {
 		return func() error { return RemoveCgroup(name) }, nil
@@ -262,8 +263,7 @@ func removeFrom(name string, paths ...string) error {
 	return errors.Join(failures...)
 }
 
-// Thaw lets the processes of a sandbox's cgroup go on that somebody has stopped by it, such as a runc that was killed in the middle of its work:
-// with v1 they do not even die.
+// Thaw resumes the processes of a sandbox's frozen cgroup, which a killed runc may leave behind: with v1, frozen processes do not even die.
 func Thaw(name string) error {
 	paths, err := hierarchies()
 	if err != nil {

@@ -24,6 +24,6 @@
 // # cgroups
 //
 // With cgroup v1 the cgroup is made in every hierarchy, and its name is the kubelet's cgroupRoot. With v2 the cgroup becomes the root of a
-// cgroup namespace, so that controllers are enabled in it and not in the machine's own root; that it hands down the controllers is asked for
-// and never changed (see Check).
+// cgroup namespace, so that controllers are enabled in it and not in the machine's own root; that it hands down the controllers is asked
+// for and never changed (see Check).
 package sandbox

@@ -28,7 +28,8 @@ func (c Config) mount() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	for dir, kind := range map[string]string{"/dev/shm": "tmpfs", "/dev/mqueue": "mqueue"} { // of this namespace for interprocess communication
+	// of this namespace for interprocess communication
+	for dir, kind := range map[string]string{"/dev/shm": "tmpfs", "/dev/mqueue": "mqueue"} {
 		if err := unix.Mount(kind, dir, kind, unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}

@@ -16,7 +16,7 @@ type Config struct {
 	Address netip.Prefix `json:"address"`
 	// Visible are paths that are seen inside as they are outside, whatever is hidden.
 	Visible []string `json:"visible"`
-	// Binds are what is seen inside at paths that are somebody else's outside.
+	// Binds are the mounts inside, at paths that other programs use outside.
 	Binds []Bind `json:"binds"`
 	// Settings are contents of files below /proc/sys, which are not the machine's, by their paths there.
 	Settings map[string]string `json:"settings"`

@@ -108,8 +108,8 @@ func (s *Sandbox) Kill() {
 	_ = Thaw(s.cgroup)       // Wait says what is left
 }
 
-// Kill ends a sandbox of which another process has the Sandbox, and that process is gone or does not answer. It is told as to Enter, and by the
-// name of its cgroup.
+// Kill ends a sandbox of which another process has the Sandbox, and that process is gone or does not answer. It is told as to Enter, and by
+// the name of its cgroup.
 func Kill(pid int, network uint64, cgroup string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

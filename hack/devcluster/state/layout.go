@@ -194,8 +194,8 @@ func (d Dir) Missing() string {
 	}
 }
 
-// Remove cleans the directory, and removes the lock and what was made to have the directory: all from itself up to the directory made, as far
-// as nobody has put anything into it. The caller holds the lock.
+// Remove cleans the directory, and removes the lock and the directories from itself up to made, which were created with it. It keeps
+// directories with other files. The caller holds the lock.
 func (d Dir) Remove(made string) error {
 	if err := d.Clean(); err != nil {
 		return err

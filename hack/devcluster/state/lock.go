@@ -13,7 +13,7 @@ import (
 // ErrLocked says that a process of a cluster is alive in the directory.
 var ErrLocked = errors.New("directory is locked")
 
-// CheckOwner refuses a directory that somebody else could write to: they could put another cluster's address, or another kubectl, in it.
+// CheckOwner refuses a directory that another user can write to: they could put another cluster's address, or another kubectl, in it.
 func (d Dir) CheckOwner() error {
 	info, err := os.Lstat(string(d))
 	if err != nil {
@@ -21,7 +21,7 @@ func (d Dir) CheckOwner() error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s must be a directory of yours that nobody else may write to: use another, or chmod go-w", d)
+		return fmt.Errorf("%s must be a directory of yours that no other user may write to: use another, or chmod go-w", d)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (d Dir) TryLock() (*os.File, error) {
 // is removed and another cluster makes a new one.
 type Life struct {
 	dir  Dir
-	file *os.File // nil: there is no lock, so nobody lives
+	file *os.File // nil: there is no lock, so no cluster runs
 }
 
 // Life opens the directory's lock. It creates nothing.
@@ -111,7 +111,7 @@ func (l *Life) Wait(ctx context.Context) error {
 	}
 }
 
-// Holds reports whether lock is still the directory's: not once somebody has removed the directory, or made it anew.
+// Holds reports whether lock is still the directory's. It is not once the directory has been removed or recreated.
 func (d Dir) Holds(lock *os.File) bool { return sameFile(lock, d.Path("lock")) }
 
 func sameFile(f *os.File, path string) bool {

@@ -93,7 +93,7 @@ func TestRemoveLeavesForeignFiles(t *testing.T) {
 	}{
 		"its own directory goes":                      {owns: true},
 		"its own directory with a guest's file stays": {owns: true, foreign: true, left: true},
-		"somebody else's directory stays":             {left: true},
+		"a foreign directory stays":                   {left: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestCheckForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := dir.CheckForeign(); err == nil || !strings.Contains(err.Error(), "already holds pki") {
-		t.Errorf("somebody's pki: %v", err)
+		t.Errorf("a foreign pki: %v", err)
 	}
 	if err := dir.Save(&Record{}); err != nil {
 		t.Fatal(err)

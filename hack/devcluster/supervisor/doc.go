@@ -35,9 +35,10 @@
 //
 // # Order
 //
-// etcd, and with it what runs containers, then the API server, then what is created through it (permissions, simulated nodes, the Service of
-// the DNS), then all others together. The cluster is usable when namespace default has its ServiceAccount and every node is Ready and untainted.
+// etcd, and with it what runs containers, then the API server, then what is created through it (permissions, simulated nodes, the Service
+// of the DNS), then all others together. The cluster is usable when namespace default has its ServiceAccount and every node is Ready and
+// untainted.
 //
-// A component that dies stays dead until it is told to restart: a test that kills one must find it dead. It is restarted with the same
-// arguments on the same port, which nobody else was given in the meantime (type reservation).
+// A component that dies stays dead until a request restarts it: a test that kills one must find it dead. It restarts with the same
+// arguments on the same port, which stays reserved in the meantime (type reservation).
 package supervisor

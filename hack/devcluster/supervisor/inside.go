@@ -103,7 +103,7 @@ const acceptRetry = 50 * time.Millisecond
 // dialTimeout bounds how long a connection inside may take to be accepted.
 const dialTimeout = 10 * time.Second
 
-// pipe connects a connection with the target until both directions have ended. If nobody listens there, the connection is reset.
+// pipe connects a connection with the target until both directions have ended. If the target does not listen, the connection is reset.
 func pipe(ctx context.Context, outer *net.TCPConn, target string) {
 	defer outer.Close()
 	dialer := net.Dialer{Timeout: dialTimeout}

@@ -16,8 +16,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// SandboxCommand is the argument with which a supervisor starts process 1 of its sandbox, and InsideCommand that with which process 1 starts
-// the other half of the supervisor.
+// SandboxCommand is the argument with which a supervisor starts process 1 of its sandbox, and InsideCommand that with which process 1
+// starts the other half of the supervisor.
 const (
 	SandboxCommand = "sandbox"
 	InsideCommand  = "supervise-inside"
@@ -32,9 +32,9 @@ const (
 	passedOn  = machineFD - ReportFD
 )
 
-// runOutside is the half of the supervisor of a real node that stays outside of its sandbox: it makes the directory the cluster's own, opens
-// the two ports that are reached from outside, starts the other half in the sandbox, and afterwards removes what is left. A socket stays in
-// the network in which it was opened, so that the other half serves them from inside.
+// runOutside is the half of the supervisor of a real node that stays outside of its sandbox: it makes the directory the cluster's own,
+// opens the two ports that are reached from outside, starts the other half in the sandbox, and afterwards removes what is left. A socket
+// stays in the network in which it was opened, so that the other half serves them from inside.
 func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	if err := s.takeDir(ctx); err != nil {
 		return err

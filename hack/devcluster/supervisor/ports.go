@@ -24,7 +24,7 @@ type reservation struct {
 	held []net.PacketConn
 }
 
-// errPortTaken says that somebody outside of any devcluster listens on a port.
+// errPortTaken says that a process outside of any devcluster listens on a port.
 var errPortTaken = errors.New("port is in use")
 
 // any reserves a free port.

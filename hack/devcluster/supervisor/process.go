@@ -174,7 +174,7 @@ func (p *process) describe() (condition string, pid int) {
 }
 
 // passed are the variables of the supervisor's environment that components see. Everything else could change what they do: ETCD_* sets
-// etcd's flags, KUBECONFIG and HOME lead to somebody else's cluster, and a proxy does not lead to what is in a sandbox.
+// etcd's flags, KUBECONFIG and HOME lead to another cluster, and a proxy does not lead to what is in a sandbox.
 var passed = []string{"LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK"}
 
 // environment returns the environment of a component, whose home and temporary files are in the cluster's directory.

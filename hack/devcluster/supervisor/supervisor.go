@@ -89,8 +89,8 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	return s.removeDir()
 }
 
-// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could not
-// be started.
+// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could
+// not be started.
 func (s *Supervisor) work(ctx context.Context, ready func()) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
@@ -125,7 +125,7 @@ func (s *Supervisor) removeDir() error {
 	return s.dir.Remove(s.record.Made)
 }
 
-// keep waits until the cluster is to end: until ctx does, or until somebody has removed its directory, after which nobody could reach it.
+// keep waits until the cluster has to end: until ctx ends, or until the cluster's directory is gone, without which it cannot be reached.
 func (s *Supervisor) keep(ctx context.Context) {
 	ticker := time.NewTicker(orphanCheck)
 	defer ticker.Stop()

@@ -66,7 +66,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := pflag.NewFlagSet("ecssim", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.address, "bind-address", "127.0.0.1:8099", "HOST:PORT to serve at; port 0 is for any that is free")
-	flags.StringArrayVar(&o.accounts, "account", []string{"test:test"}, "ID:SECRET of an access key; may be given several times, each is an account")
+	flags.StringArrayVar(&o.accounts, "account", []string{"test:test"},
+		"ID:SECRET of an access key; may be given several times, each is an account")
 	flags.Float64Var(&o.speed, "speed", 1, "how many times as fast as ECS instances start, stop and go")
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "PEM file with the certificate, to serve HTTPS")
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "PEM file with the certificate's key")

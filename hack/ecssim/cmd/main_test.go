@@ -128,7 +128,8 @@ func TestItServesUntilItIsStopped(t *testing.T) {
 		t.Errorf("the page is %s", page)
 	}
 	create, created := ecs.CreateCreateInstanceRequest(), ecs.CreateCreateInstanceResponse()
-	create.InstanceType, create.ImageId, create.InstanceName, create.UserData = "ecs.g6.large", "ubuntu", "<script>alert(1)</script>", "c2VjcmV0"
+	create.InstanceType, create.ImageId = "ecs.g6.large", "ubuntu"
+	create.InstanceName, create.UserData = "<script>alert(1)</script>", "c2VjcmV0"
 	create.Tag = &[]ecs.CreateInstanceTag{{Key: v1alpha1.TagObject, Value: "default/web & more"}}
 	line, err := c.call("test", "test", create, created)
 	if want := "CreateInstance cn-hangzhou " + created.InstanceId + " OK"; err != nil || line != want {
@@ -139,7 +140,9 @@ func TestItServesUntilItIsStopped(t *testing.T) {
 		t.Errorf("it printed %q and answered %v", line, err)
 	}
 	page := get(t, http.DefaultClient, c.url)
-	for _, part := range []string{created.InstanceId, "&lt;script&gt;alert(1)&lt;/script&gt;", "cn-hangzhou", "Stopped", "ecs.g6.large", "default/web &amp; more"} {
+	for _, part := range []string{
+		created.InstanceId, "&lt;script&gt;alert(1)&lt;/script&gt;", "cn-hangzhou", "Stopped", "ecs.g6.large", "default/web &amp; more",
+	} {
 		if !strings.Contains(page.body, part) {
 			t.Errorf("%q is not on the page", part)
 		}
@@ -179,7 +182,8 @@ func TestHTTPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 	}
 	certificate, errCertificate := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	private, errKey := x509.MarshalPKCS8PrivateKey(key)
@@ -188,7 +192,9 @@ func TestHTTPS(t *testing.T) {
 	}
 	dir := t.TempDir()
 	files := map[string][]byte{}
-	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for name, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
 		files[name] = pem.EncodeToMemory(block)
 		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o600); err != nil {
 			t.Fatal(err)
@@ -199,7 +205,8 @@ func TestHTTPS(t *testing.T) {
 	roots.AppendCertsFromPEM(files["tls.crt"])
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	defer transport.CloseIdleConnections()
-	if page := get(t, &http.Client{Transport: transport}, c.url).body; !strings.HasPrefix(c.url, "https://") || !strings.Contains(page, "no instance") {
+	if page := get(t, &http.Client{Transport: transport}, c.url).body; !strings.HasPrefix(c.url, "https://") ||
+		!strings.Contains(page, "no instance") {
 		t.Errorf("at %s the page is %s", c.url, page)
 	}
 }
@@ -215,24 +222,35 @@ func TestWhatIsWrongWithTheFlags(t *testing.T) {
 		code int
 		says string
 	}{
-		"a flag that there is not":      {args: []string{"--port", "1"}, code: exitUsage, says: "unknown flag: --port"},
-		"something that is no flag":     {args: []string{"start"}, code: exitUsage, says: `"start" is none`},
-		"an address without a port":     {args: []string{"--bind-address", "localhost"}, code: exitUsage, says: "--bind-address must be HOST:PORT"},
-		"an account without a secret":   {args: []string{"--account", "x:y", "--account", "hidden"}, code: exitUsage, says: "--account must be ID:SECRET of an access key, and number 2 is not"},
-		"a key of two accounts":         {args: []string{"--account", "x:y", "--account", "x:z"}, code: exitUsage, says: `the access key ID "x" twice`},
-		"no speed":                      {args: []string{"--speed", "0"}, code: exitUsage, says: "--speed must be"},
-		"a speed that is no number":     {args: []string{"--speed", "NaN"}, code: exitUsage, says: "--speed must be"},
-		"a speed without end":           {args: []string{"--speed", "Inf"}, code: exitUsage, says: "--speed must be"},
-		"a certificate without a key":   {args: []string{"--tls-cert-file", "x"}, code: exitUsage, says: "need each other"},
-		"a certificate that is not":     {args: []string{"--tls-cert-file", "/none", "--tls-private-key-file", "/none"}, code: exitFailed, says: "no such file"},
-		"an address that is not free":   {args: []string{"--bind-address", busy.Addr().String()}, code: exitFailed, says: "give another --bind-address"},
-		"an address of somebody else's": {args: []string{"--bind-address", "192.0.2.1:0"}, code: exitFailed, says: "give another --bind-address"},
+		"a flag that there is not":  {args: []string{"--port", "1"}, code: exitUsage, says: "unknown flag: --port"},
+		"something that is no flag": {args: []string{"start"}, code: exitUsage, says: `"start" is none`},
+		"an address without a port": {args: []string{"--bind-address", "localhost"}, code: exitUsage, says: "--bind-address must be HOST:PORT"},
+		"an account without a secret": {
+			args: []string{"--account", "x:y", "--account", "hidden"},
+			code: exitUsage,
+			says: "--account must be ID:SECRET of an access key, and number 2 is not",
+		},
+		"a key of two accounts": {
+			args: []string{"--account", "x:y", "--account", "x:z"}, code: exitUsage, says: `the access key ID "x" twice`,
+		},
+		"no speed":                    {args: []string{"--speed", "0"}, code: exitUsage, says: "--speed must be"},
+		"a speed that is no number":   {args: []string{"--speed", "NaN"}, code: exitUsage, says: "--speed must be"},
+		"a speed without end":         {args: []string{"--speed", "Inf"}, code: exitUsage, says: "--speed must be"},
+		"a certificate without a key": {args: []string{"--tls-cert-file", "x"}, code: exitUsage, says: "need each other"},
+		"a certificate that is not": {
+			args: []string{"--tls-cert-file", "/none", "--tls-private-key-file", "/none"}, code: exitFailed, says: "no such file",
+		},
+		"an address that is not free": {
+			args: []string{"--bind-address", busy.Addr().String()}, code: exitFailed, says: "give another --bind-address",
+		},
+		"an address of another machine": {args: []string{"--bind-address", "192.0.2.1:0"}, code: exitFailed, says: "give another --bind-address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), tc.args, &stdout, &stderr)
 			said := stderr.String()
-			if code != tc.code || !strings.Contains(said, tc.says) || strings.Count(said, "\n") != 1 || strings.Contains(said, "hidden") || stdout.Len() > 0 {
+			if code != tc.code || !strings.Contains(said, tc.says) || strings.Count(said, "\n") != 1 || strings.Contains(said, "hidden") ||
+				stdout.Len() > 0 {
 				t.Errorf("it ended with %d, saying %q and %q", code, said, stdout.String())
 			}
 		})
@@ -241,13 +259,17 @@ func TestWhatIsWrongWithTheFlags(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 || !strings.Contains(stdout.String(), "--bind-address") {
+	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 ||
+		!strings.Contains(stdout.String(), "--bind-address") {
 		t.Errorf("it ended with %d, saying %q and %q", code, stdout.String(), stderr.String())
 	}
 }
 
 func TestNobodyBreaksTheLine(t *testing.T) {
-	call := ecssim.Call{Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	call := ecssim.Call{
+		Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret",
+		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
 	if got, want := lineOf(call), `03:04:05 "a\nb" "x y" `+strings.Repeat("i", 64)+` "\u00fc"`; got != want {
 		t.Errorf("it is %q, want %q", got, want)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// page shows the instances. It asks nobody for anything but itself anew.
+// page shows the instances. It loads nothing but itself.
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -36,7 +36,8 @@ th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px sol
 <table>
 <tr><th>Instance</th><th>Name</th><th>Region</th><th>State</th><th>Type</th><th>Owner</th></tr>
 {{- range .Instances}}
-<tr{{if .Gone}} class="gone"{{end}}><td>{{.ID}}</td><td>{{.Name}}</td><td>{{.RegionID}}</td><td>{{.State}}</td><td>{{.Type}}</td><td>{{.Owner}}</td></tr>
+<tr{{if .Gone}} class="gone"{{end}}><td>{{.ID}}</td><td>{{.Name}}</td>` +
+	`<td>{{.RegionID}}</td><td>{{.State}}</td><td>{{.Type}}</td><td>{{.Owner}}</td></tr>
 {{- end}}
 </table>
 {{- else}}

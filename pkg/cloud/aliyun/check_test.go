@@ -20,10 +20,12 @@ func TestACheckAsksForTheAccountAndForNoInstance(t *testing.T) {
 		"a key that may not ask for instances": {
 			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(403, refusal("Forbidden.RAM", "x")), "42", Unauthorized,
 		},
-		"a key that there is none of":      {says(404, refusal("InvalidAccessKeyId.NotFound", "x")), nil, "", BadCredentials},
-		"a dry run that was none":          {says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(200, nothing), "42", Transient},
-		"an answer that names no account":  {says(200, fine), nil, "", Transient},
-		"a region whose name can be none":  {says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(404, refusal("InvalidRegionId.NotFound", "x")), "42", Rejected},
+		"a key that there is none of":     {says(404, refusal("InvalidAccessKeyId.NotFound", "x")), nil, "", BadCredentials},
+		"a dry run that was none":         {says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(200, nothing), "42", Transient},
+		"an answer that names no account": {says(200, fine), nil, "", Transient},
+		"a region whose name can be none": {
+			says(200, `{"RequestId":"R-1","AccountId":"42"}`), says(404, refusal("InvalidRegionId.NotFound", "x")), "42", Rejected,
+		},
 		"a clock that ECS does not accept": {says(400, refusal("InvalidTimeStamp.Expired", "x")), nil, "", Clock},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,15 +61,15 @@ type Cloud struct {
 
 	mu       sync.Mutex
 	accounts map[string]string    // account numbers by access key ID
-	proofs   map[proven]time.Time // when somebody was last known to be allowed to ask for instances
+	proofs   map[proven]time.Time // when an account was last known to have the right to list instances
 }
 
 // proven is who may ask, by access key ID, and where.
 type proven struct{ key, region string }
 
-// mostAccounts bounds what is remembered of accounts. Access keys of a RAM role have
+// maxAccounts bounds what is remembered of accounts. Access keys of a RAM role have
 // another ID every hour.
-const mostAccounts = 1000
+const maxAccounts = 1000
 
 // New returns a Cloud. It starts nothing. An error is one line that says what to put right.
 func New(config Config) (*Cloud, error) {
@@ -99,8 +99,7 @@ func New(config Config) (*Cloud, error) {
 	}, nil
 }
 
-// parseEndpoint returns nil for "". Errors never hold the text: somebody may have put a
-// password into it.
+// parseEndpoint returns nil for "". Errors never hold the text: it may contain a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // Alibaba Cloud's own.
@@ -168,7 +167,7 @@ func (c *Cloud) accountOf(key *AccessKey) string {
 func (c *Cloud) remember(key *AccessKey, account string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.accounts) >= mostAccounts {
+	if len(c.accounts) >= maxAccounts {
 		clear(c.accounts)
 	}
 	c.accounts[key.ID] = account
@@ -185,7 +184,7 @@ func (c *Cloud) mayAsk(key, region string) bool {
 func (c *Cloud) mayAskSince(key, region string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.proofs) >= mostAccounts {
+	if len(c.proofs) >= maxAccounts {
 		clear(c.proofs)
 	}
 	c.proofs[proven{key, region}] = at

@@ -90,7 +90,8 @@ func TestNew(t *testing.T) {
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "pa55")):
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n") ||
+				strings.Contains(err.Error(), "pa55")):
 				t.Errorf("got %v, want one line with %q", err, test.want)
 			}
 		})
@@ -106,32 +107,34 @@ func TestNoAnswer(t *testing.T) {
 		wire wire
 		want string // in the message
 	}{
-		"the connection is refused":         {fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "connection refused"},
-		"the connection breaks":             {fails(io.ErrUnexpectedEOF), "closed before"},
-		"the host is not in DNS for now":    {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
-		"the proxy is not in DNS":           {fails(&net.DNSError{Name: "proxy", IsNotFound: true}), "looked up"},
-		"the proxy wants a password":        {fails(errProxy{407}), "407 Proxy Authentication Required"},
-		"the error is known to nobody":      {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
-		"HTML of a gateway":                 {says(502, "<html>"), "HTTP 502"},
-		"an empty 200":                      {says(200, ""), "empty"},
-		"a 200 of white space":              {says(200, " \n"), "empty"},
-		"JSON that is no object":            {says(200, `[]`), "no JSON object"},
-		"null":                              {says(200, `null`), "no JSON object"},
-		"an object that is cut":             {says(200, `{"RequestId":"R-1"`), "no JSON object"},
-		"no RequestId":                      {says(200, `{"TotalCount":0,"Instances":{"Instance":[]}}`), "RequestId"},
-		"a RequestId by another name":       {says(200, `{"requestid":"R-1"}`), "RequestId"},
-		"a RequestId that is a number":      {says(200, `{"RequestId":1}`), "RequestId"},
-		"a RequestId that is a page":        {says(200, `{"RequestId":"<b>"}`), ""},
-		"a Code that is a number":           {says(400, `{"RequestId":"R-1","Code":42}`), "Code"},
-		"a Message that is a number":        {says(400, `{"RequestId":"R-1","Message":42,"AccessDeniedDetail":1}`), "HTTP 400"},
-		"a success with an error's code":    {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
-		"a 500":                             {says(500, refusal("InternalError", "failed")), "failed"},
-		"a 500 that says gone":              {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
-		"a redirection":                     {says(307, fine), "redirected"},
-		"a list that is a text":             {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
-		"no list":                           {says(200, fine), "a list of instances"},
-		"a list that is null":               {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},
-		"an instance without an ID":         {says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of every instance"},
+		"the connection is refused":      {fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "connection refused"},
+		"the connection breaks":          {fails(io.ErrUnexpectedEOF), "closed before"},
+		"the host is not in DNS for now": {fails(&net.DNSError{Name: "ecs.cn-beijing.aliyuncs.com", IsTemporary: true}), "looked up"},
+		"the proxy is not in DNS":        {fails(&net.DNSError{Name: "proxy", IsNotFound: true}), "looked up"},
+		"the proxy wants a password":     {fails(errProxy{407}), "407 Proxy Authentication Required"},
+		"the error is unknown":           {fails(errors.New("https://x/?Signature=abc")), "the connection failed"},
+		"HTML of a gateway":              {says(502, "<html>"), "HTTP 502"},
+		"an empty 200":                   {says(200, ""), "empty"},
+		"a 200 of white space":           {says(200, " \n"), "empty"},
+		"JSON that is no object":         {says(200, `[]`), "no JSON object"},
+		"null":                           {says(200, `null`), "no JSON object"},
+		"an object that is cut":          {says(200, `{"RequestId":"R-1"`), "no JSON object"},
+		"no RequestId":                   {says(200, `{"TotalCount":0,"Instances":{"Instance":[]}}`), "RequestId"},
+		"a RequestId by another name":    {says(200, `{"requestid":"R-1"}`), "RequestId"},
+		"a RequestId that is a number":   {says(200, `{"RequestId":1}`), "RequestId"},
+		"a RequestId that is a page":     {says(200, `{"RequestId":"<b>"}`), ""},
+		"a Code that is a number":        {says(400, `{"RequestId":"R-1","Code":42}`), "Code"},
+		"a Message that is a number":     {says(400, `{"RequestId":"R-1","Message":42,"AccessDeniedDetail":1}`), "HTTP 400"},
+		"a success with an error's code": {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
+		"a 500":                          {says(500, refusal("InternalError", "failed")), "failed"},
+		"a 500 that says gone":           {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
+		"a redirection":                  {says(307, fine), "redirected"},
+		"a list that is a text":          {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
+		"no list":                        {says(200, fine), "a list of instances"},
+		"a list that is null":            {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},
+		"an instance without an ID": {
+			says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of every instance",
+		},
 		"an answer that never ends":         {endless, "longer than 4 MiB"},
 		"a page that is followed by itself": {says(200, `{"RequestId":"R-1","NextToken":"A","Instances":{"Instance":[]}}`), "the same page"},
 	} {
@@ -180,7 +183,7 @@ func TestUnknownRegion(t *testing.T) {
 	}{
 		"a region whose host is not in DNS":               {"cn-nowhere", Rejected},
 		"one that the SDK knows has only lost its DNS":    {"cn-hangzhou", Transient},
-		"a region that leads to somebody else":            {"evil.example.com/", Rejected},
+		"a region that leads to another host":             {"evil.example.com/", Rejected},
 		"none at all":                                     {"", Rejected},
 		"one that would take in the rest of the message":  {"cn\nbeijing", Rejected},
 		"one that is as long as a message":                {strings.Repeat("x", 5000), Rejected},
@@ -192,7 +195,7 @@ func TestUnknownRegion(t *testing.T) {
 				func(r *Region) error { return r.Start(t.Context(), "i-1") },
 			} {
 				e := failure(t, call(cloud.Open(&secret, test.region)))
-				if e.Class != test.want || len([]rune(e.Message)) > mostRunes || strings.Contains(e.Message, "\n") {
+				if e.Class != test.want || len([]rune(e.Message)) > maxRunes || strings.Contains(e.Message, "\n") {
 					t.Errorf("got %#v", e)
 				}
 				if test.want == Rejected && (e.Code != "InvalidRegionId.NotFound" || e.Ambiguous()) {
@@ -210,8 +213,10 @@ func TestEndpoints(t *testing.T) {
 		return reply(200, `{"RequestId":"R-1","AccountId":"1"}`)
 	})
 	for name, test := range map[string]struct{ endpoint, region, ecs, sts string }{
-		"a region has a host of its own":          {"", "cn-beijing", "https://ecs.cn-beijing.aliyuncs.com", "https://sts.cn-beijing.aliyuncs.com"},
-		"one that the SDK knows to be elsewhere":  {"", "cn-hangzhou", "https://ecs-cn-hangzhou.aliyuncs.com", "https://sts.cn-hangzhou.aliyuncs.com"},
+		"a region has a host of its own": {"", "cn-beijing", "https://ecs.cn-beijing.aliyuncs.com", "https://sts.cn-beijing.aliyuncs.com"},
+		"one that the SDK knows to be elsewhere": {
+			"", "cn-hangzhou", "https://ecs-cn-hangzhou.aliyuncs.com", "https://sts.cn-hangzhou.aliyuncs.com",
+		},
 		"a simulator stands for all, even by TLS": {"https://127.0.0.1:8099", "cn-beijing", "https://127.0.0.1:8099", "https://127.0.0.1:8099"},
 		"and without": {"http://127.0.0.1:8099", "cn-hangzhou", "http://127.0.0.1:8099", "http://127.0.0.1:8099"},
 	} {
@@ -372,8 +377,8 @@ func TestNetwork(t *testing.T) {
 	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	for name, test := range map[string]struct{ endpoint, want string }{
 		"a connection that is closed":       {plain.URL, "closed before there was an answer"},
-		"a port where nobody listens":       {closed.URL, "connection refused"},
-		"a certificate that nobody trusts":  {trusted.URL, "certificate"},
+		"a port without a listener":         {closed.URL, "connection refused"},
+		"a certificate that is not trusted": {trusted.URL, "certificate"},
 		"a server that does not speak TLS":  {strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS"},
 		"a proxy that lets nothing through": {"https://ecs.example.com", "405 Method Not Allowed"},
 	} {

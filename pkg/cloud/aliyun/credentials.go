@@ -139,6 +139,7 @@ func (c *chain) ask() (key *AccessKey) {
 }
 
 func noCredentials(when string) *Error {
-	return &Error{Class: NoCredentials, Message: "the operator has found no credentials of its own" + when + ": set spec.credentialsSecretRef, or give the operator " +
+	return &Error{Class: NoCredentials, Message: "the operator has found no credentials of its own" + when +
+		": set spec.credentialsSecretRef, or give the operator " +
 		"ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or a RAM role (RRSA)"}
 }

@@ -45,7 +45,8 @@ func TestChain(t *testing.T) {
 				c := chained(func() provider { builds++; return is })
 				for range 3 {
 					key, fail := c.get(t.Context())
-					if key != nil || fail.Class != NoCredentials || strings.Contains(fail.Message, "pa55") || !containsAll(fail.Message, "spec.credentialsSecretRef", "ALIBABA_CLOUD_ACCESS_KEY_ID", "RRSA") {
+					if key != nil || fail.Class != NoCredentials || strings.Contains(fail.Message, "pa55") ||
+						!containsAll(fail.Message, "spec.credentialsSecretRef", "ALIBABA_CLOUD_ACCESS_KEY_ID", "RRSA") {
 						t.Errorf("got %v and %#v", key, fail)
 					}
 				}
@@ -98,7 +99,9 @@ func TestChainThatHangs(t *testing.T) {
 
 // TestDefaultChain is about the SDK's own chain, which would go on with its last provider.
 func TestDefaultChain(t *testing.T) {
-	for _, name := range []string{"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "PROFILE", "CREDENTIALS_URI"} {
+	for _, name := range []string{
+		"ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN", "ROLE_ARN", "OIDC_PROVIDER_ARN", "OIDC_TOKEN_FILE", "PROFILE", "CREDENTIALS_URI",
+	} {
 		t.Setenv("ALIBABA_CLOUD_"+name, "")
 	}
 	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
@@ -185,10 +188,10 @@ func TestAccountIsAskedOnce(t *testing.T) {
 	if _, err := cloud.Open(&AccessKey{ID: "another", Secret: "x"}, "cn-beijing").Account(t.Context()); err != nil || calls != 3 {
 		t.Errorf("%d calls, want 3 (%v)", calls, err)
 	}
-	for range mostAccounts + 1 {
+	for range maxAccounts + 1 {
 		cloud.remember(&AccessKey{ID: time.Now().String()}, "42")
 	}
-	if len(cloud.accounts) > mostAccounts {
+	if len(cloud.accounts) > maxAccounts {
 		t.Errorf("%d accounts are remembered", len(cloud.accounts))
 	}
 }

@@ -23,8 +23,8 @@ import (
 const (
 	// pageSize is the most that DescribeInstances gives, and takes IDs of, at once.
 	pageSize = 100
-	// mostPages bounds a Find: an answer of ten thousand instances is no answer.
-	mostPages = 100
+	// maxPages bounds a Find: an answer of ten thousand instances is no answer.
+	maxPages = 100
 	// minutes is the layout of CreationTime.
 	minutes = "2006-01-02T15:04Z"
 )
@@ -112,7 +112,11 @@ func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error)
 	case len(ids) == 0: // To ECS, no ID means all instances.
 		return nil, nil
 	case len(ids) > pageSize:
-		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: fmt.Sprintf("%d instances are more than the %d that may be asked for at once", len(ids), pageSize)}
+		return nil, &Error{
+			Action:  "DescribeInstances",
+			Class:   Rejected,
+			Message: fmt.Sprintf("%d instances are more than the %d that may be asked for at once", len(ids), pageSize),
+		}
 	}
 	list, err := json.Marshal(ids)
 	if err != nil {
@@ -177,7 +181,7 @@ func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstance
 	found := []Instance{}
 	seen := map[string]bool{}
 	token := ""
-	for range mostPages {
+	for range maxPages {
 		response := ecs.CreateDescribeInstancesResponse()
 		err := r.call(ctx, func() requests.AcsRequest {
 			request := ecs.CreateDescribeInstancesRequest()
@@ -213,7 +217,7 @@ func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstance
 		}
 		token = response.NextToken
 	}
-	return nil, &Error{Action: "DescribeInstances", Class: Transient, Message: fmt.Sprintf("the answer has more than %d pages", mostPages)}
+	return nil, &Error{Action: "DescribeInstances", Class: Transient, Message: fmt.Sprintf("the answer has more than %d pages", maxPages)}
 }
 
 func instanceOf(is *ecs.Instance) Instance {

@@ -95,8 +95,10 @@ func TestLife(t *testing.T) {
 			t.Errorf("got %+v", is)
 		}
 		want := Instance{
-			ID: id, Name: name, State: StateRunning, Type: "ecs.g6.xlarge", ImageID: "centos_7_8_x64_20G_alibase_20200519.vhd", ChargeType: "PostPaid",
-			ZoneID: "cn-beijing-h", VSwitchID: "vsw-1", KeyPairName: "key", SecurityGroupIDs: []string{"sg-2", "sg-3"}, PrivateIPs: is.PrivateIPs, PublicIPs: is.PublicIPs,
+			ID: id, Name: name, State: StateRunning, Type: "ecs.g6.xlarge",
+			ImageID: "centos_7_8_x64_20G_alibase_20200519.vhd", ChargeType: "PostPaid",
+			ZoneID: "cn-beijing-h", VSwitchID: "vsw-1", KeyPairName: "key", SecurityGroupIDs: []string{"sg-2", "sg-3"},
+			PrivateIPs: is.PrivateIPs, PublicIPs: is.PublicIPs,
 			Tags: map[string]string{"a": "3", "c": "云 *~+/=", "d": ""}, CreationTime: is.CreationTime,
 		}
 		if !reflect.DeepEqual(is, want) {
@@ -154,13 +156,18 @@ func TestCreateParameters(t *testing.T) {
 	if !reflect.DeepEqual(sent[0], sent[1]) {
 		t.Errorf("the same request has other parameters the second time:\n%v\n%v", sent[0], sent[1])
 	}
-	shared := map[string]string{"Action": "CreateInstance", "Version": "2014-05-26", "Format": "JSON", "RegionId": "cn-beijing", "SignatureMethod": "HMAC-SHA1", "SignatureVersion": "1.0", "SignatureType": ""}
+	shared := map[string]string{
+		"Action": "CreateInstance", "Version": "2014-05-26", "Format": "JSON", "RegionId": "cn-beijing", "SignatureMethod": "HMAC-SHA1",
+		"SignatureVersion": "1.0", "SignatureType": "",
+	}
 	for i, want := range map[int]map[string]string{
 		0: {
-			"ClientToken": "token", "InstanceName": "ins-0702", "InstanceType": "ecs.g6.large", "ImageId": "centos_7_8_x64_20G_alibase_20200519.vhd", "InstanceChargeType": "PostPaid",
+			"ClientToken": "token", "InstanceName": "ins-0702", "InstanceType": "ecs.g6.large",
+			"ImageId": "centos_7_8_x64_20G_alibase_20200519.vhd", "InstanceChargeType": "PostPaid",
 			"ZoneId": "cn-beijing-h", "VSwitchId": "vsw-1", "SecurityGroupId": "sg-1", "KeyPairName": "key", "InternetMaxBandwidthOut": "5",
 			"SystemDisk.Category": "cloud_essd", "SystemDisk.PerformanceLevel": "PL1", "SystemDisk.Size": "40",
-			"DataDisk.1.Category": "cloud_essd", "DataDisk.1.Size": "20", "DataDisk.1.Encrypted": "true", "DataDisk.1.DeleteWithInstance": "false", "DataDisk.2.SnapshotId": "s-1", "DataDisk.2.Size": "30",
+			"DataDisk.1.Category": "cloud_essd", "DataDisk.1.Size": "20", "DataDisk.1.Encrypted": "true", "DataDisk.1.DeleteWithInstance": "false",
+			"DataDisk.2.SnapshotId": "s-1", "DataDisk.2.Size": "30",
 			"UserData":  "IyEvYmluL3NoCmVjaG8gJ3A0c3N3MHJkIG9mIHRoZSArIGRhdGFiYXNlJyA+IC9ldGMvc2VjcmV0Cg==",
 			"Tag.1.Key": "a", "Tag.1.Value": "1", "Tag.2.Key": "b", "Tag.2.Value": "2", "Tag.3.Key": "c", "Tag.3.Value": "云 *~+/=",
 		},
@@ -213,7 +220,9 @@ func fleet(t testing.TB, region *Region, size int) []string {
 	t.Helper()
 	ids := []string{}
 	for i := range size {
-		id, err := region.Create(t.Context(), CreateRequest{Name: fmt.Sprintf("ins-%d", i), Type: "ecs.g6.large", ImageID: "image.vhd", Tags: map[string]string{"a": "1"}})
+		id, err := region.Create(t.Context(), CreateRequest{
+			Name: fmt.Sprintf("ins-%d", i), Type: "ecs.g6.large", ImageID: "image.vhd", Tags: map[string]string{"a": "1"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,9 +237,10 @@ func TestTooManyPages(t *testing.T) {
 		page := 0
 		region := open(t, wire(func(*http.Request) (*http.Response, error) {
 			page++
-			return reply(200, fmt.Sprintf(`{"RequestId":"R-1","NextToken":"%d","Instances":{"Instance":[{"InstanceId":"i-%d"},{"InstanceId":"i-0"}]}}`, page, page))
+			return reply(200,
+				fmt.Sprintf(`{"RequestId":"R-1","NextToken":"%d","Instances":{"Instance":[{"InstanceId":"i-%d"},{"InstanceId":"i-0"}]}}`, page, page))
 		}))
-		if found, err := region.Find(t.Context(), map[string]string{"a": "1"}); found != nil || ClassOf(err) != Transient || page != mostPages {
+		if found, err := region.Find(t.Context(), map[string]string{"a": "1"}); found != nil || ClassOf(err) != Transient || page != maxPages {
 			t.Errorf("got %d after %d pages (%v)", len(found), page, err)
 		}
 	})
@@ -238,7 +248,8 @@ func TestTooManyPages(t *testing.T) {
 
 // TestDescribeWhatWasAsked is about a server that answers with more.
 func TestDescribeWhatWasAsked(t *testing.T) {
-	region := open(t, says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"},{"InstanceId":"i-2"},{"InstanceId":"i-1"}]}}`))
+	region := open(t,
+		says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"InstanceId":"i-1"},{"InstanceId":"i-2"},{"InstanceId":"i-1"}]}}`))
 	if found, err := region.Describe(t.Context(), []string{"i-1"}); err != nil || len(found) != 1 || found[0].ID != "i-1" {
 		t.Errorf("got %v (%v)", found, err)
 	}
@@ -254,9 +265,10 @@ func TestInstance(t *testing.T) {
 		"OperationLocks":{"LockReason":[{"LockReason":"financial"},{"LockReason":"security"}]},"New":{"Field":[1]}}]}}`))
 	found, err := region.Describe(t.Context(), []string{"i-1"})
 	want := []Instance{{
-		ID: "i-1", State: StateStopped, VSwitchID: "vsw-1", KeyPairName: "k", SecurityGroupIDs: []string{"sg-1", "sg-2"}, PrivateIPs: []string{"10.0.0.1"},
-		PublicIPs: []string{"1.2.3.4", "5.6.7.8"}, Tags: map[string]string{"a": ""}, Locks: []string{"financial", "security"}, DeletionProtection: true,
-		CreationTime: time.Date(2017, 12, 10, 4, 4, 0, 0, time.UTC),
+		ID: "i-1", State: StateStopped, VSwitchID: "vsw-1", KeyPairName: "k",
+		SecurityGroupIDs: []string{"sg-1", "sg-2"}, PrivateIPs: []string{"10.0.0.1"},
+		PublicIPs: []string{"1.2.3.4", "5.6.7.8"}, Tags: map[string]string{"a": ""},
+		Locks: []string{"financial", "security"}, DeletionProtection: true, CreationTime: time.Date(2017, 12, 10, 4, 4, 0, 0, time.UTC),
 	}}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("got  %+v (%v)\nwant %+v", found, err, want)
@@ -265,7 +277,9 @@ func TestInstance(t *testing.T) {
 
 // TestManyAtOnce is for the race detector: the SDK's clients are not for many goroutines.
 func TestManyAtOnce(t *testing.T) {
-	server := ecssim.New(ecssim.Config{Accounts: []ecssim.Account{{ID: "1", AccessKeyID: "a", AccessKeySecret: "a"}, {ID: "2", AccessKeyID: "b", AccessKeySecret: "b"}}})
+	server := ecssim.New(ecssim.Config{
+		Accounts: []ecssim.Account{{ID: "1", AccessKeyID: "a", AccessKeySecret: "a"}, {ID: "2", AccessKeyID: "b", AccessKeySecret: "b"}},
+	})
 	cloud, err := New(Config{Transport: server.Transport()})
 	if err != nil {
 		t.Fatal(err)

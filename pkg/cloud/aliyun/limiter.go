@@ -41,8 +41,8 @@ const (
 	patience = time.Second
 	// jitter spreads the first calls after a pause.
 	jitter = 5 * time.Second
-	// mostBuckets bounds what is remembered. Those that are full say nothing.
-	mostBuckets = 1000
+	// maxBuckets bounds what is remembered. Those that are full say nothing.
+	maxBuckets = 1000
 )
 
 // bucketKey is what ECS counts together.
@@ -72,7 +72,7 @@ func (l *limiter) of(key bucketKey, now time.Time) *bucket {
 	if b := l.buckets[key]; b != nil {
 		return b
 	}
-	if len(l.buckets) >= mostBuckets {
+	if len(l.buckets) >= maxBuckets {
 		l.prune(now)
 	}
 	allowed := changes
@@ -115,13 +115,21 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 	now := l.clock.Now()
 	b := l.of(key, now)
 	if pause := b.until.Sub(now); pause > 0 {
-		return 0, &Error{Class: Throttled, RetryAfter: pause, Message: fmt.Sprintf("ECS has throttled this action, which is left alone until the next minute (%s)", pause.Round(time.Second))}
+		return 0, &Error{
+			Class:      Throttled,
+			RetryAfter: pause,
+			Message:    fmt.Sprintf("ECS has throttled this action, which is left alone until the next minute (%s)", pause.Round(time.Second)),
+		}
 	}
 	reservation := b.limiter.ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > patience {
 		reservation.CancelAt(now)
-		return 0, &Error{Class: Throttled, RetryAfter: wait, Message: fmt.Sprintf("so many calls were made that ECS might throttle them (wait %s)", wait.Round(time.Second))}
+		return 0, &Error{
+			Class:      Throttled,
+			RetryAfter: wait,
+			Message:    fmt.Sprintf("so many calls were made that ECS might throttle them (wait %s)", wait.Round(time.Second)),
+		}
 	}
 	return wait, nil
 }

@@ -160,13 +160,13 @@ func TestBucketsAreForgotten(t *testing.T) {
 		l := newLimiter(open(t, nil).cloud.limiter.clock)
 		paused := bucketKey{"a", "b", "paused"}
 		l.pause(paused)
-		for i := range 10 * mostBuckets {
+		for i := range 10 * maxBuckets {
 			if fail := l.admit(t.Context(), bucketKey{account: fmt.Sprint(i)}); fail != nil {
 				t.Fatal(fail)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if len(l.buckets) > mostBuckets {
+		if len(l.buckets) > maxBuckets {
 			t.Errorf("%d buckets", len(l.buckets))
 		}
 		l.pause(paused)

@@ -15,21 +15,25 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// mostRunes bounds a message: conditions and events hold a thousand bytes or so.
-const mostRunes = 500
+// maxRunes bounds a message: conditions and events hold a thousand bytes or so.
+const maxRunes = 500
 
 // shortest is below what every key of Alibaba Cloud has. The "test" of a simulator may well
 // be a part of a code, by chance.
 const shortest = 8
 
 // repeats are the signs of a request in a text, or of what was signed of it.
-var repeats = []string{"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%"}
+var repeats = []string{
+	"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%",
+}
 
 // redact takes out of an error what ECS may have repeated of a request. That is the second
 // line: messages that are known to repeat it are not even read (refusal).
 func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	query := request.GetQueryParams()
-	secrets := []string{key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"]}
+	secrets := []string{
+		key.ID, key.Secret, key.SecurityToken, request.GetStringToSign(), query["Signature"], query["UserData"], query["Password"],
+	}
 	if plain, err := base64.StdEncoding.DecodeString(query["UserData"]); err == nil {
 		secrets = append(append(secrets, string(plain)), words(string(plain))...)
 	}
@@ -47,13 +51,14 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 }
 
-// words are those of user data that look as if nobody should read them: a server may repeat a
-// part of a script.
+// words returns the words of user data that may be secrets: a server may repeat a part of a
+// script.
 func words(script string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(word string) bool {
-		plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
-		return len(word) < shortest || plain && len(word) < 2*shortest
-	})
+	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
+		func(word string) bool {
+			plain := !strings.ContainsFunc(word[min(1, len(word)):], func(r rune) bool { return !unicode.IsLower(r) })
+			return len(word) < shortest || plain && len(word) < 2*shortest
+		})
 }
 
 // redactor replaces secrets, in every form in which a server may repeat them.
@@ -84,8 +89,8 @@ func redactor(secrets []string) *strings.Replacer {
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if runes := []rune(text); len(runes) > mostRunes {
-		text = string(runes[:mostRunes-1]) + "…"
+	if runes := []rune(text); len(runes) > maxRunes {
+		text = string(runes[:maxRunes-1]) + "…"
 	}
 	return text
 }

@@ -40,8 +40,8 @@ func leaks(text string, more ...string) string {
 	for _, s := range append(more, secret.ID, secret.Secret, secret.SecurityToken, userData, "p4ssw0rd") {
 		once := url.QueryEscape(s)
 		for _, form := range []string{
-			s, once, url.PathEscape(s), url.QueryEscape(once), base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
-			strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")),
+			s, once, url.PathEscape(s), url.QueryEscape(once), base64.StdEncoding.EncodeToString([]byte(s)),
+			base64.RawURLEncoding.EncodeToString([]byte(s)), strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")),
 		} {
 			if strings.Contains(text, form) {
 				return form
@@ -76,7 +76,10 @@ func all(what any) string {
 func echoes(status int, code string) wire {
 	return func(r *http.Request) (*http.Response, error) {
 		query := r.URL.Query()
-		said := []string{r.URL.String(), r.URL.RawQuery, url.QueryEscape(r.URL.RawQuery), query.Get("Signature"), query.Get("UserData"), query.Get("AccessKeyId"), query.Get("SecurityToken"), userData, secret.Secret}
+		said := []string{
+			r.URL.String(), r.URL.RawQuery, url.QueryEscape(r.URL.RawQuery), query.Get("Signature"), query.Get("UserData"), query.Get("AccessKeyId"),
+			query.Get("SecurityToken"), userData, secret.Secret,
+		}
 		body, _ := json.Marshal(map[string]any{
 			"RequestId": "R-1", "Code": code, "Message": strings.Join(said, " "), "HostId": r.URL.String(), "Recommend": r.URL.String(),
 			"AccessDeniedDetail": map[string]string{"Key": secret.ID},
@@ -98,7 +101,8 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		"a success with all of it": echoes(200, ""),
 	}
 	for _, status := range []int{200, 302, 400, 403, 404, 500, 503} {
-		for _, code := range []string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidParameter", "InvalidUserData.Base64FormatInvalid", "InvalidSecurityToken.Malformed",
+		for _, code := range []string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidParameter", "InvalidUserData.Base64FormatInvalid",
+			"InvalidSecurityToken.Malformed",
 			"InvalidAccessKeyId.NotFound", "IllegalTimestamp", "SignatureNonceUsed", "Throttling", "Unknown", "InternalError", "Forbidden.RAM"} {
 			wires[fmt.Sprintf("%s with %d", code, status)] = echoes(status, code)
 		}
@@ -112,7 +116,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			}))
 			_, err := region.Create(t.Context(), CreateRequest{Name: "n", UserData: []byte(userData), Tags: map[string]string{"a": "b"}})
 			e := failure(t, err)
-			if len([]rune(e.Message)) > mostRunes || strings.ContainsAny(e.Message, "\r\n") {
+			if len([]rune(e.Message)) > maxRunes || strings.ContainsAny(e.Message, "\r\n") {
 				t.Errorf("the message is long, or has lines: %q", e.Message)
 			}
 			if found := leaks(all(err), signatures...); found != "" {
@@ -130,8 +134,16 @@ func TestSimulatedFaultsHoldNoSecrets(t *testing.T) {
 		fault   ecssim.Fault
 		want    Class
 	}{
-		"another secret":      {ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: "another", SecurityToken: secret.SecurityToken}, ecssim.Fault{}, BadCredentials},
-		"another token":       {ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: "another"}, ecssim.Fault{}, BadCredentials},
+		"another secret": {
+			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: "another", SecurityToken: secret.SecurityToken},
+			ecssim.Fault{},
+			BadCredentials,
+		},
+		"another token": {
+			ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: "another"},
+			ecssim.Fault{},
+			BadCredentials,
+		},
 		"another key":         {ecssim.Account{ID: "1", AccessKeyID: "another", AccessKeySecret: "another"}, ecssim.Fault{}, BadCredentials},
 		"a clock that is off": {right, ecssim.Fault{Skew: 1 << 43}, Clock},
 		"a gateway":           {right, ecssim.Fault{Before: ecssim.BadGateway()}, Transient},
@@ -187,8 +199,8 @@ func TestAccessKeysDoNotShow(t *testing.T) {
 // the SDK print what it does.
 func TestNothingIsPrinted(t *testing.T) {
 	for name, environment := range map[string][]string{
-		"by default":               {"DEBUG="},
-		"with a DEBUG of somebody": {"DEBUG=signer,cli,SDK,sdk2"},
+		"by default":                         {"DEBUG="},
+		"with DEBUG set to the SDK's values": {"DEBUG=signer,cli,SDK,sdk2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPrinter$", "-test.v")
@@ -209,18 +221,20 @@ func TestPrinter(t *testing.T) {
 	if os.Getenv("ALIYUN_TEST_PRINTER") == "" {
 		return
 	}
-	for _, w := range []wire{echoes(400, "SignatureDoesNotMatch"), echoes(500, "InternalError"), fails(io.EOF), says(200, `{"RequestId":"R-1","InstanceId":"i-1"}`)} {
+	for _, w := range []wire{
+		echoes(400, "SignatureDoesNotMatch"), echoes(500, "InternalError"), fails(io.EOF), says(200, `{"RequestId":"R-1","InstanceId":"i-1"}`),
+	} {
 		_, _ = open(t, w).Create(t.Context(), CreateRequest{UserData: []byte(userData)})
 	}
 }
 
 func TestClean(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"lines become one":              {"a\r\n b\tc\u2028d", "a b c d"},
-		"what cannot be printed goes":   {"a\x00b\x1b[31m", "a b [31m"},
-		"runes are not cut in two":      {strings.Repeat("云", 600), strings.Repeat("云", 499) + "…"},
-		"what fits stays":               {strings.Repeat("x", 500), strings.Repeat("x", 500)},
-		"what is no UTF-8 hurts nobody": {"a\xffb", "a\ufffdb"},
+		"lines become one":            {"a\r\n b\tc\u2028d", "a b c d"},
+		"what cannot be printed goes": {"a\x00b\x1b[31m", "a b [31m"},
+		"runes are not cut in two":    {strings.Repeat("云", 600), strings.Repeat("云", 499) + "…"},
+		"what fits stays":             {strings.Repeat("x", 500), strings.Repeat("x", 500)},
+		"invalid UTF-8 is replaced":   {"a\xffb", "a\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := clean(test.text); got != test.want {
@@ -250,7 +264,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		e := failure(t, err)
-		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > mostRunes || leaks(err.Error()) != "" {
+		if e.Class == "" || e.Message == "" || !utf8.ValidString(err.Error()) || len([]rune(e.Message)) > maxRunes || leaks(err.Error()) != "" {
 			t.Errorf("%d %q is %#v", status, body, e)
 		}
 	})

@@ -35,8 +35,8 @@ const (
 	otherTimeout  = 15 * time.Second
 	// slack is what the SDK waits longer than the context, for the context to tell.
 	slack = 5 * time.Second
-	// mostBody is some ten times what a hundred instances take.
-	mostBody = 4 << 20
+	// maxBody is some ten times what a hundred instances take.
+	maxBody = 4 << 20
 )
 
 // newTransport returns what all calls share if nothing else is wanted.
@@ -163,7 +163,7 @@ type exchange struct {
 
 var (
 	errRedirected = errors.New("it was redirected, as ECS never does")
-	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", mostBody>>20)
+	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)
 	// errNone is what the SDK is told: it needs no more.
 	errNone = errors.New("no answer")
 )
@@ -196,8 +196,8 @@ func (x *exchange) send(request *http.Request) ([]byte, int, error) {
 	if response.StatusCode/100 == 3 { // The http.Client would follow it, with the signature in Referer.
 		return nil, 0, errRedirected
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostBody+1))
-	if err == nil && len(body) > mostBody {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
 		err = errTooLong
 	}
 	return body, response.StatusCode, err
@@ -266,7 +266,7 @@ type answer struct {
 
 func (a *answer) success() bool { return a.status/100 == 2 && a.code == "" }
 
-// badAnswer is an answer that is none of ECS: of a proxy, or of nobody.
+// badAnswer is an answer that is not from ECS: from a proxy, for example.
 type badAnswer struct {
 	status int
 	what   string

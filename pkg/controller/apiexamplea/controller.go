@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -39,14 +37,13 @@ const Name = "apiexamplea"
 
 var kind = v1.SchemeGroupVersion.WithKind("ApiExampleA")
 
-// A failed sync is retried after retryFirst, then twice as long each time, but
-// never longer than retryMost.
+// A failed sync is retried after minRetry, then after twice the last delay, up to maxRetry.
 const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 30 * time.Second
+	minRetry = 20 * time.Millisecond
+	maxRetry = 30 * time.Second
 )
 
-// Config is what a Controller works with.
+// Config holds the dependencies of a Controller.
 type Config struct {
 	Kube         kubernetes.Interface
 	Client       versioned.Interface
@@ -57,52 +54,49 @@ type Config struct {
 	Trace        *trace.Recorder
 }
 
-// Controller keeps the greetings of ApiExampleAs. See the package's documentation
-// for what it does and what it keeps.
+// Controller reconciles ApiExampleAs. The package's documentation says what it does, and its promises.
 type Controller struct {
-	client     versioned.Interface
 	examples   listers.ApiExampleALister
-	cache      cache.Store // what examples reads
 	owners     *child.Owners
 	configMaps *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
-	recorder   record.EventRecorder
+	status     *report.Writer[*v1.ApiExampleA, v1.ApiExampleAStatus]
 	clock      clock.PassiveClock
 	written    *loop.Written
 	loop       *loop.Loop
 }
 
-// New returns a Controller whose event handlers are on the informers. It starts
-// nothing.
+// New returns a Controller, and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
-	if err := c.loop.Watch(config.ApiExampleAs.Informer(), kind.Kind, loop.Self); err != nil {
-		return nil, err
-	}
-	if err := c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, errors.Join(
+		c.loop.Watch(config.ApiExampleAs.Informer(), kind.Kind, loop.Self),
+		c.loop.Watch(config.ConfigMaps.Informer(), "ConfigMap", loop.ControllerOf(kind.Group, kind.Kind)),
+	)
 }
 
 func newController(config Config) *Controller {
 	c := &Controller{
-		client:   config.Client,
 		examples: config.ApiExampleAs.Lister(),
-		cache:    config.ApiExampleAs.Informer().GetIndexer(),
-		recorder: config.Recorder,
 		clock:    config.Clock,
 		written:  loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
 	}
 	c.owners = child.NewOwners(kind.Kind, v1.LabelApiExampleA, c.written, config.Clock)
 	c.configMaps = child.New(c.owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 		config.Kube.CoreV1().ConfigMaps, corev1ac.ExtractConfigMap)
+	c.status = report.NewWriter(report.Config[*v1.ApiExampleA, v1.ApiExampleAStatus]{
+		Kind: kind.Kind, Resource: "apiexampleas", Store: config.ApiExampleAs.Informer().GetStore(),
+		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
+		Fields: func(e *v1.ApiExampleA) (*v1.ApiExampleAStatus, []metav1.Condition) {
+			return &e.Status, e.Status.Conditions
+		},
+	}, config.Client.GroupaV1().ApiExampleAs)
 	return c
 }
 
-// Loop returns the controller's workqueue and workers, for those who want to look at them.
+// Loop returns the controller's workqueue and workers, for the page and the tests.
 func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs ApiExampleAs until ctx is done (see loop.Loop.Run).
@@ -110,8 +104,7 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
 }
 
-// Sync brings the ConfigMap and the status of one ApiExampleA up to date. It is
-// called again when either changes.
+// Sync reconciles the ConfigMap and the status of one ApiExampleA. It is called again when one of the two changes.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -120,26 +113,22 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if example == nil || err != nil {
 		return 0, err
 	}
-	seen := c.observe(example)
-	if errs := example.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, example, statusOfInvalid(example, seen.Object, errs, c.clock.Now()))
+	o, err := c.observe(ctx, example)
+	if err != nil {
+		return 0, err
 	}
-	change := c.configMaps.Bring(example, example.ConfigMapName(), seen, false, child.Exactly(configMap(example)))
-	out, actErr := change.Do(ctx)
-	if out.Wrote {
-		klog.FromContext(ctx).Info("Greeted", "greeting", example.Greeting())
-	}
+	p := decide(o)
+	out, actErr := c.act(ctx, o, p)
 	if out.Wrote || (actErr != nil && out.Problem == nil) {
-		// The cache is about to show what was written, or what was in the way: that
-		// leads to the next sync, and it reports.
+		// The watch brings the write, or the change that caused a conflict. That leads to the next sync, which reports.
 		return c.written.Wait(key), actErr
 	}
-	reportErr := c.report(ctx, example, statusAfter(example, seen.Object, out.Problem, c.clock.Now()))
-	return out.Wait, errors.Join(actErr, reportErr)
+	wait, reportErr := c.status.Report(ctx, example, statusOf(o, p, out))
+	return loop.Soonest(wait, out.Wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the ApiExampleA with its defaults, or nil if there is
-// nothing to do for it: it is gone, or going, or paused.
+// fetch returns a copy of the ApiExampleA with its defaults. It returns nil if the object is gone, is being deleted, or
+// is paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
 	cached, err := c.examples.ApiExampleAs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -155,24 +144,4 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.ApiExampleA, error) {
 	example := cached.DeepCopy()
 	example.Default()
 	return example, nil
-}
-
-// report writes the status, if it has changed, and tells of transitions.
-func (c *Controller) report(ctx context.Context, example *v1.ApiExampleA, status v1.ApiExampleAStatus) error {
-	if equality.Semantic.DeepEqual(example.Status, status) {
-		return nil
-	}
-	changed := *example
-	changed.Status = status
-	updated, err := c.client.GroupaV1().ApiExampleAs(example.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
-	if apierrors.IsNotFound(err) {
-		return nil // Deleted meanwhile: there is nothing to report on.
-	}
-	if err != nil {
-		return fmt.Errorf("update status of ApiExampleA %s: %w", example.Name, err)
-	}
-	c.written.Record(cache.MetaObjectToName(example), "update apiexampleas/status", c.cache, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, example, example.Status.Conditions, status.Conditions)
-	return nil
 }

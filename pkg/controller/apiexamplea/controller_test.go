@@ -37,12 +37,11 @@ const (
 	applyRequest  = "apply configmaps sample-greeting"
 	statusRequest = "update apiexampleas/status sample"
 	toSee         = 5 * time.Second // how long a write is waited for at most
-	goingMessage  = "ConfigMap sample-greeting is being deleted, and is made anew when it is gone"
-	hiddenMessage = "ConfigMap sample-greeting is there, but is not shown to glassback: something takes its labels away"
+	goingMessage  = "ConfigMap sample-greeting is being deleted; the operator creates it again when it is gone"
 	takenMessage  = "ConfigMap sample-greeting exists already and has no controller: rename or delete one of the two"
 )
 
-// taken puts a ConfigMap of somebody else where the greeting is to be. With the
+// taken puts a ConfigMap of another owner where the greeting is to be. With the
 // label, the cache shows it.
 func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
@@ -121,7 +120,10 @@ func TestSync(t *testing.T) {
 	}
 	const jimmy = "Greetings to Jimmy Zhuang"
 	settled := func(requests ...string) want {
-		return want{requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning, greeting: jimmy, left: jimmy}
+		return want{
+			requests: requests, ready: reasonGreeted, degraded: report.ReasonAsExpected, state: v1.StateRunning,
+			greeting: jimmy, left: jimmy,
+		}
 	}
 	// wrote is settled, once the cache shows the ConfigMap.
 	wrote := func(requests ...string) want {
@@ -133,6 +135,7 @@ func TestSync(t *testing.T) {
 		w.ready, w.degraded, w.state = reason, reason, v1.StateFailed
 		return w
 	}
+	earlier := &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)}
 	for name, test := range map[string]struct {
 		fresh bool                    // whether nothing was done yet; else all was
 		app   []func(*v1.ApiExampleA) // the object
@@ -160,9 +163,12 @@ func TestSync(t *testing.T) {
 			given: []func(*server){data("theirs", "1"), func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Labels["theirs"] = "1" }) }},
 			want:  settled(),
 		},
-		"a greeting that somebody changed is put back":    {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
-		"a greeting that somebody removed is put back":    {given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }}, want: wrote(applyRequest)},
-		"a ConfigMap that somebody deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
+		"a greeting that another client changed is put back": {given: []func(*server){data("greeting", "evil")}, want: wrote(applyRequest)},
+		"a greeting that another client removed is put back": {
+			given: []func(*server){func(s *server) { s.alter(func(c *corev1.ConfigMap) { c.Data = nil }) }},
+			want:  wrote(applyRequest),
+		},
+		"a ConfigMap that another client deleted is made again": {given: []func(*server){gone}, want: wrote(createRequest)},
 		"another name: the ConfigMap first, and the status when it is seen": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: func() want {
@@ -171,20 +177,23 @@ func TestSync(t *testing.T) {
 				return w
 			}(),
 		},
-		"another generation and the same greeting: the status alone": {given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest)},
-		"somebody else's in the cache: told of, and seen again in half a minute": {
+		"another generation and the same greeting: the status alone": {
+			given: []func(*server){edit(func(*v1.ApiExampleA) {})}, want: settled(statusRequest),
+		},
+		"another owner's in the cache: reported, and checked again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil)},
 			want: failed(child.ReasonConflict, want{
 				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
-		"somebody else's that the cache does not show: the same": {
+		"another owner's that the cache does not show: the same": {
 			fresh: true, given: []func(*server){taken(false, nil)},
 			want: failed(child.ReasonConflict, want{
-				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck, events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
+				requests: []string{createRequest, getRequest, statusRequest}, after: child.Recheck,
+				events: []string{"Warning Conflict " + takenMessage}, left: "theirs",
 			}),
 		},
-		"somebody else's, told of already: no write, and seen again in half a minute": {
+		"another owner's, reported already: no write, and checked again in half a minute": {
 			fresh: true, given: []func(*server){taken(true, nil), func(s *server) {
 				s.catchUp()
 				if _, _, err := s.sync(t); err != nil {
@@ -195,10 +204,11 @@ func TestSync(t *testing.T) {
 			want: failed(child.ReasonConflict, want{after: child.Recheck, left: "theirs"}),
 		},
 		"one of the object that had the name before: it is waited for": {
-			fresh: true, given: []func(*server){taken(true, &metav1.OwnerReference{Kind: "ApiExampleA", Name: "sample", UID: "before", Controller: ptr.To(true)})},
+			fresh: true, given: []func(*server){taken(true, earlier)},
 			want: failed(child.ReasonConflict, want{
 				requests: []string{statusRequest}, after: child.Recheck, left: "theirs",
-				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, and has not been garbage-collected yet"},
+				events: []string{"Warning Conflict ConfigMap sample-greeting belongs to the ApiExampleA sample that was deleted before, " +
+					"and has not been garbage-collected yet"},
 			}),
 		},
 		"exists already, is ours and not in the cache: applied to": {
@@ -239,11 +249,11 @@ func TestSync(t *testing.T) {
 			want: failed("ConfigMapNotApplied", want{
 				requests: []string{createRequest, statusRequest}, after: child.Recheck,
 				err: `create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`,
-				events: []string{"Warning ConfigMapNotApplied The API server does not take the ConfigMap now, which is tried again: " +
+				events: []string{"Warning ConfigMapNotApplied The API server does not accept the ConfigMap at present, and the operator retries: " +
 					`create ConfigMap sample-greeting: configmaps "sample-greeting" is forbidden: exceeded quota`},
 			}),
 		},
-		"somebody wrote in between: a quiet retry, without a status": {
+		"another client wrote in between: a quiet retry, without a status": {
 			given: []func(*server){edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" }), answer(conflict)},
 			want: func() want {
 				w := settled(applyRequest)
@@ -251,7 +261,7 @@ func TestSync(t *testing.T) {
 				return w
 			}(),
 		},
-		"somebody wrote the object in between: a quiet retry": {
+		"another client wrote the object in between: a quiet retry": {
 			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
 				s.before = func(string) error {
 					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the version is another"))
@@ -259,7 +269,8 @@ func TestSync(t *testing.T) {
 			}},
 			want: func() want {
 				w := settled(statusRequest)
-				w.err = `update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com "sample": the version is another`
+				w.err = "update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com " +
+					`"sample": the version is another`
 				return w
 			}(),
 		},
@@ -286,18 +297,23 @@ func TestSync(t *testing.T) {
 		"a ConfigMap that is being deleted is left alone until it is gone": {
 			given: []func(*server){dying, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
 			want: failed("ConfigMapTerminating", want{
-				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap that is being deleted, as it should be: the same": {
 			given: []func(*server){dying},
 			want: failed("ConfigMapTerminating", want{
-				requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapTerminating " + goingMessage}, left: jimmy, greeting: jimmy,
 			}),
 		},
 		"a ConfigMap whose fields cannot be told is left alone": {
 			given: []func(*server){garbled, edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })},
-			want:  failed("ConfigMapUnreadable", want{requests: []string{statusRequest}, after: child.Recheck, events: []string{"Warning ConfigMapUnreadable "}, left: jimmy, greeting: jimmy}),
+			want: failed("ConfigMapUnreadable", want{
+				requests: []string{statusRequest}, after: child.Recheck,
+				events: []string{"Warning ConfigMapUnreadable "}, left: jimmy, greeting: jimmy,
+			}),
 		},
 		"an object that is being deleted is left alone": {
 			fresh: true, app: []func(*v1.ApiExampleA){func(e *v1.ApiExampleA) { e.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }},
@@ -416,7 +432,7 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 	}
 }
 
-// TestAFight is against somebody who undoes every write at once.
+// TestAFight is against a client that undoes every write at once.
 func TestAFight(t *testing.T) {
 	for sentence, undo := range map[string]func(*server){
 		"who changes the greeting":    data("greeting", "theirs"),
@@ -511,7 +527,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if requests, _, err := s.sync(t); !apierrors.IsConflict(err) || s.configMap != theirs {
-		t.Errorf("requests %q, error %v, want a conflict and somebody else's ConfigMap as it was", requests, err)
+		t.Errorf("requests %q, error %v, want a conflict and another owner's ConfigMap as it was", requests, err)
 	}
 }
 

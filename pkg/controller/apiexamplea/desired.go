@@ -15,8 +15,7 @@ import (
 // greetingKey is the key in the ConfigMap's data.
 const greetingKey = "greeting"
 
-// configMap is the ConfigMap that holds the greeting: the fields of it that are
-// Glassback's.
+// configMap returns the fields of the ConfigMap that the operator owns: the greeting among them.
 func configMap(example *v1.ApiExampleA) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(example.ConfigMapName(), example.Namespace).
 		WithLabels(map[string]string{v1.LabelApiExampleA: example.Name}).

@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package apiexamplea
 
 import (
+	"context"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -13,10 +16,19 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// observed is what one sync sees of an ApiExampleA's ConfigMap. It is the cache's
-// own: nobody may change it.
-type observed = child.Seen[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+// observed is the state that one sync decides on.
+type observed struct {
+	example *v1.ApiExampleA
+	// configMap belongs to the cache: do not change it.
+	configMap child.Observed[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	now       time.Time
+}
 
-func (c *Controller) observe(example *v1.ApiExampleA) observed {
-	return c.configMaps.Observe(example, example.ConfigMapName())
+// observe reads the ConfigMap of an ApiExampleA from the cache.
+func (c *Controller) observe(_ context.Context, example *v1.ApiExampleA) (*observed, error) {
+	return &observed{
+		example:   example,
+		configMap: c.configMaps.Observe(example, example.ConfigMapName()),
+		now:       c.clock.Now(),
+	}, nil
 }

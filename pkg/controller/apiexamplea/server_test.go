@@ -46,8 +46,8 @@ var (
 
 	// manager merges what is applied, as an API server does.
 	manager = sync.OnceValue(func() *managedfields.FieldManager {
-		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme, undefaulted{}, scheme.Scheme,
-			gvk, gvk.GroupVersion(), "", nil)
+		m, err := managedfields.NewDefaultFieldManager(applyconfigurations.NewTypeConverter(scheme.Scheme), scheme.Scheme,
+			undefaulted{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
 		if err != nil {
 			panic(err)
 		}
@@ -122,7 +122,7 @@ func (s *server) config(prepare func(kubeinformers.SharedInformerFactory, extern
 	}
 }
 
-// edit changes the ApiExampleA as somebody may who is not this controller.
+// edit changes the ApiExampleA as another client does.
 func (s *server) edit(change func(*v1.ApiExampleA)) {
 	s.version++
 	s.example = s.example.DeepCopy()
@@ -130,11 +130,11 @@ func (s *server) edit(change func(*v1.ApiExampleA)) {
 	change(s.example)
 }
 
-// alter changes the ConfigMap as somebody may who is not this controller.
+// alter changes the ConfigMap as another client does.
 func (s *server) alter(change func(*corev1.ConfigMap)) {
 	changed := s.configMap.DeepCopy()
 	change(changed)
-	merged, err := manager().Update(s.configMap.DeepCopy(), changed, "somebody")
+	merged, err := manager().Update(s.configMap.DeepCopy(), changed, "other-client")
 	if err != nil {
 		panic(err)
 	}

@@ -6,11 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package apiexamplea
 
 import (
+	"cmp"
 	"fmt"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
@@ -26,30 +23,25 @@ const (
 	reasonAltered     = "ConfigMapAltered"
 )
 
-// statusOfInvalid is the status of an object whose spec has errs. The ConfigMap is
-// left as it is.
-func statusOfInvalid(example *v1.ApiExampleA, seen *corev1.ConfigMap, errs field.ErrorList, now time.Time) v1.ApiExampleAStatus {
-	return statusAfter(example, seen, &child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}, now)
-}
-
-// statusAfter is the status after a sync that saw this ConfigMap, which is nil if
-// there is none, and wrote nothing: because all is as it should be, or because of a
-// problem.
-func statusAfter(example *v1.ApiExampleA, seen *corev1.ConfigMap, problem *child.Problem, now time.Time) v1.ApiExampleAStatus {
+// statusOf returns the status after a sync that wrote no ConfigMap: because the observed one is as desired, or because of
+// a problem.
+func statusOf(o *observed, p plan, out outcome) v1.ApiExampleAStatus {
+	example := o.example
 	status := *example.Status.DeepCopy()
 	status.ObservedGeneration = example.Generation
 	status.Status, status.Greeting = v1.StateFailed, ""
-	if seen != nil {
-		status.Greeting = seen.Data[greetingKey]
+	if o.configMap.Object != nil {
+		status.Greeting = o.configMap.Object.Data[greetingKey]
 	}
+	problem := cmp.Or(p.invalid, out.Problem)
 	if problem == nil && status.Greeting != example.Greeting() {
 		problem = &child.Problem{Reason: reasonAltered, Message: fmt.Sprintf(
-			"Something, a webhook perhaps, alters what is written into ConfigMap %s", example.ConfigMapName())}
+			"Something, such as a webhook, changes what the operator writes into ConfigMap %s", example.ConfigMapName())}
 	}
-	conditions := report.Conditions{List: &status.Conditions, Generation: example.Generation, Now: now}
+	conditions := report.Conditions{List: &status.Conditions, Generation: example.Generation, Now: o.now}
 	if problem != nil {
 		conditions.Keep(glassback.ConditionReady, false, problem.Reason, problem.Message)
-		conditions.Keep(glassback.ConditionProgressing, false, problem.Reason, "It waits until that is mended")
+		conditions.Keep(glassback.ConditionProgressing, false, problem.Reason, "Waiting for the problem to be corrected")
 		conditions.Keep(glassback.ConditionDegraded, true, problem.Reason, problem.Message)
 		return status
 	}

@@ -22,10 +22,10 @@ import (
 	"github.com/glassback/glassback/pkg/loop"
 )
 
-// kind is what owns the children.
+// kind is the kind of the owner.
 var kind = v1.SchemeGroupVersion.WithKind("Application")
 
-// children are the kinds that an Application is made of.
+// children holds the kinds of the children of Applications.
 type children struct {
 	owners      *child.Owners
 	deployments *child.Kind[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]

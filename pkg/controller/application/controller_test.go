@@ -59,11 +59,11 @@ func deleted(s *server) {
 	s.edit(func(a *v1.Application) { a.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) })
 }
 
-// taken puts an object of somebody else where a child is, or is to be.
+// taken puts an object of another owner where a child is, or is to be.
 func taken(resource string, labelled bool, controller *metav1.OwnerReference) func(*server) {
 	return func(s *server) {
 		s.remove(resource)
-		s.put(resource, "somebody", foreign(resource, labelled, controller))
+		s.put(resource, "other-client", foreign(resource, labelled, controller))
 	}
 }
 
@@ -78,7 +78,7 @@ func dying(resource string) func(*server) {
 // twice gives the Deployment two variables of one name, as a client may that does
 // not apply.
 func twice(s *server) {
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = append(c.Env, corev1.EnvVar{Name: "TWICE", Value: "1"}, corev1.EnvVar{Name: "TWICE", Value: "2"})
 	})
@@ -89,7 +89,9 @@ func twice(s *server) {
 func scaled(n int32) func(*server) {
 	return func(s *server) {
 		if s.children["horizontalpodautoscalers"] != nil {
-			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Status.DesiredReplicas = n })
+			alter(s, "horizontalpodautoscalers", "kube-controller-manager", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+				h.Status.DesiredReplicas = n
+			})
 		}
 		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Spec.Replicas = &n })
 	}
@@ -118,6 +120,8 @@ func TestSync(t *testing.T) {
 	}
 	reported := settled
 	reported.requests = []string{statusRequest}
+	shop := &metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)}
+	earlier := &metav1.OwnerReference{Kind: "Application", Name: "sample", UID: "before", Controller: ptr.To(true)}
 	for name, test := range map[string]struct {
 		fresh  bool                    // whether nothing was done yet; else all was
 		app    []func(*v1.Application) // the Application
@@ -136,7 +140,9 @@ func TestSync(t *testing.T) {
 			}, after: toSee, noStatus: true},
 		},
 		"without Service and Ingress: a Deployment alone": {
-			fresh: true, app: []func(*v1.Application){onlyDeployment}, want: want{requests: []string{"create deployments"}, after: toSee, noStatus: true},
+			fresh: true,
+			app:   []func(*v1.Application){onlyDeployment},
+			want:  want{requests: []string{"create deployments"}, after: toSee, noStatus: true},
 		},
 		"settled: no request at all":                     {want: settled},
 		"settled with all five: no request at all":       {app: []func(*v1.Application){full}, want: settled},
@@ -146,40 +152,45 @@ func TestSync(t *testing.T) {
 		},
 		"others' fields are left: a label, an annotation, a sidecar, a variable, a restart": {
 			given: []func(*server){func(s *server) {
-				alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+				alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 					d.Labels["theirs"], d.Annotations = "1", map[string]string{"theirs": "1"}
 					pod := &d.Spec.Template
 					pod.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
 					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar", Image: "envoy"})
 					pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "THEIRS", Value: "1"}}
 				})
-				alter(s, "services", "somebody", func(child *corev1.Service) { child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000 })
+				alter(s, "services", "other-client", func(child *corev1.Service) {
+					child.Spec.ClusterIP, child.Spec.Ports[0].NodePort = "10.0.0.1", 30000
+				})
 				s.rollOut()
 			}},
 			want: settled,
 		},
-		"an image that somebody changed is put back": {
+		"an image that another client changed is put back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil" })
+				alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil" })
 			}},
 			want: and("apply deployments"),
 		},
-		"a field that somebody removed is put back": {
+		"a field that another client removed is put back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "services", "somebody", func(child *corev1.Service) { child.Labels = map[string]string{v1.LabelApplication: "sample"} })
+				alter(s, "services", "other-client", func(child *corev1.Service) { child.Labels = map[string]string{v1.LabelApplication: "sample"} })
 			}},
 			want: and("apply services"),
 		},
-		"a field that somebody took over by force is taken back": {
+		"a field that another client took over by force is taken back": {
 			given: []func(*server){func(s *server) {
-				alter(s, "ingresses", "somebody", func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("theirs") })
+				alter(s, "ingresses", "other-client", func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("theirs") })
 			}},
 			want: and("apply ingresses"),
 		},
-		"the number of replicas that somebody changed is put back": {given: []func(*server){scaled(7)}, want: and("apply deployments")},
-		"a child that somebody deleted is made again":              {given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services")},
+		"the number of replicas that another client changed is put back": {given: []func(*server){scaled(7)}, want: and("apply deployments")},
+		"a child that another client deleted is made again": {
+			given: []func(*server){func(s *server) { s.remove("services") }}, want: and("create services"),
+		},
 		"another image is applied to the Deployment alone": {
-			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }}, want: and("apply deployments"),
+			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
+			want:  and("apply deployments"),
 		},
 		"another port is applied to all that have it": {
 			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) }) }},
@@ -204,29 +215,34 @@ func TestSync(t *testing.T) {
 			}},
 			want: and("create horizontalpodautoscalers"),
 		},
-		"somebody else's in the cache: told of, and the rest is made": {
+		"another owner's in the cache: reported, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", true, nil)},
 			want: want{requests: []string{"create deployments", "create ingresses"}, after: toSee, noStatus: true},
 		},
-		"somebody else's that no cache shows: told of, and the rest is made": {
+		"another owner's that no cache shows: reported, and the rest is made": {
 			fresh: true, given: []func(*server){taken("services", false, nil)},
-			want: want{requests: []string{"create services", "get services", "create deployments", "create ingresses"}, after: toSee, noStatus: true},
+			want: want{
+				requests: []string{"create services", "get services", "create deployments", "create ingresses"},
+				after:    toSee, noStatus: true,
+			},
 		},
-		"somebody else's in the cache, and all else is there: told of, and seen again in half a minute": {
+		"another owner's in the cache, and all else is there: reported, and checked again in half a minute": {
 			given: []func(*server){taken("services", true, nil)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck,
-				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
+				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict,
+				conflict: takenMessage,
 			},
 		},
-		"somebody else's that no cache shows, and all else is there: the same": {
+		"another owner's that no cache shows, and all else is there: the same": {
 			given: []func(*server){taken("services", false, nil)},
 			want: want{
 				requests: []string{"create services", "get services", statusRequest}, after: child.Recheck,
-				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage,
+				events: []string{"Warning Conflict " + takenMessage}, ready: child.ReasonConflict, degraded: child.ReasonConflict,
+				conflict: takenMessage,
 			},
 		},
-		"somebody else's, told of already: no write, and seen again in half a minute": {
+		"another owner's, reported already: no write, and checked again in half a minute": {
 			given: []func(*server){taken("services", true, nil), func(s *server) {
 				if _, err := s.connect().Sync(t.Context(), key); err != nil {
 					t.Error(err)
@@ -235,27 +251,31 @@ func TestSync(t *testing.T) {
 			want: want{after: child.Recheck, ready: child.ReasonConflict, degraded: child.ReasonConflict, conflict: takenMessage},
 		},
 		"another controller's: it is named": {
-			given: []func(*server){taken("deployments", true, &metav1.OwnerReference{Kind: "Shop", Name: "other", UID: "other", Controller: ptr.To(true)})},
+			given: []func(*server){taken("deployments", true, shop)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
-				events:   []string{"Warning Conflict Deployment sample exists already and is controlled by Shop other: rename or delete one of the two"},
+				events: []string{"Warning Conflict Deployment sample exists already and is controlled by Shop other: " +
+					"rename or delete one of the two"},
 				conflict: "Deployment sample exists already and is controlled by Shop other: rename or delete one of the two",
 			},
 		},
 		"one of the Application that had the name before: it is waited for": {
-			given: []func(*server){taken("services", true, &metav1.OwnerReference{Kind: "Application", Name: "sample", UID: "before", Controller: ptr.To(true)})},
+			given: []func(*server){taken("services", true, earlier)},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "Conflict", degraded: "Conflict",
-				events:   []string{"Warning Conflict Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet"},
+				events: []string{"Warning Conflict Service sample belongs to the Application sample that was deleted before, " +
+					"and has not been garbage-collected yet"},
 				conflict: "Service sample belongs to the Application sample that was deleted before, and has not been garbage-collected yet",
 			},
 		},
-		"somebody else's where nothing is wanted: left alone, and not told of": {
-			app: []func(*v1.Application){onlyDeployment}, given: []func(*server){taken("services", true, nil), taken("ingresses", true, nil)}, want: settled,
+		"another owner's where nothing is wanted: left alone, and not reported": {
+			app:   []func(*v1.Application){onlyDeployment},
+			given: []func(*server){taken("services", true, nil), taken("ingresses", true, nil)},
+			want:  settled,
 		},
 		"exists already, is ours and not in the cache: applied to": {
 			given: []func(*server){func(s *server) {
-				alter(s, "services", "somebody", func(child *corev1.Service) { delete(child.Labels, v1.LabelApplication) })
+				alter(s, "services", "other-client", func(child *corev1.Service) { delete(child.Labels, v1.LabelApplication) })
 			}},
 			want: and("create services", "get services", "apply services"),
 		},
@@ -299,7 +319,7 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{"create services", statusRequest}, after: child.Recheck, ready: "ServiceNotApplied", degraded: "ServiceNotApplied",
 				err: `create Service sample: services "sample" is forbidden: exceeded quota`,
-				events: []string{"Warning ServiceNotApplied The API server does not take the Service now, which is tried again: " +
+				events: []string{"Warning ServiceNotApplied The API server does not accept the Service at present, and the operator retries: " +
 					`create Service sample: services "sample" is forbidden: exceeded quota`},
 			},
 		},
@@ -314,20 +334,23 @@ func TestSync(t *testing.T) {
 				err: "delete HorizontalPodAutoscaler sample: connection refused", ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 			},
 		},
-		"somebody wrote in between: a quiet retry, without a status": {
-			given:  []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
-			before: failing("apply deployments", apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
+		"another client wrote in between: a quiet retry, without a status": {
+			given: []func(*server){func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" }) }},
+			before: failing("apply deployments",
+				apierrors.NewConflict(appsv1.Resource("deployments"), "sample", errors.New("the version is another"))),
 			want: want{
 				requests: []string{"apply deployments"}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
 				err: `apply Deployment sample: Operation cannot be fulfilled on deployments.apps "sample": the version is another`,
 			},
 		},
-		"somebody wrote the Application in between: a quiet retry": {
-			given:  []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
-			before: failing("update applications", apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
+		"another client wrote the Application in between: a quiet retry": {
+			given: []func(*server){func(s *server) { s.edit(func(*v1.Application) {}) }},
+			before: failing("update applications",
+				apierrors.NewConflict(v1.Resource("applications"), "sample", errors.New("the version is another"))),
 			want: want{
 				requests: []string{statusRequest}, ready: reasonRolledOut, degraded: report.ReasonAsExpected,
-				err: `update status of Application sample: Operation cannot be fulfilled on applications.app.aiops.org "sample": the version is another`,
+				err: "update status of Application sample: Operation cannot be fulfilled on applications.app.aiops.org " +
+					`"sample": the version is another`,
 			},
 		},
 		"the Application was deleted in between: nothing to report on": {
@@ -359,7 +382,7 @@ func TestSync(t *testing.T) {
 			given: []func(*server){dying("services")},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "ServiceTerminating", degraded: "ServiceTerminating",
-				events: []string{"Warning ServiceTerminating Service sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning ServiceTerminating Service sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a child that is being deleted is left alone, whatever is wanted": {
@@ -368,7 +391,7 @@ func TestSync(t *testing.T) {
 			}},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "IngressTerminating", degraded: "IngressTerminating",
-				events: []string{"Warning IngressTerminating Ingress sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning IngressTerminating Ingress sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a child that is being deleted and is not wanted any more: nothing to tell of": {
@@ -381,7 +404,7 @@ func TestSync(t *testing.T) {
 			given: []func(*server){dying("deployments")},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentTerminating", degraded: "DeploymentTerminating",
-				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted, and is made anew when it is gone"},
+				events: []string{"Warning DeploymentTerminating Deployment sample is being deleted; the operator creates it again when it is gone"},
 			},
 		},
 		"a Deployment that is being deleted does not hold up the others": {
@@ -392,7 +415,8 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{"create services", "get services", "apply services", statusRequest}, after: child.Recheck,
 				ready: "ServiceHidden", degraded: "ServiceHidden",
-				events: []string{"Warning ServiceHidden Service sample is there, but is not shown to glassback: something takes its label app.aiops.org/application away"},
+				events: []string{"Warning ServiceHidden Service sample exists, but something removes its label " +
+					"app.aiops.org/application, by which glassback watches"},
 			},
 		},
 		"a Deployment whose fields cannot be told: the others are brought up to date": {
@@ -403,7 +427,8 @@ func TestSync(t *testing.T) {
 			given: []func(*server){twice},
 			want: want{
 				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentUnreadable", degraded: "DeploymentUnreadable",
-				events: []string{"Warning DeploymentUnreadable Which fields of Deployment sample are glassback's cannot be told, so it is left as it is: "},
+				events: []string{"Warning DeploymentUnreadable glassback cannot read which fields of Deployment sample it owns, " +
+					"and leaves it as it is: "},
 			},
 		},
 		"a paused Application is left alone": {
@@ -493,7 +518,7 @@ func TestSync(t *testing.T) {
 			}
 			for resource, child := range was.children {
 				if child.GetUID() == "foreign" && s.children[resource] != child {
-					t.Errorf("somebody else's object among the %s was changed", resource)
+					t.Errorf("another owner's object among the %s was changed", resource)
 				}
 			}
 			if s.app == nil {
@@ -508,7 +533,8 @@ func TestSync(t *testing.T) {
 				}
 			}
 			conflict := meta.FindStatusCondition(s.app.Status.Conditions, v1.ConditionConflict)
-			if is := conflict != nil && conflict.Status == metav1.ConditionTrue; is != (test.want.conflict != "") || is && conflict.Message != test.want.conflict {
+			is := conflict != nil && conflict.Status == metav1.ConditionTrue
+			if is != (test.want.conflict != "") || is && conflict.Message != test.want.conflict {
 				t.Errorf("Conflict is %+v, want %q", conflict, test.want.conflict)
 			}
 		})
@@ -565,7 +591,7 @@ func TestOnceAndNoMore(t *testing.T) {
 		"other bounds": func(s *server) { s.edit(func(a *v1.Application) { *a.Spec.Autoscaling.MinReplicas = 4 }) },
 		"drift of all children": func(s *server) {
 			for _, resource := range resourceNames {
-				alter(s, resource, "somebody", func(child object) {
+				alter(s, resource, "other-client", func(child object) {
 					labels := child.GetLabels()
 					labels["app.kubernetes.io/name"] = "theirs"
 					child.SetLabels(labels)
@@ -596,14 +622,14 @@ func TestOnceAndNoMore(t *testing.T) {
 }
 
 // TestReplicasAreHandedOver is about the way of the field to the autoscaler and
-// back: there is no moment at which nobody says how many there are.
+// back: there is no moment at which no field manager sets the number.
 func TestReplicasAreHandedOver(t *testing.T) {
 	s := newServer(application(func(a *v1.Application) { a.Spec.Replicas = ptr.To[int32](3) })).settle(t)
 	expect := func(when string, want int32) {
 		t.Helper()
 		for _, then := range s.history {
 			if d, ok := then.children["deployments"].(*appsv1.Deployment); ok && *d.Spec.Replicas == 1 {
-				t.Fatalf("%s: at version %d there was 1 replica, which nobody asked for", when, then.version)
+				t.Fatalf("%s: at version %d there was 1 replica, which no spec asked for", when, then.version)
 			}
 		}
 		if got := *s.children["deployments"].(*appsv1.Deployment).Spec.Replicas; got != want {
@@ -653,11 +679,15 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 		want  int32
 		never []int32 // numbers that there must not be in between
 	}{
-		"it loses its label":                      {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
-		"it and the autoscaler lose their labels": {given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3}},
-		"somebody deletes it":                     {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
-		"somebody deletes the autoscaler":         {given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3}},
-		"the autoscaler is not wanted any more":   {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
+		"it loses its label": {given: []func(*server){unlabel("deployments")}, want: 4, never: []int32{1, 3}},
+		"it and the autoscaler lose their labels": {
+			given: []func(*server){unlabel("deployments"), unlabel("horizontalpodautoscalers")}, want: 4, never: []int32{1, 3},
+		},
+		"another client deletes it": {given: []func(*server){func(s *server) { s.remove("deployments") }}, want: 4, never: []int32{1, 3}},
+		"another client deletes the autoscaler": {
+			given: []func(*server){func(s *server) { s.remove("horizontalpodautoscalers") }}, want: 4, never: []int32{1, 3},
+		},
+		"the autoscaler is not wanted any more": {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
 		"the autoscaler is not wanted, and stays for a while": {
 			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
 		},
@@ -667,7 +697,7 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 			}},
 			want: 4, never: []int32{1, 3},
 		},
-		"the autoscaler is not wanted and stays, and somebody deletes the Deployment": {
+		"the autoscaler is not wanted and stays, and another client deletes the Deployment": {
 			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) { s.remove("deployments") }},
 			want:  4, never: []int32{1, 3},
 		},
@@ -697,7 +727,7 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 
 func unlabel(resource string) func(*server) {
 	return func(s *server) {
-		alter(s, resource, "somebody", func(child object) { child.SetLabels(nil) })
+		alter(s, resource, "other-client", func(child object) { child.SetLabels(nil) })
 	}
 }
 
@@ -712,7 +742,8 @@ func TestALostLabelOfAnAutoscaledDeployment(t *testing.T) {
 		t.Errorf("%d replicas, want the autoscaler's 4", got)
 	}
 	d := s.children["deployments"].(*appsv1.Deployment)
-	if owned := extract(t, cached(d)).(*appsv1ac.DeploymentApplyConfiguration); owned.Spec.Replicas != nil || d.Labels[v1.LabelApplication] == "" {
+	owned := extract(t, cached(d)).(*appsv1ac.DeploymentApplyConfiguration)
+	if owned.Spec.Replicas != nil || d.Labels[v1.LabelApplication] == "" {
 		t.Errorf("owned is\n%s\nwant the label, and the number left to the autoscaler", text(t, owned))
 	}
 }
@@ -839,7 +870,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)
 			o := s.connect()
-			// The Service is replaced by somebody else's, and the cache shows ours.
+			// The Service is replaced by another owner's, and the cache shows ours.
 			taken("services", true, nil)(s)
 			theirs := s.children["services"]
 			s.edit(edit)
@@ -848,7 +879,7 @@ func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s.children["services"] != theirs {
-				t.Error("somebody else's Service was changed or deleted")
+				t.Error("another owner's Service was changed or deleted")
 			}
 		})
 	}
@@ -875,7 +906,8 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	if want := []string{"create ingresses", statusRequest}; !slices.Equal(all, want) {
 		t.Errorf("requests %q, want %q", all, want)
 	}
-	if events := o.sent(); !slices.Equal(events, []string{"Normal RolledOut Pods: 1 wanted, 1 available", "Normal AsExpected Nothing is wrong"}) {
+	over := []string{"Normal RolledOut Pods: 1 wanted, 1 available", "Normal AsExpected Nothing is wrong"}
+	if events := o.sent(); !slices.Equal(events, over) {
 		t.Errorf("events %q, want that it is over", events)
 	}
 	if reasonOf(s.app, v1.ConditionConflict) != reasonNoConflict {
@@ -902,7 +934,7 @@ func TestAnnotationsOfTheDeployment(t *testing.T) {
 	s := newServer(application()).settle(t)
 	o := s.connect()
 	for i := range 10 {
-		alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"theirs": strconv.Itoa(i)} })
+		alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"theirs": strconv.Itoa(i)} })
 		if d := s.children["deployments"].(*appsv1.Deployment); d.Status.ObservedGeneration == d.Generation {
 			t.Fatal("the generation is as before")
 		}
@@ -942,7 +974,7 @@ func TestAnUnreadableDeployment(t *testing.T) {
 	if ready.Status != metav1.ConditionFalse || ready.Reason != "DeploymentUnreadable" || s.app.Status.ObservedGeneration != s.app.Generation {
 		t.Errorf("Ready is %+v, want False: DeploymentUnreadable", ready)
 	}
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = nil })
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = nil })
 	s.settle(t)
 	if owned := extract(t, cached(s.children["deployments"])); !equality.Semantic.DeepEqual(owned, wanted["deployments"]) {
 		t.Errorf("once it can be told, owned is\n%s\nwanted is\n%s", text(t, owned), text(t, wanted["deployments"]))
@@ -976,7 +1008,7 @@ func TestWhatIsHiddenStaysInTheStatus(t *testing.T) {
 
 func TestAnAutoscalerThatIsRewritten(t *testing.T) {
 	s := newServer(application(full)).settle(t)
-	alter(s, "horizontalpodautoscalers", "somebody", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+	alter(s, "horizontalpodautoscalers", "other-client", func(h *autoscalingv2.HorizontalPodAutoscaler) {
 		h.Spec.MaxReplicas = 100
 		h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{}
 	})
@@ -1026,8 +1058,8 @@ func TestWhatLostItsLabelIsDeletedAllTheSame(t *testing.T) {
 			then:     func(*server) {},
 			requests: []string{"get ingresses", "delete ingresses", "update applications/status"},
 		},
-		"it is somebody else's by now": {
-			then:     func(s *server) { s.put("ingresses", "somebody", foreign("ingresses", false, nil)) },
+		"it is another owner's by now": {
+			then:     func(s *server) { s.put("ingresses", "other-client", foreign("ingresses", false, nil)) },
 			requests: []string{"get ingresses", "update applications/status"}, left: true,
 		},
 		"it is gone": {
@@ -1037,7 +1069,7 @@ func TestWhatLostItsLabelIsDeletedAllTheSame(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)
-			alter(s, "ingresses", "somebody", func(i *networkingv1.Ingress) { delete(i.Labels, v1.LabelApplication) })
+			alter(s, "ingresses", "other-client", func(i *networkingv1.Ingress) { delete(i.Labels, v1.LabelApplication) })
 			s.edit(func(a *v1.Application) { a.Spec.Ingress.Enabled = ptr.To(false) })
 			test.then(s)
 			requests, _, err := s.connect().sync(t)

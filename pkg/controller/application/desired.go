@@ -26,16 +26,16 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// The builders below return the fields of each child that are the operator's: no
-// more than the spec asks for, so that everything else is free for others to set. A
-// part that the spec does not ask for is nil.
+// The builders below return the fields of each child that the operator owns: only what the spec requests, so that other
+// clients can set all other fields. They return nil for a child that the spec does not request.
 
-// containerName is how the container is called in the Pod.
+// containerName is the name of the container in the Pod.
 const containerName = "app"
 
-// deployment runs the image. owned is what this operator owns of the Deployment, nil
-// if there is none; hpa is the autoscaler that there is, which may be nil.
-func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) (*appsv1ac.DeploymentApplyConfiguration, error) {
+// deployment returns the Deployment that runs the image. owned holds the fields that this operator owns now, nil if there
+// is no Deployment; hpa is the present autoscaler, or nil.
+func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
+	hpa *autoscalingv2.HorizontalPodAutoscaler) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	container, err := container(&app.Spec)
 	if err != nil {
 		return nil, err
@@ -52,15 +52,12 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec), nil
 }
 
-// replicas is how many Pods the Deployment is to have, or nil if that is for
-// somebody else to say.
+// replicas returns the number of Pods to apply, or nil if another client owns the field.
 //
-// With an autoscaler, the field is kept at the value that it has for as long as it
-// is this operator's. If it were given up at once, nobody would own it, and the API
-// server would default it to 1: the dip. As soon as the autoscaler has changed the
-// number, the field is the autoscaler's, and left alone. An apply in between does
-// not undo that change, since it is for the version that was seen. It goes on like
-// that until an autoscaler that is no longer wanted is gone.
+// With an autoscaler, the operator applies the present value while it owns the field. If it stopped at once, the field
+// would have no owner, and the API server would default it to 1. When the autoscaler changes the number, it becomes the
+// owner of the field, and the operator no longer applies it. An apply in between does not undo that change: it is for the
+// version that the cache showed. The same holds until an autoscaler that the spec no longer requests is gone.
 func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
 	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {
@@ -68,7 +65,7 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 		return &n
 	case owned == nil && hpa != nil:
 		if wanted := hpa.Status.DesiredReplicas; wanted > 0 {
-			n = wanted // Somebody deleted the Deployment.
+			n = wanted // The Deployment was deleted.
 		}
 	case owned == nil:
 	case owned.Spec == nil || owned.Spec.Replicas == nil:
@@ -82,8 +79,8 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	return within(autoscaling, n)
 }
 
-// within returns the number closest to n that the autoscaler may choose: it leaves
-// a Deployment alone that has 0.
+// within returns the number closest to n within the limits of the autoscaler. An autoscaler does not scale a Deployment
+// that has 0 replicas.
 func within(a *v1.Autoscaling, n int32) *int32 {
 	return ptr.To(max(*a.MinReplicas, min(n, a.MaxReplicas)))
 }
@@ -128,8 +125,7 @@ func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration,
 	return c, nil
 }
 
-// convert makes the apply configuration of a value of the API. They have the same
-// JSON.
+// convert converts a value of the API to its apply configuration: both have the same JSON.
 func convert(from, to any) error {
 	data, err := json.Marshal(from)
 	if err != nil {
@@ -138,7 +134,7 @@ func convert(from, to any) error {
 	return json.Unmarshal(data, to)
 }
 
-// service leads to the Pods.
+// service returns the Service of the Pods.
 func service(app *v1.Application) *corev1ac.ServiceApplyConfiguration {
 	s := &app.Spec.Service
 	if !*s.Enabled {
@@ -151,7 +147,7 @@ func service(app *v1.Application) *corev1ac.ServiceApplyConfiguration {
 				WithPort(app.Spec.ServicePort()).WithTargetPort(intstr.FromString(v1.PortName))))
 }
 
-// ingress leads to the Service.
+// ingress returns the Ingress of the Service.
 func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
 	i := &app.Spec.Ingress
 	if !*i.Enabled {
@@ -169,7 +165,7 @@ func ingress(app *v1.Application) *networkingv1ac.IngressApplyConfiguration {
 		WithLabels(labels(app)).WithAnnotations(i.Annotations).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
-// autoscaler chooses the number of replicas.
+// autoscaler returns the HorizontalPodAutoscaler of the Deployment.
 func autoscaler(app *v1.Application) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	a := app.Spec.Autoscaling
 	if a == nil {
@@ -196,7 +192,7 @@ func autoscaler(app *v1.Application) *autoscalingv2ac.HorizontalPodAutoscalerApp
 		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
-// budget limits how many Pods are taken down at once.
+// budget returns the PodDisruptionBudget of the Pods.
 func budget(app *v1.Application) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	p := app.Spec.PDB
 	if p == nil {
@@ -215,7 +211,7 @@ func budget(app *v1.Application) *policyv1ac.PodDisruptionBudgetApplyConfigurati
 		WithLabels(labels(app)).WithOwnerReferences(child.Reference(app, kind)).WithSpec(spec)
 }
 
-// selector finds the Pods. It can never change: a Deployment does not allow it.
+// selector returns the labels that select the Pods. They can never change: a Deployment's selector is immutable.
 func selector(app *v1.Application) map[string]string {
 	return map[string]string{v1.LabelApplication: app.Name}
 }

@@ -106,7 +106,8 @@ func TestTheFullestSpecHasEveryField(t *testing.T) {
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
-		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() || v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
+		if v.Type().PkgPath() != reflect.TypeFor[v1.Application]().PkgPath() ||
+			v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[v1.Probe]() {
 			return // A Probe has the fields of the core API's.
 		}
 		for i := range v.NumField() {
@@ -146,7 +147,8 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 			}}
 		}),
 		"a field of the Pod, without what the API server adds": application(func(a *v1.Application) {
-			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			name := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
+			a.Spec.Env = []v1.EnvVar{{Name: "NAME", ValueFrom: name}}
 		}),
 		"a probe by gRPC": application(func(a *v1.Application) {
 			a.Spec.Probes = &v1.Probes{Readiness: &v1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}}}
@@ -170,7 +172,7 @@ func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 	app := load(t, "full")
 	s := newServer(app)
 	apply(t, s, "deployments", app.Name, desired(t, app)["deployments"])
-	alter(s, "deployments", "somebody", func(d *appsv1.Deployment) {
+	alter(s, "deployments", "other-client", func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = slices.Insert(c.Env, 1, corev1.EnvVar{Name: "THEIRS", Value: "1"})
 	})
@@ -208,7 +210,8 @@ func text(t *testing.T, v any) string {
 }
 
 func TestReplicas(t *testing.T) {
-	autoscaling := &v1.Autoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5}
+	n := ptr.To[int32]
+	autoscaling := &v1.Autoscaling{MinReplicas: n(2), MaxReplicas: 5}
 	owns := func(n *int32) *appsv1ac.DeploymentApplyConfiguration {
 		return &appsv1ac.DeploymentApplyConfiguration{Spec: &appsv1ac.DeploymentSpecApplyConfiguration{Replicas: n}}
 	}
@@ -220,37 +223,41 @@ func TestReplicas(t *testing.T) {
 		hpa         *autoscalingv2.HorizontalPodAutoscaler // nil: there is none
 		spec        int32
 		owned       *appsv1ac.DeploymentApplyConfiguration // nil: there is no Deployment
-		want        *int32                                 // nil: it is for somebody else to say
+		want        *int32                                 // nil: another client sets it
 	}{
-		"no autoscaler and nothing there: the spec's":                   {spec: 3, want: ptr.To[int32](3)},
-		"no autoscaler, and 0 in the spec: 0":                           {spec: 0, want: ptr.To[int32](0)},
-		"no autoscaler any more: the spec's, whoever had the field":     {spec: 3, owned: owns(nil), want: ptr.To[int32](3)},
-		"no autoscaler, and another number owned: the spec's":           {spec: 3, owned: owns(ptr.To[int32](7)), want: ptr.To[int32](3)},
-		"an autoscaler and nothing there: the spec's":                   {autoscaling: autoscaling, spec: 3, want: ptr.To[int32](3)},
-		"an autoscaler and nothing there, too few: the least":           {autoscaling: autoscaling, spec: 1, want: ptr.To[int32](2)},
-		"an autoscaler and nothing there, too many: the most":           {autoscaling: autoscaling, spec: 9, want: ptr.To[int32](5)},
-		"an autoscaler, and owned within its bounds: kept as it is":     {autoscaling: autoscaling, spec: 3, owned: owns(ptr.To[int32](4)), want: ptr.To[int32](4)},
-		"an autoscaler, and owned at its bounds: kept as it is":         {autoscaling: autoscaling, spec: 3, owned: owns(ptr.To[int32](5)), want: ptr.To[int32](5)},
-		"an autoscaler, and owned below its bounds: the least":          {autoscaling: autoscaling, spec: 3, owned: owns(ptr.To[int32](1)), want: ptr.To[int32](2)},
-		"an autoscaler, and owned at 0, where it would stay: the least": {autoscaling: autoscaling, spec: 0, owned: owns(ptr.To[int32](0)), want: ptr.To[int32](2)},
-		"an autoscaler, and owned above its bounds: the most":           {autoscaling: autoscaling, spec: 3, owned: owns(ptr.To[int32](9)), want: ptr.To[int32](5)},
+		"no autoscaler and nothing there: the spec's":                   {spec: 3, want: n(3)},
+		"no autoscaler, and 0 in the spec: 0":                           {spec: 0, want: n(0)},
+		"no autoscaler any more: the spec's, whoever had the field":     {spec: 3, owned: owns(nil), want: n(3)},
+		"no autoscaler, and another number owned: the spec's":           {spec: 3, owned: owns(n(7)), want: n(3)},
+		"an autoscaler and nothing there: the spec's":                   {autoscaling: autoscaling, spec: 3, want: n(3)},
+		"an autoscaler and nothing there, too few: the least":           {autoscaling: autoscaling, spec: 1, want: n(2)},
+		"an autoscaler and nothing there, too many: the most":           {autoscaling: autoscaling, spec: 9, want: n(5)},
+		"an autoscaler, and owned within its bounds: kept as it is":     {autoscaling: autoscaling, spec: 3, owned: owns(n(4)), want: n(4)},
+		"an autoscaler, and owned at its bounds: kept as it is":         {autoscaling: autoscaling, spec: 3, owned: owns(n(5)), want: n(5)},
+		"an autoscaler, and owned below its bounds: the least":          {autoscaling: autoscaling, spec: 3, owned: owns(n(1)), want: n(2)},
+		"an autoscaler, and owned at 0, where it would stay: the least": {autoscaling: autoscaling, spec: 0, owned: owns(n(0)), want: n(2)},
+		"an autoscaler, and owned above its bounds: the most":           {autoscaling: autoscaling, spec: 3, owned: owns(n(9)), want: n(5)},
 		"an autoscaler that has the field: it is left to it":            {autoscaling: autoscaling, spec: 3, owned: owns(nil)},
 		"nothing is owned of the Deployment any more: it is left alone": {autoscaling: autoscaling, spec: 3,
 			owned: &appsv1ac.DeploymentApplyConfiguration{}},
 
-		"the Deployment is gone: as many as the autoscaler has asked for":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: ptr.To[int32](4)},
-		"the Deployment is gone, and the autoscaler has not said anything":          {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
-		"the Deployment is gone, and the autoscaler has asked for fewer":            {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: ptr.To[int32](2)},
-		"the Deployment is gone, and the autoscaler has not asked: the spec's":      {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: ptr.To[int32](3)},
-		"the Deployment is gone, and the autoscaler has asked for more than it may": {autoscaling: autoscaling, hpa: desires(9), spec: 3, want: ptr.To[int32](5)},
-		"an autoscaler that is there and has the field: it is left to it":           {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
-		"an autoscaler that is there, and owned: kept, whatever it asks for": {
-			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(ptr.To[int32](4)), want: ptr.To[int32](4),
+		"the Deployment is gone: as many as the autoscaler has asked for":      {autoscaling: autoscaling, hpa: desires(4), spec: 3, want: n(4)},
+		"the Deployment is gone, and the autoscaler has not said anything":     {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
+		"the Deployment is gone, and the autoscaler has asked for fewer":       {autoscaling: autoscaling, hpa: desires(2), spec: 3, want: n(2)},
+		"the Deployment is gone, and the autoscaler has not asked: the spec's": {autoscaling: autoscaling, hpa: desires(0), spec: 3, want: n(3)},
+		"the Deployment is gone, and the autoscaler has asked for more than it may": {
+			autoscaling: autoscaling, hpa: desires(9), spec: 3, want: n(5),
 		},
-		"an autoscaler that goes, and owned: kept, whatever its bounds are": {hpa: desires(5), spec: 3, owned: owns(ptr.To[int32](9)), want: ptr.To[int32](9)},
+		"an autoscaler that is there and has the field: it is left to it": {autoscaling: autoscaling, hpa: desires(4), spec: 3, owned: owns(nil)},
+		"an autoscaler that is there, and owned: kept, whatever it asks for": {
+			autoscaling: autoscaling, hpa: desires(5), spec: 3, owned: owns(n(4)), want: n(4),
+		},
+		"an autoscaler that goes, and owned: kept, whatever its bounds are": {hpa: desires(5), spec: 3, owned: owns(n(9)), want: n(9)},
 		"an autoscaler that goes, and has the field: it is left to it":      {hpa: desires(5), spec: 3, owned: owns(nil)},
-		"an autoscaler that goes, and nothing is owned any more":            {hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{}},
-		"an autoscaler that goes, and the Deployment is gone":               {hpa: desires(5), spec: 3, want: ptr.To[int32](5)},
+		"an autoscaler that goes, and nothing is owned any more": {
+			hpa: desires(5), spec: 3, owned: &appsv1ac.DeploymentApplyConfiguration{},
+		},
+		"an autoscaler that goes, and the Deployment is gone": {hpa: desires(5), spec: 3, want: n(5)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application(func(a *v1.Application) { a.Spec.Replicas, a.Spec.Autoscaling = &test.spec, test.autoscaling })

@@ -26,11 +26,11 @@ var fights = map[string]struct {
 	reason string
 }{
 	"over the image": {func(s *server) {
-		alter(s, "deployments", "somebody", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+		alter(s, "deployments", "other-client", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
 	}, "DeploymentContested"},
 	"over the number of replicas": {scaled(9), "DeploymentContested"},
 	"over a port of the Service": {func(s *server) {
-		alter(s, "services", "somebody", func(child *corev1.Service) { child.Spec.Ports[0].TargetPort = intstr.FromInt32(99) })
+		alter(s, "services", "other-client", func(child *corev1.Service) { child.Spec.Ports[0].TargetPort = intstr.FromInt32(99) })
 	}, "ServiceContested"},
 	"over the label that the cache goes by": {unlabel("ingresses"), "IngressContested"},
 	"over whether there is a Service":       {func(s *server) { s.remove("services") }, "ServiceContested"},
@@ -130,9 +130,11 @@ func TestNoFight(t *testing.T) {
 		times int
 		next  func(*server)
 	}{
-		"three edits in a row":             {3, func(*server) {}},
-		"an edit every minute, for hours":  {200, func(s *server) { s.clock.SetTime(s.clock.Now().Add(time.Minute)) }},
-		"an edit for every new generation": {20, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Replicas = ptr.To(*a.Spec.Replicas + 1) }) }},
+		"three edits in a row":            {3, func(*server) {}},
+		"an edit every minute, for hours": {200, func(s *server) { s.clock.SetTime(s.clock.Now().Add(time.Minute)) }},
+		"an edit for every new generation": {
+			20, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Replicas = ptr.To(*a.Spec.Replicas + 1) }) },
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(application()).settle(t)
@@ -160,7 +162,7 @@ func TestAFightHoldsUpNothingElse(t *testing.T) {
 	undo(s)
 	o.run(t, 10*time.Minute, func() { undo(s); deploy(s) })
 	s.remove("services")
-	alter(s, "horizontalpodautoscalers", "somebody", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MaxReplicas = 100 })
+	alter(s, "horizontalpodautoscalers", "other-client", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MaxReplicas = 100 })
 	o.catchUp()
 	requests, _, err := o.sync(t)
 	if want := []string{"create services", "apply horizontalpodautoscalers"}; err != nil || !slices.Equal(requests, want) {

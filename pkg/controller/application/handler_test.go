@@ -40,7 +40,9 @@ func (d *deaf) AddEventHandler(handler cache.ResourceEventHandler) (cache.Resour
 	return nil, nil
 }
 
-func (d *deaf) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (d *deaf) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, _ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return d.AddEventHandler(handler)
 }
 
@@ -103,7 +105,9 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 			want := []cache.ObjectName{cache.NewObjectName("default", "other")}
 			if resource != "applications" {
 				obj, want = s.children[resource], nil
-				theirs = foreign(resource, true, &metav1.OwnerReference{APIVersion: "other/v1", Kind: "Application", Name: "sample", Controller: ptr.To(true)})
+				theirs = foreign(resource, true, &metav1.OwnerReference{
+					APIVersion: "other/v1", Kind: "Application", Name: "sample", Controller: ptr.To(true),
+				})
 			}
 			newer := obj.DeepCopyObject().(object)
 			newer.SetResourceVersion("999")
@@ -122,7 +126,7 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 				}
 				happen(theirs)
 				if keys := queued(c); !slices.Equal(keys, want) {
-					t.Errorf("%s of somebody else's %s leads to syncs of %v, want %v", resource, event, keys, want)
+					t.Errorf("%s of another owner %s leads to syncs of %v, want %v", resource, event, keys, want)
 				}
 			}
 		}

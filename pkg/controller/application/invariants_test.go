@@ -38,7 +38,7 @@ import (
 // anew; people edit and delete its children, and put objects of their own in their
 // place; some children have finalizers, and stay on their way out for a while; the
 // autoscaler scales. However that goes, nothing of anybody else is ever changed or
-// deleted, there is never a number of replicas that nobody asked for, and nobody who
+// deleted, there is never a number of replicas that no spec asked for, and no client that
 // sees an autoscaler changes the number that it has set. In the end the children are
 // exactly those that are wanted, the status says so, and nothing is written any more.
 // GLASSBACK_SEEDS=n runs so many histories.
@@ -87,7 +87,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// application never asks for 1 replica: that is what there is if nobody asks.
+// application never asks for 1 replica: that is what there is without a request.
 func (h *history) application() *v1.Application {
 	h.uids++
 	return application(h.spec, func(a *v1.Application) { a.UID = types.UID(fmt.Sprintf("app#%d", h.uids)) })
@@ -156,7 +156,7 @@ func (h *history) step() {
 	for _, then := range h.server.history {
 		d, ok := then.children["deployments"].(*appsv1.Deployment)
 		if ok && *d.Spec.Replicas == 1 && !isForeign(d) {
-			h.t.Errorf("at version %d there is 1 replica, which nobody asked for", then.version)
+			h.t.Errorf("at version %d there is 1 replica, which no spec asked for", then.version)
 		}
 	}
 }
@@ -216,13 +216,13 @@ func (h *history) sync(i int) {
 }
 
 // leftOthersAlone checks that the states since then, which an operator made, differ
-// in nothing that is somebody else's.
+// in nothing that is another owner's.
 func (h *history) leftOthersAlone(since int) {
 	for i := since; i < len(h.server.history); i++ {
 		was, is := h.server.history[i-1], h.server.history[i]
 		for resource, child := range was.children {
 			if isForeign(child) && is.children[resource] != child {
-				h.t.Errorf("at version %d somebody else's object among the %s was changed or deleted", is.version, resource)
+				h.t.Errorf("at version %d another owner's object among the %s was changed or deleted", is.version, resource)
 			}
 		}
 	}
@@ -278,19 +278,19 @@ func (h *history) edit() {
 		h.note("the Application is deleted")
 		h.server.change(func(now *state) { now.app = nil })
 	default:
-		h.note("somebody edits the Application")
+		h.note("another client edits the Application")
 		h.server.edit(h.spec)
 	}
 }
 
-// drift is what somebody does to a child of ours.
+// drift is what another client does to a child of ours.
 func (h *history) drift(resource string) {
 	child := h.server.children[resource]
 	if child == nil || isForeign(child) {
 		return
 	}
 	n := h.random.IntN(5)
-	h.note("somebody does %d to the %s", n, resource)
+	h.note("another client does %d to the %s", n, resource)
 	switch n {
 	case 0:
 		h.server.destroy(resource)
@@ -299,7 +299,7 @@ func (h *history) drift(resource string) {
 		h.server.hold(resource)
 		return
 	}
-	alter(h.server, resource, "somebody", func(child object) {
+	alter(h.server, resource, "other-client", func(child object) {
 		labels := child.GetLabels()
 		switch n {
 		case 1:
@@ -313,15 +313,15 @@ func (h *history) drift(resource string) {
 	})
 }
 
-// displace puts an object of somebody else where a child is, or is to be, or takes
+// displace puts an object of another owner where a child is, or is to be, or takes
 // it away.
 func (h *history) displace(resource string) {
 	if child := h.server.children[resource]; child != nil && isForeign(child) {
-		h.note("somebody deletes their %s", resource)
+		h.note("another client deletes its %s", resource)
 		h.server.remove(resource)
 		return
 	}
-	h.note("somebody makes %s of their own", resource)
+	h.note("another client makes %s of its own", resource)
 	h.uids++
 	labelled := h.random.IntN(2) > 0
 	theirs := foreign(resource, labelled, nil)
@@ -330,7 +330,7 @@ func (h *history) displace(resource string) {
 		d.Spec.Replicas = ptr.To[int32](1)
 	}
 	h.server.remove(resource)
-	h.server.put(resource, "somebody", theirs)
+	h.server.put(resource, "other-client", theirs)
 }
 
 // scale is what the autoscaler does, if there is one.
@@ -412,7 +412,7 @@ func (h *history) account() {
 			conflict = conflict || configuration != nil
 			continue
 		case child != nil && configuration == nil && child.GetLabels()[v1.LabelApplication] == "" && !h.wasListed(resource, child.GetUID()):
-			continue // It lost the label and then its use before any status told of it: nobody knows that it is there.
+			continue // It lost the label and then its use before any status named it: the operator cannot find it.
 		case (child != nil) != (configuration != nil):
 			h.t.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
 			continue

@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
+	"context"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -21,22 +24,26 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// observed is what one sync sees of an Application's children. The objects are the
-// caches' own: nobody may change them.
+// observed is the state that one sync decides on. The children belong to the caches: do not change them.
 type observed struct {
-	deployment child.Seen[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
-	service    child.Seen[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
-	ingress    child.Seen[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]
-	autoscaler child.Seen[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
-	budget     child.Seen[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	app        *v1.Application
+	deployment child.Observed[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	service    child.Observed[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
+	ingress    child.Observed[*networkingv1.Ingress, *networkingv1ac.IngressApplyConfiguration]
+	autoscaler child.Observed[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
+	budget     child.Observed[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	now        time.Time
 }
 
-func (c *Controller) observe(app *v1.Application) observed {
-	return observed{
+// observe reads the children of an Application from the caches.
+func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed, error) {
+	return &observed{
+		app:        app,
 		deployment: c.deployments.Observe(app, app.Name),
 		service:    c.services.Observe(app, app.Name),
 		ingress:    c.ingresses.Observe(app, app.Name),
 		autoscaler: c.autoscalers.Observe(app, app.Name),
 		budget:     c.budgets.Observe(app, app.Name),
-	}
+		now:        c.clock.Now(),
+	}, nil
 }

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
@@ -45,15 +44,22 @@ func TestPace(t *testing.T) {
 		after   time.Duration
 	}{
 		{"the rollout begins: at once", 0, func() { rollout(1, 30, "True", "ReplicaSetUpdated") }, true, 0},
-		{"a number: ten seconds after the last write", 1 * time.Second, func() { rollout(2, 30, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
+		{
+			"a number: ten seconds after the last write", 1 * time.Second, func() { rollout(2, 30, "True", "ReplicaSetUpdated") },
+			false, 9 * time.Second,
+		},
 		{"another number: the same moment", 4 * time.Second, func() { rollout(5, 29, "True", "ReplicaSetUpdated") }, false, 6 * time.Second},
-		{"the Deployment's reason and words: the same moment", 5 * time.Second, func() { rollout(6, 29, "True", "FoundNewReplicaSet") }, false, 5 * time.Second},
+		{
+			"the Deployment's reason and words: the same moment", 5 * time.Second,
+			func() { rollout(6, 29, "True", "FoundNewReplicaSet") }, false, 5 * time.Second,
+		},
 		{"the moment comes: all at once", 10 * time.Second, func() {}, true, 0},
 		{"nothing new: no write, and no other moment", 11 * time.Second, func() {}, false, 0},
 		{"a number: ten seconds after that", 12 * time.Second, func() { rollout(9, 29, "True", "ReplicaSetUpdated") }, false, 8 * time.Second},
 		{"too few are available: at once", 13 * time.Second, func() {
 			alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
-				d.Status.AvailableReplicas, d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = 20, corev1.ConditionFalse, "MinimumReplicasUnavailable"
+				d.Status.AvailableReplicas = 20
+				d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
 			})
 		}, true, 0},
 		{"a number: ten seconds after that", 14 * time.Second, func() { rollout(15, 22, "True", "ReplicaSetUpdated") }, false, 9 * time.Second},
@@ -92,24 +98,35 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestPaceIsForgotten deletes an Application, and creates it again: numbers alone are then written at once.
 func TestPaceIsForgotten(t *testing.T) {
 	s := newServer(application()).settle(t)
 	o := s.connect()
-	o.pace.reported(key, s.clock.Now())
-	if wait := o.pace.wait(cache.NewObjectName("default", "other"), s.clock.Now()); wait != 0 {
-		t.Errorf("another Application waits %s", wait)
+	available := func(n int32) {
+		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) { d.Status.ReadyReplicas = n })
+		o.catchUp()
 	}
-	s.change(func(now *state) { now.app = nil })
+	available(2)
+	if requests, _, err := o.sync(t); err != nil || !slices.Equal(requests, []string{statusRequest}) {
+		t.Fatalf("requests %q, error %v; want the status", requests, err)
+	}
 	o.catchUp()
-	if _, _, err := o.sync(t); err != nil {
-		t.Fatal(err)
+	available(1)
+	if requests, after, err := o.sync(t); err != nil || len(requests) > 0 || after != minorEvery {
+		t.Fatalf("requests %q after %s, error %v; want none, and to wait", requests, after, err)
 	}
-	if len(o.pace.at) > 0 {
-		t.Errorf("%v is remembered of an Application that is gone", o.pace.at)
+	app := s.app
+	for _, now := range []*v1.Application{nil, app} {
+		s.change(func(state *state) { state.app = now })
+		o.catchUp()
+		requests, _, err := o.sync(t)
+		if want := now != nil; err != nil || slices.Equal(requests, []string{statusRequest}) != want {
+			t.Errorf("requests %q, error %v; want the status: %t", requests, err, want)
+		}
 	}
 }
 
-func TestTransition(t *testing.T) {
+func TestWithoutNumbers(t *testing.T) {
 	settled := newServer(application()).settle(t).app.Status
 	condition := func(status *v1.ApplicationStatus, kind string) int {
 		for i, c := range status.Conditions {
@@ -128,7 +145,9 @@ func TestTransition(t *testing.T) {
 		"numbers": {func(s *v1.ApplicationStatus) {
 			s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas = 9, 9, 9, 9
 		}, false},
-		"what Ready says of numbers": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Message = "9" }, false},
+		"what Ready says of numbers": {
+			func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionReady)].Message = "9" }, false,
+		},
 		"what Progressing says": {func(s *v1.ApplicationStatus) {
 			s.Conditions[condition(s, glassback.ConditionProgressing)].Message = "9"
 		}, false},
@@ -142,11 +161,13 @@ func TestTransition(t *testing.T) {
 			s.Conditions[condition(s, glassback.ConditionProgressing)].Status = "True"
 		}, true},
 		"whether it is Available": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionAvailable)].Status = "False" }, true},
-		"what Degraded says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, false},
-		"what Conflict says":      {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, false},
-		"the URL":                 {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
-		"the objects":             {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
-		"the generation":          {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},
+		"what Degraded says": {
+			func(s *v1.ApplicationStatus) { s.Conditions[condition(s, glassback.ConditionDegraded)].Message = "9" }, false,
+		},
+		"what Conflict says": {func(s *v1.ApplicationStatus) { s.Conditions[condition(s, v1.ConditionConflict)].Message = "9" }, false},
+		"the URL":            {func(s *v1.ApplicationStatus) { s.URL = "http://other" }, true},
+		"the objects":        {func(s *v1.ApplicationStatus) { s.Resources = s.Resources[1:] }, true},
+		"the generation":     {func(s *v1.ApplicationStatus) { s.ObservedGeneration++ }, true},
 		"numbers, and whether it is Degraded": {func(s *v1.ApplicationStatus) {
 			s.Replicas = 9
 			s.Conditions[condition(s, glassback.ConditionDegraded)].Status = "True"
@@ -156,8 +177,8 @@ func TestTransition(t *testing.T) {
 			changed := *settled.DeepCopy()
 			test.change(&changed)
 			is := *changed.DeepCopy()
-			if got := transition(settled, changed); got != test.want {
-				t.Errorf("transition is %t, want %t", got, test.want)
+			if got := !equality.Semantic.DeepEqual(withoutNumbers(settled), withoutNumbers(changed)); got != test.want {
+				t.Errorf("more than numbers has changed: %t, want %t", got, test.want)
 			}
 			if !equality.Semantic.DeepEqual(changed, is) {
 				t.Error("the comparison has changed the status")

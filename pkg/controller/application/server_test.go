@@ -170,7 +170,7 @@ func (s *server) change(f func(*state)) {
 	s.history = append(s.history, next)
 }
 
-// edit changes the Application as somebody may who is not this controller.
+// edit changes the Application as another client does.
 func (s *server) edit(change func(*v1.Application)) {
 	s.change(func(now *state) {
 		now.app = now.app.DeepCopy()
@@ -179,7 +179,7 @@ func (s *server) edit(change func(*v1.Application)) {
 	})
 }
 
-// alter changes a child as somebody may who is not this controller.
+// alter changes a child as another client does.
 func alter[T object](s *server, resource, who string, change func(T)) {
 	changed := s.children[resource].DeepCopyObject().(object)
 	change(changed.(T))
@@ -221,7 +221,7 @@ func (s *server) destroy(resource string) {
 
 // hold gives a child a finalizer, and release takes it away.
 func (s *server) hold(resource string) {
-	alter(s, resource, "somebody", func(child object) { child.SetFinalizers([]string{"example.com/held"}) })
+	alter(s, resource, "other-client", func(child object) { child.SetFinalizers([]string{"example.com/held"}) })
 }
 
 func (s *server) release(resource string) {
@@ -229,7 +229,7 @@ func (s *server) release(resource string) {
 		s.remove(resource)
 		return
 	}
-	alter(s, resource, "somebody", func(child object) { child.SetFinalizers(nil) })
+	alter(s, resource, "other-client", func(child object) { child.SetFinalizers(nil) })
 }
 
 // empty is an object of which nothing is known but the kind.
@@ -242,7 +242,7 @@ func empty(resource string) object {
 	return obj.(object)
 }
 
-// foreign is an object that the Application does not control, but perhaps somebody
+// foreign is an object that the Application does not control, but perhaps another owner
 // else. With the label, the caches show it.
 func foreign(resource string, labelled bool, controller *metav1.OwnerReference) object {
 	child := empty(resource)

@@ -9,13 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
@@ -24,8 +22,7 @@ import (
 	"github.com/glassback/glassback/pkg/report"
 )
 
-// Reasons of the conditions, beside those of a child.Problem and those that the
-// Deployment gives.
+// Reasons of the conditions, besides those of a child.Problem and of the Deployment's own conditions.
 const (
 	reasonRolledOut   = "RolledOut"
 	reasonRollout     = "RolloutInProgress"
@@ -35,42 +32,33 @@ const (
 	reasonNoConflict  = "NoConflict"
 )
 
-// statusOfInvalid is the status of an object whose spec has errs. What runs is left
-// as it is.
-func statusOfInvalid(app *v1.Application, seen observed, errs field.ErrorList, now time.Time) v1.ApplicationStatus {
-	problem := child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}
-	status := statusAfter(app, seen, outcome{problems: []child.Problem{problem}}, now)
-	status.URL = app.Status.URL
-	if was := meta.FindStatusCondition(app.Status.Conditions, v1.ConditionConflict); was != nil {
-		meta.SetStatusCondition(&status.Conditions, *was)
-	}
-	return status
-}
-
-// statusAfter is the status after a sync that saw this, came to out and wrote
-// nothing.
-func statusAfter(app *v1.Application, seen observed, out outcome, now time.Time) v1.ApplicationStatus {
+// statusOf returns the status after a sync that wrote no child.
+func statusOf(o *observed, p plan, out outcome) v1.ApplicationStatus {
+	app, problems := o.app, out.problems
 	status := *app.Status.DeepCopy()
-	news := status.ObservedGeneration != app.Generation || len(out.problems) > 0
+	if p.invalid != nil {
+		problems = []child.Problem{*p.invalid}
+	} else {
+		status.URL = url(app)
+	}
+	changed := status.ObservedGeneration != app.Generation || len(problems) > 0
 	status.ObservedGeneration = app.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(app)})
-	status.URL = url(app)
-	status.Resources = resources(app, seen, out.gone)
-	d := seen.deployment.Object
-	if d != nil && d.Status.ObservedGeneration > 0 && d.Status.ObservedGeneration < d.Generation && !news {
-		// The Deployment is another version: repaired, scaled or only annotated. What
-		// that means, its controller tells in a moment.
+	status.Resources = resources(o, out.gone)
+	d := o.deployment.Object
+	if d != nil && d.Status.ObservedGeneration > 0 && d.Status.ObservedGeneration < d.Generation && !changed {
+		// The Deployment was repaired, scaled or only annotated. Its controller reports the effect in a moment.
 		return status
 	}
 	r := rolloutOf(d)
 	status.Replicas, status.UpdatedReplicas = r.status.Replicas, r.status.UpdatedReplicas
 	status.ReadyReplicas, status.AvailableReplicas = r.status.ReadyReplicas, r.status.AvailableReplicas
 
-	c := report.Conditions{List: &status.Conditions, Generation: app.Generation, Now: now}
+	c := report.Conditions{List: &status.Conditions, Generation: app.Generation, Now: o.now}
 	switch {
-	case len(out.problems) > 0:
-		c.Set(glassback.ConditionReady, false, out.problems[0].Reason, join(out.problems))
-		c.Set(glassback.ConditionDegraded, true, out.problems[0].Reason, join(out.problems))
+	case len(problems) > 0:
+		c.Set(glassback.ConditionReady, false, problems[0].Reason, join(problems))
+		c.Set(glassback.ConditionDegraded, true, problems[0].Reason, join(problems))
 	case r.failure != nil:
 		c.Set(glassback.ConditionReady, false, r.failure.Reason, r.failure.Message)
 		c.Set(glassback.ConditionDegraded, true, r.failure.Reason, r.failure.Message)
@@ -80,17 +68,18 @@ func statusAfter(app *v1.Application, seen observed, out outcome, now time.Time)
 	}
 	c.Set(glassback.ConditionProgressing, r.progressing, r.reason, r.message)
 	c.Set(v1.ConditionAvailable, r.available, r.availableReason, r.availableMessage)
-	conflicts := slices.DeleteFunc(slices.Clone(out.problems), func(p child.Problem) bool { return p.Reason != child.ReasonConflict })
-	if len(conflicts) > 0 {
+	conflicts := slices.DeleteFunc(slices.Clone(problems), func(p child.Problem) bool { return p.Reason != child.ReasonConflict })
+	switch {
+	case len(conflicts) > 0:
 		c.Set(v1.ConditionConflict, true, child.ReasonConflict, join(conflicts))
-	} else {
+	case p.invalid == nil || meta.FindStatusCondition(status.Conditions, v1.ConditionConflict) == nil:
 		c.Set(v1.ConditionConflict, false, reasonNoConflict, "No object of another owner is in the way")
 	}
 	return status
 }
 
-// readiness sets Ready where nothing is wrong. was is the status until now: while
-// Pods are added, it says so until all of them are available.
+// readiness sets Ready if there is no problem. was is the status before: while Pods are added, Ready is False until all
+// of them are available.
 func readiness(c report.Conditions, was v1.ApplicationStatus, r rollout) {
 	count := fmt.Sprintf("Pods: %d wanted, %d available", r.replicas, r.status.AvailableReplicas)
 	ready := meta.FindStatusCondition(was.Conditions, glassback.ConditionReady)
@@ -117,35 +106,47 @@ func join(problems []child.Problem) string {
 	return strings.Join(messages, "; ")
 }
 
-// rollout is how far a Deployment has come, by its own account.
+// withoutNumbers returns status without numbers of Pods and the messages about them: see minorEvery.
+func withoutNumbers(status v1.ApplicationStatus) v1.ApplicationStatus {
+	status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0, 0
+	status.Conditions = report.WithoutMessages(status.Conditions)
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == glassback.ConditionProgressing || c.Type == v1.ConditionAvailable {
+			c.Reason = ""
+		}
+	}
+	return status
+}
+
+// rollout is the progress of a Deployment, from its status.
 type rollout struct {
 	status   appsv1.DeploymentStatus
-	replicas int32 // that there should be
+	replicas int32 // the desired number
 
-	// progressing is whether Pods are being replaced, with the Deployment's reason.
+	// progressing says that Pods are being replaced, with the Deployment's reason and message.
 	progressing     bool
 	reason, message string
 
 	available                         bool
 	availableReason, availableMessage string
 
-	// failure is the condition that says what is wrong, nil if nothing is.
+	// failure is the condition that reports a failure; nil if there is none.
 	failure *appsv1.DeploymentCondition
 }
 
-// rolloutOf reads it from the conditions that the Deployment's own controller keeps:
+// rolloutOf returns the progress that the conditions of d report:
 // https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
 func rolloutOf(d *appsv1.Deployment) rollout {
 	if d == nil || d.DeletionTimestamp != nil {
 		return rollout{
-			progressing: true, reason: reasonWaiting, message: "The Deployment is not there yet",
-			availableReason: reasonWaiting, availableMessage: "The Deployment is not there yet",
+			progressing: true, reason: reasonWaiting, message: "The Deployment does not exist yet",
+			availableReason: reasonWaiting, availableMessage: "The Deployment does not exist yet",
 		}
 	}
 	r := rollout{
 		status: d.Status, replicas: ptr.Deref(d.Spec.Replicas, 1),
 		progressing: true, reason: reasonWaiting, message: "The Deployment's controller has not seen its latest version yet",
-		availableReason: reasonWaiting, availableMessage: "The Deployment's controller has not told yet whether enough Pods are available",
+		availableReason: reasonWaiting, availableMessage: "The Deployment's controller has not reported yet whether enough Pods are available",
 	}
 	if c := condition(d, appsv1.DeploymentAvailable); c != nil {
 		r.available, r.availableReason, r.availableMessage = c.Status == corev1.ConditionTrue, c.Reason, c.Message
@@ -157,8 +158,8 @@ func rolloutOf(d *appsv1.Deployment) rollout {
 		r.failure = c
 	}
 	switch c := condition(d, appsv1.DeploymentProgressing); {
-	case c == nil: // It has no deadline, and so tells nothing.
-		r.progressing, r.reason, r.message = true, reasonRollout, "The Deployment tells nothing of its progress: this goes by the numbers"
+	case c == nil: // Without a deadline the Deployment has no such condition.
+		r.progressing, r.reason, r.message = true, reasonRollout, "The Deployment has no condition Progressing: its numbers of Pods are used"
 		if s := d.Status; s.UpdatedReplicas >= r.replicas && s.Replicas == s.UpdatedReplicas && s.AvailableReplicas == s.UpdatedReplicas {
 			r.progressing, r.reason = false, reasonRolledOut
 		}
@@ -174,8 +175,8 @@ func rolloutOf(d *appsv1.Deployment) rollout {
 	return r
 }
 
-// reasonNewReplicaSetAvailable is the reason that a Deployment's condition
-// Progressing has once the rollout is complete; its status stays True.
+// reasonNewReplicaSetAvailable is the reason of a Deployment's condition Progressing after a complete rollout; its status
+// stays True.
 const reasonNewReplicaSetAvailable = "NewReplicaSetAvailable"
 
 func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
@@ -187,29 +188,30 @@ func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv
 	return nil
 }
 
-// resources are the children that there are: those that the caches show, and those
-// that were there before and are not known to be gone.
-func resources(app *v1.Application, seen observed, gone []string) []v1.ResourceReference {
-	var there []v1.ResourceReference
+// resources returns the children that exist: the ones that the caches show, and the ones in the status before that are
+// not known to be gone.
+func resources(o *observed, gone []string) []v1.ResourceReference {
+	app := o.app
+	var existing []v1.ResourceReference
 	for _, child := range []struct {
 		apiVersion, kind string
 		shown            bool
 	}{
-		{"apps/v1", "Deployment", seen.deployment.Object != nil},
-		{"v1", "Service", seen.service.Object != nil},
-		{"networking.k8s.io/v1", "Ingress", seen.ingress.Object != nil},
-		{"autoscaling/v2", "HorizontalPodAutoscaler", seen.autoscaler.Object != nil},
-		{"policy/v1", "PodDisruptionBudget", seen.budget.Object != nil},
+		{"apps/v1", "Deployment", o.deployment.Object != nil},
+		{"v1", "Service", o.service.Object != nil},
+		{"networking.k8s.io/v1", "Ingress", o.ingress.Object != nil},
+		{"autoscaling/v2", "HorizontalPodAutoscaler", o.autoscaler.Object != nil},
+		{"policy/v1", "PodDisruptionBudget", o.budget.Object != nil},
 	} {
 		resource := v1.ResourceReference{APIVersion: child.apiVersion, Kind: child.kind, Name: app.Name}
 		if child.shown || (slices.Contains(app.Status.Resources, resource) && !slices.Contains(gone, child.kind)) {
-			there = append(there, resource)
+			existing = append(existing, resource)
 		}
 	}
-	return there
+	return existing
 }
 
-// url is where the Application is reached, "" if it is not.
+// url returns the address of the Application; "" if neither an Ingress nor a Service exposes it.
 func url(app *v1.Application) string {
 	switch i := &app.Spec.Ingress; {
 	case *i.Enabled && i.TLS != nil:

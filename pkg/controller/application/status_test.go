@@ -45,7 +45,8 @@ func deploymentOf(replicas, updated, available int32, conditions ...appsv1.Deplo
 		ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 2},
 		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
 		Status: appsv1.DeploymentStatus{
-			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: available, AvailableReplicas: available, Conditions: conditions,
+			ObservedGeneration: 2, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: available,
+			AvailableReplicas: available, Conditions: conditions,
 		},
 	}
 }
@@ -57,16 +58,16 @@ func TestStatusOfARollout(t *testing.T) {
 	scaling := v1.ApplicationStatus{Replicas: 3, Conditions: []metav1.Condition{
 		{Type: glassback.ConditionReady, Status: metav1.ConditionFalse, Reason: reasonScaling},
 	}}
-	const byNumbers = "The Deployment tells nothing of its progress: this goes by the numbers"
+	const byNumbers = "The Deployment has no condition Progressing: its numbers of Pods are used"
 	for sentence, test := range map[string]struct {
 		was                                     v1.ApplicationStatus
 		deployment                              *appsv1.Deployment
 		ready, degraded, progressing, available string
 	}{
 		"there is no Deployment": {
-			ready:    "False RolloutInProgress: The Deployment is not there yet",
-			degraded: fine, progressing: "True WaitingForDeployment: The Deployment is not there yet",
-			available: "False WaitingForDeployment: The Deployment is not there yet",
+			ready:    "False RolloutInProgress: The Deployment does not exist yet",
+			degraded: fine, progressing: "True WaitingForDeployment: The Deployment does not exist yet",
+			available: "False WaitingForDeployment: The Deployment does not exist yet",
 		},
 		"the Deployment is being deleted": {
 			deployment: func() *appsv1.Deployment {
@@ -74,15 +75,17 @@ func TestStatusOfARollout(t *testing.T) {
 				d.DeletionTimestamp = ptr.To(metav1.NewTime(t0))
 				return d
 			}(),
-			ready:    "False RolloutInProgress: The Deployment is not there yet",
-			degraded: fine, progressing: "True WaitingForDeployment: The Deployment is not there yet",
-			available: "False WaitingForDeployment: The Deployment is not there yet",
+			ready:    "False RolloutInProgress: The Deployment does not exist yet",
+			degraded: fine, progressing: "True WaitingForDeployment: The Deployment does not exist yet",
+			available: "False WaitingForDeployment: The Deployment does not exist yet",
 		},
 		"its controller has not seen it": {
-			deployment: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}},
-			ready:      "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
-			degraded:   fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
-			available: "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
+			deployment: &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "sample", Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
+			},
+			ready:    "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
+			degraded: fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
+			available: "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"its controller has not seen the latest version": {
 			deployment: func() *appsv1.Deployment {
@@ -94,7 +97,7 @@ func TestStatusOfARollout(t *testing.T) {
 			degraded: fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
 			available: "True MinimumReplicasAvailable: because",
 		},
-		"its controller has not seen what is to mend a failure": {
+		"its controller has not seen the fix of a failure": {
 			deployment: func() *appsv1.Deployment {
 				d := deploymentOf(3, 1, 2, is(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded"))
 				d.Generation = 3
@@ -102,13 +105,13 @@ func TestStatusOfARollout(t *testing.T) {
 			}(),
 			ready:    "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
 			degraded: fine, progressing: "True WaitingForDeployment: The Deployment's controller has not seen its latest version yet",
-			available: "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
+			available: "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"its controller has seen it, and told nothing": {
 			deployment: deploymentOf(0, 0, 0),
 			ready:      "False RolloutInProgress: Pods: 3 wanted, 0 available, 0 of the latest version",
 			degraded:   fine, progressing: "True RolloutInProgress: " + byNumbers,
-			available: "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
+			available: "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"it has no deadline, and all Pods are available": {
 			deployment: deploymentOf(3, 3, 3, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable")),
@@ -193,12 +196,13 @@ func TestStatusOfARollout(t *testing.T) {
 				is(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate")),
 			ready: "False FailedCreate: because", degraded: "True FailedCreate: because",
 			progressing: "False ProgressDeadlineExceeded: because",
-			available:   "False WaitingForDeployment: The Deployment's controller has not told yet whether enough Pods are available",
+			available:   "False WaitingForDeployment: The Deployment's controller has not reported yet whether enough Pods are available",
 		},
 		"Pods could not be made once": {
-			deployment: deploymentOf(3, 3, 3, append(slices.Clone(rolledOut), is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "FailedCreate"))...),
-			ready:      "True RolledOut: Pods: 3 wanted, 3 available",
-			degraded:   fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
+			deployment: deploymentOf(3, 3, 3,
+				append(slices.Clone(rolledOut), is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "FailedCreate"))...),
+			ready:    "True RolledOut: Pods: 3 wanted, 3 available",
+			degraded: fine, progressing: "False NewReplicaSetAvailable: because", available: "True MinimumReplicasAvailable: because",
 		},
 		"scaled to 0": {
 			deployment: func() *appsv1.Deployment {
@@ -228,7 +232,8 @@ func TestStatusOfARollout(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			seen.deployment.Object = test.deployment
-			status := statusAfter(application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was }), seen, outcome{}, t0)
+			app := application(func(a *v1.Application) { a.Generation, a.Status = 4, test.was })
+			status := statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 			expectConditions(t, status, map[string]string{
 				glassback.ConditionReady: test.ready, glassback.ConditionDegraded: test.degraded, glassback.ConditionProgressing: test.progressing,
 				v1.ConditionAvailable: test.available, v1.ConditionConflict: noConflict,
@@ -246,6 +251,12 @@ func TestStatusOfARollout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// observedAt returns seen with app, at a time.
+func observedAt(now time.Time, app *v1.Application, seen observed) *observed {
+	seen.app, seen.now = app, now
+	return &seen
 }
 
 // expectConditions compares conditions, written as "True Reason: message".
@@ -284,11 +295,14 @@ func TestStatusOfProblems(t *testing.T) {
 	}{
 		"a name that is taken": {
 			deployment: deploymentOf(3, 3, 3, rolledOut...), problems: []child.Problem{taken},
-			is: "Conflict: Service sample is taken", conflict: "True Conflict: Service sample is taken", progressing: "False NewReplicaSetAvailable: because",
+			is:          "Conflict: Service sample is taken",
+			conflict:    "True Conflict: Service sample is taken",
+			progressing: "False NewReplicaSetAvailable: because",
 		},
 		"two names that are taken": {
 			deployment: deploymentOf(3, 3, 3, rolledOut...), problems: []child.Problem{taken, taken2},
-			is: "Conflict: Service sample is taken; Ingress sample is taken", conflict: "True Conflict: Service sample is taken; Ingress sample is taken",
+			is:          "Conflict: Service sample is taken; Ingress sample is taken",
+			conflict:    "True Conflict: Service sample is taken; Ingress sample is taken",
 			progressing: "False NewReplicaSetAvailable: because",
 		},
 		"a child that is rejected": {
@@ -302,18 +316,20 @@ func TestStatusOfProblems(t *testing.T) {
 		},
 		"a problem counts more than a rollout that takes too long": {
 			deployment: stuck, problems: []child.Problem{taken},
-			is: "Conflict: Service sample is taken", conflict: "True Conflict: Service sample is taken", progressing: "False ProgressDeadlineExceeded: because",
+			is:          "Conflict: Service sample is taken",
+			conflict:    "True Conflict: Service sample is taken",
+			progressing: "False ProgressDeadlineExceeded: because",
 		},
 		"the Deployment's name is taken": {
 			problems: []child.Problem{taken},
 			is:       "Conflict: Service sample is taken", conflict: "True Conflict: Service sample is taken",
-			progressing: "True WaitingForDeployment: The Deployment is not there yet",
+			progressing: "True WaitingForDeployment: The Deployment does not exist yet",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			seen.deployment.Object = test.deployment
-			status := statusAfter(application(), seen, outcome{problems: test.problems}, t0)
+			status := statusOf(observedAt(t0, application(), seen), plan{}, outcome{problems: test.problems})
 			status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == v1.ConditionAvailable })
 			expectConditions(t, status, map[string]string{
 				glassback.ConditionReady: "False " + test.is, glassback.ConditionDegraded: "True " + test.is,
@@ -327,7 +343,8 @@ func TestStatusOfAnInvalidSpecTellsOfWhatRuns(t *testing.T) {
 	var seen observed
 	seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
 	errs := field.ErrorList{field.Invalid(field.NewPath("spec", "image"), "a b", "no"), field.Required(field.NewPath("spec", "port"), "")}
-	status := statusOfInvalid(application(), seen, errs, t0)
+	invalid := plan{invalid: &child.Problem{Reason: reasonInvalidSpec, Message: errs.ToAggregate().Error()}}
+	status := statusOf(observedAt(t0, application(), seen), invalid, outcome{})
 	const wrong = `InvalidSpec: [spec.image: Invalid value: "a b": no, spec.port: Required value]`
 	expectConditions(t, status, map[string]string{
 		glassback.ConditionReady: "False " + wrong, glassback.ConditionDegraded: "True " + wrong,
@@ -341,21 +358,24 @@ func TestStatusOfAnInvalidSpecTellsOfWhatRuns(t *testing.T) {
 
 func TestStatusKeepsWhatItDoesNotSet(t *testing.T) {
 	app := application(func(a *v1.Application) {
-		a.Status.Conditions = []metav1.Condition{{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Set", LastTransitionTime: metav1.NewTime(t0)}}
+		a.Status.Conditions = []metav1.Condition{{
+			Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Set", LastTransitionTime: metav1.NewTime(t0),
+		}}
 	})
 	was := app.DeepCopy()
 	var seen observed
 	seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
-	app.Status = statusAfter(app, seen, outcome{}, t0)
+	app.Status = statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 	if meta.FindStatusCondition(app.Status.Conditions, "Theirs") == nil || len(was.Status.Conditions) != 1 {
-		t.Errorf("conditions %+v, want somebody else's among them", app.Status.Conditions)
+		t.Errorf("conditions %+v, want another owner's among them", app.Status.Conditions)
 	}
 	// Once more, later: nothing changes, not even a time.
-	if again := statusAfter(app, seen, outcome{}, t0.Add(time.Hour)); !equality.Semantic.DeepEqual(again, app.Status) {
+	if again := statusOf(observedAt(t0.Add(time.Hour), app, seen), plan{}, outcome{}); !equality.Semantic.DeepEqual(again, app.Status) {
 		t.Errorf("the same state gives another status later: %+v, before %+v", again, app.Status)
 	}
-	seen.deployment.Object = deploymentOf(3, 3, 1, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1])
-	later := statusAfter(app, seen, outcome{}, t0.Add(time.Hour))
+	seen.deployment.Object = deploymentOf(3, 3, 1,
+		is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"), rolledOut[1])
+	later := statusOf(observedAt(t0.Add(time.Hour), app, seen), plan{}, outcome{})
 	for kind, want := range map[string]time.Time{glassback.ConditionReady: t0.Add(time.Hour), glassback.ConditionDegraded: t0} {
 		if got := meta.FindStatusCondition(later.Conditions, kind).LastTransitionTime; !got.Time.Equal(want) {
 			t.Errorf("%s has been so since %s, want %s", kind, got, want)
@@ -376,8 +396,13 @@ func TestURL(t *testing.T) {
 		"by an Ingress, on a path": {change: func(a *v1.Application) {
 			a.Spec.Ingress.Host, a.Spec.Ingress.Path = "shop.example.com", "/shop"
 		}, want: "http://shop.example.com/shop"},
-		"by an Ingress, on a path that ends in a slash": {change: func(a *v1.Application) { a.Spec.Ingress.Path = "/shop/" }, want: "http://example.foo.com/shop"},
-		"by an Ingress with TLS":                        {change: func(a *v1.Application) { a.Spec.Ingress.TLS, a.Spec.Ingress.Path = tls, "/shop" }, want: "https://example.foo.com/shop"},
+		"by an Ingress, on a path that ends in a slash": {
+			change: func(a *v1.Application) { a.Spec.Ingress.Path = "/shop/" }, want: "http://example.foo.com/shop",
+		},
+		"by an Ingress with TLS": {
+			change: func(a *v1.Application) { a.Spec.Ingress.TLS, a.Spec.Ingress.Path = tls, "/shop" },
+			want:   "https://example.foo.com/shop",
+		},
 		"by an Ingress, whatever the ports are": {change: func(a *v1.Application) {
 			a.Spec.Port, a.Spec.Service.Port = ptr.To[int32](9000), ptr.To[int32](81)
 		}, want: "http://example.foo.com"},
@@ -393,7 +418,7 @@ func TestURL(t *testing.T) {
 		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := statusAfter(application(test.change), observed{}, outcome{}, t0).URL; got != test.want {
+			if got := statusOf(observedAt(t0, application(test.change), observed{}), plan{}, outcome{}).URL; got != test.want {
 				t.Errorf("URL %q, want %q", got, test.want)
 			}
 		})
@@ -445,14 +470,17 @@ func TestResources(t *testing.T) {
 			see: func(seen *observed) {
 				seen.service.Object, seen.budget.Object = &corev1.Service{ObjectMeta: named}, &policyv1.PodDisruptionBudget{ObjectMeta: named}
 			},
-			want: []v1.ResourceReference{{APIVersion: "v1", Kind: "Service", Name: "sample"}, {APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "sample"}},
+			want: []v1.ResourceReference{
+				{APIVersion: "v1", Kind: "Service", Name: "sample"},
+				{APIVersion: "policy/v1", Kind: "PodDisruptionBudget", Name: "sample"},
+			},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var seen observed
 			test.see(&seen)
 			app := application(func(a *v1.Application) { a.Status.Resources = test.was })
-			if got := statusAfter(app, seen, outcome{gone: test.gone}, t0).Resources; !slices.Equal(got, test.want) {
+			if got := statusOf(observedAt(t0, app, seen), plan{}, outcome{gone: test.gone}).Resources; !slices.Equal(got, test.want) {
 				t.Errorf("resources %+v, want %+v", got, test.want)
 			}
 		})
@@ -489,7 +517,7 @@ func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
 			ready: "False RolloutInProgress: The Deployment's controller has not seen its latest version yet",
 		},
 		"a problem":  {of: unobserved, out: outcome{problems: []child.Problem{rejected}}, ready: "False IngressRejected: the host is wrong"},
-		"it is gone": {ready: "False RolloutInProgress: The Deployment is not there yet"},
+		"it is gone": {ready: "False RolloutInProgress: The Deployment does not exist yet"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			app := application()
@@ -499,12 +527,12 @@ func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
 			if test.was != nil {
 				before.problems = append(before.problems, *test.was)
 			}
-			app.Status = statusAfter(app, seen, before, t0)
+			app.Status = statusOf(observedAt(t0, app, seen), plan{}, before)
 			if test.edit != nil {
 				test.edit(app)
 			}
 			seen.deployment.Object = test.of
-			status := statusAfter(app, seen, test.out, t0.Add(time.Minute))
+			status := statusOf(observedAt(t0.Add(time.Minute), app, seen), plan{}, test.out)
 			ready := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady)
 			if got := string(ready.Status) + " " + ready.Reason + ": " + ready.Message; got != test.ready {
 				t.Errorf("Ready is %q, want %q", got, test.ready)
@@ -521,9 +549,9 @@ func TestStatusWhileTheDeploymentIsUnobserved(t *testing.T) {
 		app := application()
 		var seen observed
 		seen.deployment.Object = deploymentOf(3, 3, 3, rolledOut...)
-		app.Status = statusAfter(app, seen, outcome{}, t0)
+		app.Status = statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 		seen.deployment.Object, seen.service.Object = unobserved, &corev1.Service{}
-		status := statusAfter(app, seen, outcome{}, t0)
+		status := statusOf(observedAt(t0, app, seen), plan{}, outcome{})
 		if len(status.Resources) != 2 || status.AvailableReplicas != 3 {
 			t.Errorf("resources %+v and %d available, want the Service among them, and 3 as before", status.Resources, status.AvailableReplicas)
 		}

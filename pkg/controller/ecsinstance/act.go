@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
@@ -23,219 +24,283 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// act takes the step of a plan. What ECS answers with a no is held against it, and is not an
-// error: see session.hold.
-func (c *Controller) act(ctx context.Context, o *observed, next plan) error {
-	switch next.step {
-	case stepFinalize:
-		return c.finalize(ctx, o)
-	case stepBury:
-		return c.bury(ctx, o)
-	case stepRelease:
-		return c.release(ctx, o)
-	case stepCreate:
-		return c.create(ctx, o, next)
-	case stepSettle:
-		return c.settle(ctx, o, next)
-	}
-	err := c.change(ctx, o, next)
-	o.mine.acted = c.clock.Now()
-	c.fleets.soon(o.fleet, o.id, lookSoon)
-	if err != nil {
-		return c.failed(ctx, o, next.step, err)
-	}
-	o.mine.try(next.step, o.mine.acted)
-	klog.FromContext(ctx).V(2).Info("Changed instance", "step", next.step, "instance", o.id)
-	c.recorder.Event(o.ecs, corev1.EventTypeNormal, events[next.step], next.message)
-	return nil
+// outcome is what act wrote and found out.
+type outcome struct {
+	ecs    *v1alpha1.ECSInstance // the object as act last wrote it
+	memory memory                // for the next sync
+
+	// finalizersChanged reports that the finalizer was added or removed.
+	finalizersChanged bool
+	// typeRefused reports that ECS refused the type of the spec.
+	typeRefused bool
+	// problem says why the step failed, nil if it did not. wait is the time until the next step, 0 for none.
+	problem *problem
+	wait    time.Duration
 }
 
-// events are what is told of a change that ECS has agreed to.
-var events = map[step]string{
+// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh look makes needless
+// is forgotten.
+func newOutcome(o *observed, p plan) outcome {
+	out := outcome{ecs: o.ecs, memory: o.memory}
+	if o.fresh() {
+		out.memory.keepTrial(p.wants)
+	}
+	return out
+}
+
+// nextStep is the wait until the step that follows an outcome. The next sync decides on it.
+const nextStep = time.Millisecond
+
+// act takes the step of a plan. A rejection by ECS is no error: the outcome holds the step for some time.
+func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+	out := newOutcome(o, p)
+	var err error
+	if p.acts() {
+		err = c.take(ctx, o, p, &out)
+	}
+	s := c.sessions.open(o.ecs)
+	if out.memory.hold != o.memory.hold {
+		s.heldWith = s.access
+	}
+	s.memory = out.memory // Also after an error: ECS may have received the call.
+	look := p.look
+	if p.changes() {
+		look = lookSoon
+	}
+	if look > 0 {
+		c.fleets.soon(s.access, o.id, look)
+	}
+	return out, err
+}
+
+// take takes the step of a plan.
+func (c *Controller) take(ctx context.Context, o *observed, p plan, out *outcome) error {
+	switch p.step {
+	case stepFinalize:
+		return c.setFinalizer(ctx, out, true)
+	case stepVerifyGone:
+		return c.verifyGone(ctx, o, p, out)
+	case stepRelease:
+		return c.setFinalizer(ctx, out, false)
+	case stepCreate:
+		return c.create(ctx, o, p, out)
+	case stepSettle:
+		return c.settle(ctx, o, p, out)
+	}
+	return c.change(ctx, o, p, out)
+}
+
+// cloud returns the calls for the credentials and the region that this sync observed.
+func (c *Controller) cloud(o *observed) Cloud { return c.fleets.cloud(c.sessions.open(o.ecs).access) }
+
+// changeEvents holds the steps that change an instance, and the reason of the event after each.
+var changeEvents = map[step]string{
 	stepTag: "Tagged", stepUntag: "Untagged", stepModify: "Modified", stepSetType: "TypeChanged",
 	stepStart: "Started", stepStop: "Stopped", stepDelete: "Deleted",
 }
 
-// change asks ECS for one change of the instance.
-func (c *Controller) change(ctx context.Context, o *observed, next plan) error {
-	switch next.step {
-	case stepTag:
-		return o.cloud.Tag(ctx, o.id, next.tags)
-	case stepUntag:
-		return o.cloud.Untag(ctx, o.id, next.keys)
-	case stepModify:
-		return o.cloud.Modify(ctx, o.id, next.change)
-	case stepSetType:
-		return o.cloud.SetType(ctx, o.id, o.ecs.Spec.InstanceType)
-	case stepStart:
-		return o.cloud.Start(ctx, o.id)
-	case stepStop:
-		return o.cloud.Stop(ctx, o.id)
-	case stepDelete:
-		return o.cloud.Delete(ctx, o.id, o.sight.instance.State == aliyun.StateRunning)
+// change requests one change of the instance. From then on, earlier looks at the instance are stale.
+func (c *Controller) change(ctx context.Context, o *observed, p plan, out *outcome) error {
+	err := callChange(ctx, c.cloud(o), o, p)
+	out.memory.changedAt = c.clock.Now()
+	if err != nil {
+		return c.failed(ctx, o, p, out, err)
 	}
-	return fmt.Errorf("there is no step %q", next.step)
-}
-
-// failed holds what ECS has said against asking it again soon.
-func (c *Controller) failed(ctx context.Context, o *observed, what step, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	klog.FromContext(ctx).Info("ECS has not done it", "err", err)
-	if what == stepSetType && refusesType(err) && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
-		// The instance was stopped for this call, and every retry would stop it again.
-		o.refused = true
-		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "Instance %s stays as it was: %v", o.id, err)
-		return nil
-	}
-	c.hold(o, what, problemOf(err, o.from))
+	out.memory.addTrial(p.step, out.memory.changedAt)
+	klog.FromContext(ctx).V(2).Info("Changed instance", "step", p.step, "instance", o.id)
+	c.recorder.Event(o.ecs, corev1.EventTypeNormal, changeEvents[p.step], p.message)
 	return nil
 }
 
-// hold is session.hold, and has this sync know of it.
-func (c *Controller) hold(o *observed, what step, p *problem) {
-	now := c.clock.Now()
-	o.mine.hold(p, what, o.ecs, o.fleet, now)
-	o.held, o.heldFor = o.mine.holding(o.ecs, o.fleet, now)
+// callChange makes the call of a step that changes the instance.
+func callChange(ctx context.Context, cloud Cloud, o *observed, p plan) error {
+	switch p.step {
+	case stepTag:
+		return cloud.Tag(ctx, o.id, p.tags)
+	case stepUntag:
+		return cloud.Untag(ctx, o.id, p.keys)
+	case stepModify:
+		return cloud.Modify(ctx, o.id, p.change)
+	case stepSetType:
+		return cloud.SetType(ctx, o.id, o.ecs.Spec.InstanceType)
+	case stepStart:
+		return cloud.Start(ctx, o.id)
+	case stepStop:
+		return cloud.Stop(ctx, o.id)
+	case stepDelete:
+		return cloud.Delete(ctx, o.id, o.instance.State == aliyun.StateRunning)
+	}
+	return fmt.Errorf("there is no step %q", p.step)
 }
 
-// create makes the instance, unless there is one. What came of earlier attempts is found out
-// first, always; and every call is preceded by a write of its token into the status, in the
-// same sync, which fails if anybody has written since what this sync goes by. So whoever
-// comes later, after a crash too, knows which calls there may have been.
-func (c *Controller) create(ctx context.Context, o *observed, next plan) error {
-	wanted := request(o.ecs, o.script)
-	parameters, err := digest(o.ecs, wanted, o.script)
+// failed records that ECS failed or rejected the step of p. It returns an error only if ctx ended.
+func (c *Controller) failed(ctx context.Context, o *observed, p plan, out *outcome, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	klog.FromContext(ctx).Info("Call to ECS failed", "step", p.step, "err", err)
+	if p.step == stepSetType && refusesType(err) && o.ecs.Spec.PowerState == v1alpha1.PowerRunning {
+		// The instance was stopped for this call, and every retry would stop it again.
+		out.typeRefused = true
+		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "ECS refused the new type of instance %s: %v", o.id, err)
+		return nil
+	}
+	c.hold(o, p.step, problemOf(err, o.credentialsFrom()), out)
+	return nil
+}
+
+// hold keeps a step from being repeated before the time of a problem is over.
+func (c *Controller) hold(o *observed, what step, p *problem, out *outcome) {
+	now := c.clock.Now()
+	out.problem, out.wait = p, later(p.wait, string(o.ecs.UID), now)
+	out.memory.hold = hold{problem: p, step: what, until: now.Add(out.wait), generation: o.ecs.Generation}
+}
+
+// create creates the instance, unless there is one. A lookup always comes first: it shows what earlier
+// attempts created. Then, in the same sync, the token of the call is written into the status before the
+// call. That write fails if the object changed since this sync read it. So after a crash, too, the next
+// sync knows of every call that may have been made.
+func (c *Controller) create(ctx context.Context, o *observed, p plan, out *outcome) error {
+	wanted := request(o.ecs, c.sessions.open(o.ecs).userData)
+	parameters, err := digest(o.ecs, wanted, o.userData)
 	if err != nil {
 		return err
 	}
-	v, err := c.lookUp(ctx, o, next, parameters)
-	if err != nil || v.create == nil {
+	next, err := c.lookUp(ctx, o, p, out, parameters)
+	if err != nil || next.create == nil {
 		return err
 	}
-	if v.call {
-		v.create.RequestedTime = requestedAt(c.clock.Now(), o.ecs.Status.Create)
-	}
-	before := next
-	// What has kept it from being made is told of until it is.
-	before.silent = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
-	status := statusAfter(o, before)
-	status.Create, status.AccountID = v.create, o.account
-	if err := c.write(ctx, o, status); err != nil || !v.call {
+	if err := c.writeAttempt(ctx, o, p, out, next); err != nil {
 		return err
 	}
-	empty := o.mine.empty
-	o.mine.asked, o.mine.clean, o.mine.empty = callOf(v.create), "", time.Time{}
-	wanted.ClientToken = v.create.Token
-	id, err := o.cloud.Create(ctx, wanted)
+	if !next.call {
+		out.wait = nextStep
+		return nil
+	}
+	nothingFoundSince := out.memory.nothingFoundSince
+	out.memory.lastCall, out.memory.rejectedToken, out.memory.nothingFoundSince = callOf(next.create), "", time.Time{}
+	wanted.ClientToken = next.create.Token
+	id, err := c.cloud(o).Create(ctx, wanted)
 	if err != nil {
 		e, ok := errors.AsType[*aliyun.Error](err)
 		switch {
 		case !ok || e.Ambiguous():
 		case e.Class == aliyun.TokenDead:
-			o.mine.dead = v.create.Token
-		case v.clean:
-			o.mine.clean = v.create.Token
+			out.memory.deadToken = next.create.Token
+		case next.clean:
+			out.memory.rejectedToken = next.create.Token
 		default:
-			o.mine.empty = empty // What the lookups have shown still holds: this call made nothing.
+			out.memory.nothingFoundSince = nothingFoundSince // This call created nothing, so the lookups still count.
 		}
-		return c.failed(ctx, o, next.step, err)
+		return c.failed(ctx, o, p, out, err)
 	}
-	klog.FromContext(ctx).V(2).Info("Made instance", "instance", id, "attempt", v.create.Attempt)
-	c.recorder.Eventf(o.ecs, corev1.EventTypeNormal, "Created", "Made instance %s in %s", id, o.fleet.region)
-	return c.record(ctx, o, next, id)
+	klog.FromContext(ctx).V(2).Info("Created instance", "instance", id, "attempt", next.create.Attempt)
+	c.recorder.Eventf(o.ecs, corev1.EventTypeNormal, "Created", "Created instance %s in %s", id, next.create.RegionID)
+	return c.record(ctx, o, p, out, id)
 }
 
-// settle finds out what came of the last attempt to make an instance, for one that is not to
-// be any more.
-func (c *Controller) settle(ctx context.Context, o *observed, next plan) error {
-	v, err := c.lookUp(ctx, o, next, "")
-	if err == nil && v.create != nil {
-		o.mine.clean = o.ecs.Status.Create.Token // Nothing came of it.
+// writeAttempt writes the next attempt and the account into the status.
+func (c *Controller) writeAttempt(ctx context.Context, o *observed, p plan, out *outcome, next attempt) (err error) {
+	if next.call {
+		next.create.RequestedTime = requestedAt(c.clock.Now(), o.ecs.Status.Create)
+	}
+	// The conditions keep the last problem until there is an instance.
+	p.silent = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
+	status := plannedStatus(o.after(*out), p)
+	status.Create, status.AccountID = next.create, o.account
+	out.ecs, err = c.status.Write(ctx, out.ecs, status)
+	return err
+}
+
+// settle looks up what the last attempt created, for an object that is being deleted.
+func (c *Controller) settle(ctx context.Context, o *observed, p plan, out *outcome) error {
+	next, err := c.lookUp(ctx, o, p, out, "")
+	if err == nil && next.create != nil {
+		out.memory.rejectedToken = o.ecs.Status.Create.Token // The attempt created nothing.
+		out.wait = nextStep
 	}
 	return err
 }
 
-// lookUp looks for an instance by its tag, and takes it for the one that was asked for. Else
-// the verdict says how to go on, if it has an attempt.
-func (c *Controller) lookUp(ctx context.Context, o *observed, next plan, parameters string) (verdict, error) {
-	asked := c.clock.Now()
-	found, err := o.cloud.Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
+// lookUp looks for an instance with the tag of the object, and records it as the instance of the object.
+// If there is none, it returns the next attempt, whose create is nil if the outcome has a problem.
+func (c *Controller) lookUp(ctx context.Context, o *observed, p plan, out *outcome, parameters string) (attempt, error) {
+	lookedUp := c.clock.Now()
+	found, err := c.findTagged(ctx, o)
 	if err != nil {
-		return verdict{}, c.failed(ctx, o, next.step, err)
+		return attempt{}, c.failed(ctx, o, p, out, err)
 	}
-	since(&o.mine.empty, len(found) == 0, asked)
-	v := judge(o, found, parameters, asked)
+	setSince(&out.memory.nothingFoundSince, len(found) == 0, lookedUp)
+	next := nextAttempt(o.after(*out), found, parameters, lookedUp)
 	switch {
-	case v.problem != nil:
-		c.hold(o, next.step, v.problem)
-	case v.id != "":
-		klog.FromContext(ctx).V(2).Info("Found instance of an earlier attempt", "instance", v.id)
-		return verdict{}, c.record(ctx, o, next, v.id)
+	case next.problem != nil:
+		c.hold(o, p.step, next.problem, out)
+	case next.id != "":
+		klog.FromContext(ctx).V(2).Info("Found instance of an earlier attempt", "instance", next.id)
+		return attempt{}, c.record(ctx, o, p, out, next.id)
 	}
-	return v, nil
+	return next, nil
 }
 
-// record puts down which instance it is.
-func (c *Controller) record(ctx context.Context, o *observed, next plan, id string) error {
-	status := statusAfter(o, next)
+// findTagged returns the instances with the tag of the object.
+func (c *Controller) findTagged(ctx context.Context, o *observed) ([]aliyun.Instance, error) {
+	return c.cloud(o).Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
+}
+
+// record writes the ID of the instance into the status.
+func (c *Controller) record(ctx context.Context, o *observed, p plan, out *outcome, id string) (err error) {
+	status := plannedStatus(o.after(*out), p)
 	status.InstanceID, status.AccountID, status.State = id, o.account, ""
-	if err := c.write(ctx, o, status); err != nil {
-		return err
+	if out.ecs, err = c.status.Write(ctx, out.ecs, status); err == nil {
+		out.memory.nothingFoundSince = time.Time{}
 	}
-	o.id, o.mine.empty = id, time.Time{}
-	return nil
+	return err
 }
 
-// finalize puts the finalizer on: from then on there may be something to clean up.
-func (c *Controller) finalize(ctx context.Context, o *observed) error {
-	return c.setFinalizers(ctx, o, append(slices.Clone(o.ecs.Finalizers), v1alpha1.Finalizer))
-}
-
-// bury releases the object, unless there still are instances with its tag.
-func (c *Controller) bury(ctx context.Context, o *observed) error {
-	found, err := o.cloud.Find(ctx, map[string]string{v1alpha1.TagUID: string(o.ecs.UID)})
+// verifyGone removes the finalizer, unless instances still have the tag of the object.
+func (c *Controller) verifyGone(ctx context.Context, o *observed, p plan, out *outcome) (err error) {
+	found, err := c.findTagged(ctx, o)
 	if err != nil {
-		return c.failed(ctx, o, stepBury, err)
+		return c.failed(ctx, o, p, out, err)
 	}
 	if len(found) > 0 && o.creating() { // An instance shows after all: the object is bound to its account.
-		o.mine.clean = ""
 		status := o.ecs.Status
 		status.AccountID = o.account
-		return c.write(ctx, o, status)
+		out.memory.rejectedToken, out.wait = "", nextStep
+		out.ecs, err = c.status.Write(ctx, out.ecs, status)
+		return err
 	}
-	if p := leftovers(o, found); p != nil {
-		c.hold(o, stepBury, p)
+	if problem := leftovers(o, found); problem != nil {
+		c.hold(o, p.step, problem, out)
 		return nil
 	}
-	return c.release(ctx, o)
+	return c.setFinalizer(ctx, out, false)
 }
 
-// release takes the finalizer off.
-func (c *Controller) release(ctx context.Context, o *observed) error {
-	rest := slices.DeleteFunc(slices.Clone(o.ecs.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
-	return c.setFinalizers(ctx, o, rest)
-}
-
-// setFinalizers changes the finalizers, unless anybody has written since.
-func (c *Controller) setFinalizers(ctx context.Context, o *observed, finalizers []string) error {
+// setFinalizer adds or removes the finalizer. It fails if the object changed since it was read.
+func (c *Controller) setFinalizer(ctx context.Context, out *outcome, wanted bool) error {
+	ecs := out.ecs
+	finalizers := slices.DeleteFunc(slices.Clone(ecs.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
+	if wanted {
+		finalizers = append(finalizers, v1alpha1.Finalizer)
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"finalizers": finalizers, "resourceVersion": o.ecs.ResourceVersion, "uid": o.ecs.UID,
+		"finalizers": finalizers, "resourceVersion": ecs.ResourceVersion, "uid": ecs.UID,
 	}})
 	if err != nil {
-		return fmt.Errorf("write a patch: %w", err)
+		return fmt.Errorf("encode a patch: %w", err)
 	}
-	updated, err := c.client.AlibabacloudV1alpha1().ECSInstances(o.ecs.Namespace).Patch(ctx, o.ecs.Name, types.MergePatchType, patch,
+	updated, err := c.client.AlibabacloudV1alpha1().ECSInstances(ecs.Namespace).Patch(ctx, ecs.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: glassback.Name})
 	if err != nil {
-		return fmt.Errorf("patch finalizers of ECSInstance %s: %w", o.ecs.Name, err)
+		return fmt.Errorf("patch finalizers of ECSInstance %s: %w", ecs.Name, err)
 	}
-	o.finalized = true
+	out.finalizersChanged = true
+	key := cache.MetaObjectToName(ecs)
 	if len(updated.Finalizers) > 0 || updated.DeletionTimestamp == nil {
-		c.written.Record(o.key(), "patch ecsinstances", c.cache, updated)
+		c.written.Record(key, "patch ecsinstances", c.cache, updated)
 	} else {
-		c.written.RecordDelete(o.key(), "patch ecsinstances", c.cache, updated)
+		c.written.RecordDelete(key, "patch ecsinstances", c.cache, updated)
 	}
 	return nil
 }

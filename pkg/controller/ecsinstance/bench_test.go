@@ -59,9 +59,10 @@ func bench(b *testing.B) (*Controller, *int) {
 		b.Fatal(err)
 	}
 	writes := new(int)
-	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().sight.instance}}
+	l := &lens{instances: map[string]aliyun.Instance{testInstance: *seen().instance}}
 	c, err := New(Config{
-		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer}, Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},
+		Client: shortcut{store: informer.GetStore(), writes: writes}, ECSInstances: source{informer},
+		Recorder: &record.FakeRecorder{}, Clock: clock.RealClock{},
 		Secret: func(string, string) cache.SharedIndexInformer {
 			return pipeline.New(pipeline.Config{Resource: "secrets", Object: &corev1.Secret{}})
 		},
@@ -107,19 +108,20 @@ func BenchmarkDecide(b *testing.B) {
 	o := seen()
 	b.ReportAllocs()
 	for b.Loop() {
-		statusAfter(o, decide(o))
+		p := decide(o)
+		statusOf(o, p, newOutcome(o, p))
 	}
 }
 
 // tenThousand is a fleet of which a hundred are due in that many.
 func tenThousand(now time.Time, due time.Duration) *fleet {
-	f := &fleet{members: map[string]*member{}, clock: fixed(now)}
+	f := &fleet{targets: map[string]*target{}, clock: fixed(now)}
 	for n := range 10_000 {
 		in := time.Duration(n) * time.Millisecond
 		if n >= maxBatch {
 			in += time.Second
 		}
-		f.members[fmt.Sprintf("i-%018d", n)] = &member{due: now.Add(due + in)}
+		f.targets[fmt.Sprintf("i-%018d", n)] = &target{due: now.Add(due + in)}
 	}
 	return f
 }

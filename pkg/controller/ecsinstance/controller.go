@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,15 +32,14 @@ import (
 // Name is the controller's name, for --controllers, logs and traces.
 const Name = "ecsinstance"
 
-// A failed sync is retried after retryFirst, then twice as long each time, but
-// never longer than retryMost.
+// A failed sync is retried after minRetry, then twice as long each time, up to maxRetry.
 const (
-	retryFirst = 100 * time.Millisecond
-	retryMost  = time.Minute
+	minRetry = 100 * time.Millisecond
+	maxRetry = time.Minute
 )
 
-// Cloud is what the controller asks of one account in one region: see aliyun.Region. Every
-// error is an *aliyun.Error.
+// Cloud has the calls to ECS for one account in one region: see aliyun.Region. Every error is an
+// *aliyun.Error.
 type Cloud interface {
 	Account(ctx context.Context) (string, error)
 	Create(ctx context.Context, request aliyun.CreateRequest) (string, error)
@@ -56,11 +54,11 @@ type Cloud interface {
 	Untag(ctx context.Context, id string, keys []string) error
 }
 
-// OpenFunc returns the Cloud of an access key in a region; nil stands for the operator's own
-// credentials. It makes no call.
+// OpenFunc returns the Cloud of an access key in a region. A nil key stands for the operator's own
+// credentials. OpenFunc makes no call.
 type OpenFunc func(key *aliyun.AccessKey, region string) Cloud
 
-// Config is what a Controller works with.
+// Config holds the dependencies of a Controller.
 type Config struct {
 	Client       versioned.Interface
 	ECSInstances informers.ECSInstanceInformer
@@ -72,40 +70,49 @@ type Config struct {
 	Trace    *trace.Recorder
 }
 
-// Controller makes ECS instances, keeps them, and deletes them. See the package's documentation
-// for what it does and what it keeps.
+// Controller creates, changes and deletes ECS instances. The package's documentation lists its
+// promises.
 type Controller struct {
 	client    versioned.Interface
 	instances listers.ECSInstanceLister
-	cache     cache.Store // what instances reads
+	cache     cache.Store // the cache behind instances
 	recorder  record.EventRecorder
 	clock     clock.PassiveClock
 	written   *loop.Written
+	status    *report.Writer[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]
 	sessions  *sessions
 	secrets   *secrets
 	fleets    *fleets
 	loop      *loop.Loop
 }
 
-// New returns a Controller whose event handlers are on the informers. It starts
-// nothing.
+// New returns a Controller and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
+	written := loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace)
 	c := &Controller{
 		client:    config.Client,
 		instances: config.ECSInstances.Lister(),
 		cache:     config.ECSInstances.Informer().GetStore(),
 		recorder:  config.Recorder,
 		clock:     config.Clock,
-		written:   loop.NewWritten(Name, "ECSInstance", config.Clock, config.Trace),
-		sessions:  &sessions{byKey: map[cache.ObjectName]*session{}},
+		written:   written,
+		status: report.NewWriter(report.Config[*v1alpha1.ECSInstance, v1alpha1.ECSInstanceStatus]{
+			Kind: "ECSInstance", Resource: "ecsinstances", Store: config.ECSInstances.Informer().GetStore(),
+			Written: written, Recorder: config.Recorder, Clock: config.Clock,
+			Fields: func(ecs *v1alpha1.ECSInstance) (*v1alpha1.ECSInstanceStatus, []metav1.Condition) {
+				return &ecs.Status, ecs.Status.Conditions
+			},
+			Calm: calm,
+		}, config.Client.AlibabacloudV1alpha1().ECSInstances),
+		sessions: &sessions{byKey: map[cache.ObjectName]*session{}},
 	}
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: "ECSInstance", Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
 	c.fleets = &fleets{open: config.Open, clock: config.Clock, add: c.loop.Add, byKey: map[fleetKey]*fleet{}}
 	c.secrets = &secrets{
 		informer: config.Secret, add: c.loop.Add,
-		watches: map[cache.ObjectName]*watched{}, used: map[cache.ObjectName][]cache.ObjectName{},
+		watches: map[cache.ObjectName]*secretWatch{}, used: map[cache.ObjectName][]cache.ObjectName{},
 	}
 	if err := c.loop.Watch(config.ECSInstances.Informer(), "ECSInstance", loop.Self); err != nil {
 		return nil, err
@@ -113,7 +120,7 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// Loop returns the controller's workqueue and workers, for those who want to look at them.
+// Loop returns the controller's workqueue and workers, for inspection.
 func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs ECSInstances until ctx is done (see loop.Loop.Run).
@@ -125,8 +132,9 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.secrets.end()
 }
 
-// Sync takes the next step for one ECSInstance. It is called again when the object, a Secret
-// that it refers to, or what ECS shows of its instance changes.
+// Sync takes the next step for one ECSInstance. It runs again when the object, one of its Secrets, or
+// the snapshot of its instance changes. Act writes a part of the status too: the token of an attempt before
+// it calls ECS, and the instance and the account as soon as they are known.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -136,31 +144,29 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := ecs.Validate(nil); len(errs) > 0 && ecs.DeletionTimestamp == nil {
-		return 0, c.report(ctx, &observed{ecs: ecs}, statusOfInvalid(ecs, errs, c.clock.Now()))
+		return c.status.Report(ctx, ecs, statusOfInvalid(ecs, errs, c.clock.Now()))
 	}
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
 		return 0, err
 	}
-	next := decide(o)
-	o.mine.keep(o, next.wants)
-	if next.acts() {
-		if err := c.act(ctx, o, next); err != nil || o.finalized {
-			return c.written.Wait(key), err // The cache is about to show what was written, or what was in the way.
-		}
-		if next = decide(o); next.acts() { // What there is to do now is the next sync's.
-			next.wait = time.Millisecond
-		}
+	p := decide(o)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
+	out, err := c.act(ctx, o, p)
+	if err != nil || out.finalizersChanged {
+		return c.written.Wait(key), err // The cache is about to show the write, or the write that conflicted.
 	}
-	reportErr := c.report(ctx, o, statusAfter(o, next))
-	if next.look > 0 {
-		c.fleets.soon(o.fleet, o.id, next.look)
-	}
-	return loop.Soonest(next.wait, o.untilTagsSettle()), reportErr
+	wait, err := c.status.Report(ctx, out.ecs, statusOf(o, p, out))
+	return loop.Soonest(wait, untilNextSync(o, p, out)), err
 }
 
-// fetch returns a copy of the ECSInstance with its defaults, or nil if there is nothing to do
-// for it: it is gone, or paused, or released and only held by others.
+// untilNextSync returns when the next sync is due, 0 for never.
+func untilNextSync(o *observed, p plan, out outcome) time.Duration {
+	return loop.Soonest(p.after(out).wait, o.after(out).untilTagsSettle())
+}
+
+// fetch returns a copy of the ECSInstance with its defaults. It returns nil if the object is gone,
+// paused, or no longer has the operator's finalizer while it is being deleted.
 func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) {
 	cached, err := c.instances.ECSInstances(key.Namespace).Get(key.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -175,37 +181,10 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1alpha1.ECSInstance, error) 
 	return ecs, nil
 }
 
-// forget drops all that is remembered of an ECSInstance, and looks at nothing for it.
+// forget drops the session of an ECSInstance, and stops watching its Secrets and its instance.
 func (c *Controller) forget(key cache.ObjectName) error {
-	if mine := c.sessions.forget(key); mine != nil && mine.watched != "" {
-		c.fleets.leave(mine.fleet, mine.watched, key)
+	if s := c.sessions.forget(key); s != nil && s.watched != "" {
+		c.fleets.leave(s.access, s.watched, key)
 	}
 	return c.secrets.use(key)
-}
-
-// report writes the status, if there still is something to report on.
-func (c *Controller) report(ctx context.Context, o *observed, status v1alpha1.ECSInstanceStatus) error {
-	err := c.write(ctx, o, status)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// write writes the status, if it has changed, and tells of transitions.
-func (c *Controller) write(ctx context.Context, o *observed, status v1alpha1.ECSInstanceStatus) error {
-	if equality.Semantic.DeepEqual(o.ecs.Status, status) {
-		return nil
-	}
-	changed := *o.ecs
-	changed.Status = status
-	updated, err := c.client.AlibabacloudV1alpha1().ECSInstances(changed.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
-	if err != nil {
-		return fmt.Errorf("update status of ECSInstance %s: %w", changed.Name, err)
-	}
-	c.written.Record(o.key(), "update ecsinstances/status", c.cache, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, o.ecs, o.ecs.Status.Conditions, status.Conditions, calm...)
-	o.ecs.Status, o.ecs.ResourceVersion = updated.Status, updated.ResourceVersion
-	return nil
 }

@@ -11,126 +11,138 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// step is what a sync does: at most one thing that changes anything in the cloud.
+// step is the one thing that a sync changes in the cloud or of the object, beside the status.
 type step string
 
 const (
-	stepNone     step = ""
-	stepFinalize step = "finalize" // put the finalizer on
-	stepCreate   step = "create"   // look whether there is an instance already, and else make one
-	stepSettle   step = "settle"   // look what came of an attempt
-	stepRenew    step = "renew"    // give up the instance that is gone, for another attempt
-	stepAdopt    step = "adopt"    // put down the instance that was taken over
-	stepTag      step = "tag"
-	stepUntag    step = "untag"
-	stepModify   step = "modify"
-	stepSetType  step = "set type"
-	stepStart    step = "start"
-	stepStop     step = "stop"
-	stepDelete   step = "delete"
-	stepBury     step = "bury"    // look that no instance is left, and release
-	stepRelease  step = "release" // take the finalizer off
+	stepNone       step = ""
+	stepFinalize   step = "finalize" // add the finalizer
+	stepCreate     step = "create"   // look up the instance, and create it if there is none
+	stepSettle     step = "settle"   // look up what the last attempt created
+	stepRenew      step = "renew"    // begin another attempt, as the instance is gone
+	stepAdopt      step = "adopt"    // write the adopted instance into the status
+	stepTag        step = "tag"
+	stepUntag      step = "untag"
+	stepModify     step = "modify"
+	stepSetType    step = "set type"
+	stepStart      step = "start"
+	stepStop       step = "stop"
+	stepDelete     step = "delete"
+	stepVerifyGone step = "verify gone" // look up that no instance is left, and remove the finalizer
+	stepRelease    step = "release"     // remove the finalizer
 )
 
-// plan is what one sync makes of what it has seen.
+// plan is the decision of one sync.
 type plan struct {
+	policy string // the name of the policy that decided
 	step   step
 	tags   map[string]string // of stepTag
 	keys   []string          // of stepUntag
 	change aliyun.Change     // of stepModify
 
-	// problem is why it does not go on, and reason and message how far it has come, if
-	// there is none.
+	// problem says why the object cannot become Ready. Without a problem, reason and message say how far
+	// it is.
 	problem         *problem
 	reason, message string
-	// ready is whether all is as the spec says, but for what drift names.
+	// ready reports that the instance is as the spec says, except for drift.
 	ready bool
 	drift []string
 	// silent leaves the conditions as they are.
 	silent bool
 
-	// wants is what it would do if that had not been asked for just now.
+	// wants is the step that the plan waits to repeat, or takes.
 	wants step
-	// gone is whether to put down that the instance is not there.
+	// gone reports that the instance is gone.
 	gone bool
 
 	wait time.Duration // until the next sync, 0 for none
-	look time.Duration // until the next look at the instance, 0 for as usual
+	look time.Duration // until the next look at the instance, 0 for the usual time
 }
 
-// acts returns whether there is more to do than to write the status.
+// acts reports whether the step needs more than a write of the status.
 func (p plan) acts() bool {
-	switch p.step {
-	case stepNone, stepAdopt, stepRenew:
-		return false
-	}
-	return true
+	return p.step != stepNone && p.step != stepAdopt && p.step != stepRenew
 }
 
-// policy is one thing to look at. It returns false if it has nothing to say. What is seen is
-// in seeing.go, what there is to make, to mend and to end in the files of those names.
+// changes reports whether the step changes an instance.
+func (p plan) changes() bool {
+	_, changes := changeEvents[p.step]
+	return changes
+}
+
+// after returns the plan that the status shows after act.
+func (p plan) after(out outcome) plan {
+	switch {
+	case !p.acts():
+		return p
+	case p.changes():
+		return plan{silent: true} // The next look shows the result.
+	case out.problem != nil:
+		return plan{problem: out.problem, wait: out.wait}
+	}
+	return plan{silent: true, wait: out.wait}
+}
+
+// policy decides in one situation. decide returns nil in any other.
 type policy struct {
 	name   string
-	decide func(*observed) (plan, bool)
+	decide func(*observed) *plan
 }
 
-// life is what is done about an ECSInstance that is to be: the first policy that has
-// something to say decides.
-var life = []policy{
-	{"no finalizer yet", unfinalized},
-	{"no credentials, or no answer", blind},
-	{"credentials of another account", elsewhere},
-	{"no instance, and one is to be adopted", adopting},
-	{"no instance", absent},
-	{"instance not seen since", unseen},
-	{"instance gone", gone},
-	{"instance seen for the first time", discovered},
-	{"instance is somebody else's", foreign},
-	{"ECS is at work on it", transitional},
-	{"tags differ", untagged},
-	{"name or security groups differ", altered},
-	{"type differs", resized},
-	{"power state differs", powered},
-	{"nothing differs", settled},
+// policies is the list for an object that is not being deleted. The first policy that returns a plan decides.
+var policies = []policy{
+	{"the finalizer is missing", addFinalizer},
+	{"credentials are missing, or ECS does not answer", waitForAccess},
+	{"the credentials are of another account", refuseOtherAccount},
+	{"an instance is to be adopted", adoptInstance},
+	{"there is no instance", createInstance},
+	{"the instance was not looked at since the last change", waitForLook},
+	{"the instance is gone", replaceInstance},
+	{"the instance shows for the first time", recordFirstLook},
+	{"the instance does not have this object's tag", refuseOtherOwner},
+	{"ECS changes the state of the instance", waitForState},
+	{"tags differ", changeTags},
+	{"the name or the security groups differ", changeAttributes},
+	{"the type differs", changeType},
+	{"the power state differs", changePower},
+	{"nothing differs", reportReady},
 }
 
-// death is the same for one that is being deleted.
-var death = []policy{
-	{"nothing was ever made", unmade},
-	{"no credentials, or no answer", blind},
-	{"credentials of another account", elsewhere},
-	{"it is not known what came of an attempt", unsettled},
-	{"instance not seen since", unseen},
-	{"instance gone", buried},
-	{"instance seen for the first time", discovered},
-	{"instance is somebody else's", disowned},
-	{"instance is to be kept", retained},
-	{"ECS is at work on it", transitional},
-	{"instance is still there", condemned},
+// deletionPolicies is the list for an object that is being deleted.
+var deletionPolicies = []policy{
+	{"no instance was created", releaseUncreated},
+	{"credentials are missing, or ECS does not answer", waitForAccess},
+	{"the credentials are of another account", refuseOtherAccount},
+	{"an attempt may have created an instance", settleAttempt},
+	{"the instance was not looked at since the last change", waitForLook},
+	{"the instance is gone", releaseGone},
+	{"the instance shows for the first time", recordFirstLook},
+	{"the instance does not have this object's tag", releaseOtherOwner},
+	{"the instance is to be kept", releaseRetained},
+	{"ECS changes the state of the instance", waitForState},
+	{"the instance exists", deleteInstance},
 }
 
-// decide says what to do next.
+// decide returns the plan for o.
 func decide(o *observed) plan {
-	policies := life
+	list := policies
 	if o.deleting() {
-		policies = death
+		list = deletionPolicies
 	}
-	for _, p := range policies {
-		if next, ok := p.decide(o); ok {
-			return next.held(o)
+	for _, policy := range list {
+		if p := policy.decide(o); p != nil {
+			p.policy = policy.name
+			return p.unlessHeld(o)
 		}
 	}
 	return plan{silent: true}
 }
 
-// held makes of a plan to ask ECS for something one to wait, if that was asked for in vain.
-func (p plan) held(o *observed) plan {
-	switch p.step {
-	case stepFinalize, stepRelease:
+// unlessHeld returns p, or a plan to wait if the same step failed a moment ago.
+func (p plan) unlessHeld(o *observed) plan {
+	h := o.memory.hold
+	if !p.acts() || p.step == stepFinalize || p.step == stepRelease || p.step != h.step || !h.active(o.ecs.Generation, o.now) {
 		return p
 	}
-	if o.held == nil || !p.acts() || (p.step != o.mine.heldStep && o.mine.heldStep != stepNone) {
-		return p
-	}
-	return plan{problem: o.held, wait: o.heldFor, wants: p.wants}
+	return plan{policy: p.policy, problem: h.problem, wait: h.until.Sub(o.now), wants: p.wants}
 }

@@ -6,12 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package ecsinstance
 
 import (
-	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -28,7 +29,8 @@ const testInstance = "i-0123456789abcdefghijkl"
 func settledECS() *v1alpha1.ECSInstance {
 	ecs := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "vm", UID: "0a1b2c3d-0000-4000-8000-000000000001", Generation: 1, ResourceVersion: "7", Finalizers: []string{v1alpha1.Finalizer},
+			Namespace: "default", Name: "vm", UID: "0a1b2c3d-0000-4000-8000-000000000001", Generation: 1, ResourceVersion: "7",
+			Finalizers: []string{v1alpha1.Finalizer},
 		},
 		Spec: v1alpha1.ECSInstanceSpec{
 			RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "a.vhd", InstanceName: "vm", Tags: map[string]string{"team": "a"},
@@ -37,7 +39,8 @@ func settledECS() *v1alpha1.ECSInstance {
 		Status: v1alpha1.ECSInstanceStatus{
 			ObservedGeneration: 1, InstanceID: testInstance, AccountID: testAccount, State: "Running", TagKeys: []string{"team"},
 			Create: &v1alpha1.Create{
-				Attempt: 1, Token: "0a1b2c3d-0000-4000-8000-000000000001-1", RegionID: "cn-beijing", Parameters: "p", RequestedTime: metav1.NewTime(t0.Add(-time.Hour)),
+				Attempt: 1, Token: "0a1b2c3d-0000-4000-8000-000000000001-1", RegionID: "cn-beijing", Parameters: "p",
+				RequestedTime: metav1.NewTime(t0.Add(-time.Hour)),
 			},
 			Conditions: []metav1.Condition{{Type: glassback.ConditionReady, Status: metav1.ConditionTrue, Reason: "Running"}},
 		},
@@ -50,13 +53,12 @@ func settledECS() *v1alpha1.ECSInstance {
 func seen() *observed {
 	ecs := settledECS()
 	return &observed{
-		ecs: ecs, mine: &session{uid: ecs.UID, tried: map[step]trial{}}, now: t0, from: "Secret aliyun", fleet: fleetKey{region: "cn-beijing"},
-		account: testAccount, id: testInstance,
-		sight: &sight{at: t0.Add(-time.Second), instance: &aliyun.Instance{
-			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid", ZoneID: "cn-beijing-a",
-			SecurityGroupIDs: []string{"sg-a", "sg-b"},
-			Tags:             map[string]string{"team": "a", "foreign": "x", v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: "default/vm"},
-		}},
+		ecs: ecs, now: t0, account: testAccount, id: testInstance, lookedAt: t0.Add(-time.Second),
+		instance: &aliyun.Instance{
+			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
+			ZoneID: "cn-beijing-a", SecurityGroupIDs: []string{"sg-a", "sg-b"},
+			Tags: map[string]string{"team": "a", "foreign": "x", v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: "default/vm"},
+		},
 	}
 }
 
@@ -73,7 +75,10 @@ type decision struct {
 
 func (d decision) compare(t *testing.T, p plan) {
 	t.Helper()
-	got := decision{step: p.step, reason: p.reason, ready: p.ready, silent: p.silent, looks: p.look > 0, says: p.message + strings.Join(p.drift, "; ")}
+	got := decision{
+		step: p.step, reason: p.reason, ready: p.ready, silent: p.silent, looks: p.look > 0,
+		says: p.message + strings.Join(p.drift, "; "),
+	}
 	if p.problem != nil {
 		got.problem, got.reason, got.stalled, got.says = true, p.problem.reason, p.problem.stalled, p.problem.message
 	}
@@ -87,6 +92,27 @@ func (d decision) compare(t *testing.T, p plan) {
 		t.Errorf("it is %+v, want %+v\n(%+v)", got, d, p)
 	}
 }
+
+// saying is the same decision, with these words in its message.
+func (d decision) saying(words string) decision {
+	d.says = words
+	return d
+}
+
+var (
+	isRunning  = decision{ready: true, reason: "Running"}
+	looksAgain = decision{silent: true, looks: true}
+)
+
+func does(s step, reason string) decision { return decision{step: s, reason: reason} }
+
+func silently(s step) decision { return decision{step: s, silent: true} }
+
+func waits(reason string) decision { return decision{looks: true, reason: reason} }
+
+func heldUpBy(reason string) decision { return decision{problem: true, reason: reason} }
+
+func stalledBy(reason string) decision { return decision{problem: true, stalled: true, reason: reason} }
 
 // The ways in which things are other than in seen.
 type other = func(*observed)
@@ -102,26 +128,52 @@ func all(changes ...other) other {
 func deleted(o *observed) { o.ecs.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) }
 
 func absentYet(o *observed) {
-	o.id, o.ecs.Status.InstanceID, o.ecs.Status.Create, o.sight = "", "", nil, nil
+	o.id, o.ecs.Status.InstanceID, o.ecs.Status.Create = "", "", nil
+	unseenYet(o)
 }
 
 // unanswered: it is not known what came of the first call.
 func unanswered(o *observed) {
-	o.id, o.ecs.Status.InstanceID, o.sight = "", "", nil
+	o.id, o.ecs.Status.InstanceID = "", ""
+	unseenYet(o)
 }
+
+// unseenYet: there was no look at the instance yet.
+func unseenYet(o *observed) { o.lookedAt, o.instance = time.Time{}, nil }
 
 // unbound: the status says that no call has made an instance.
 func unbound(o *observed) { o.ecs.Status.AccountID = "" }
 
 func goneSince(d time.Duration) other {
-	return func(o *observed) { o.sight.instance, o.mine.missing = nil, o.sight.at.Add(-d) }
+	return func(o *observed) { o.instance, o.memory.missingSince = nil, o.lookedAt.Add(-d) }
 }
 
-func unowned(o *observed) { delete(o.sight.instance.Tags, v1alpha1.TagUID) }
+func unowned(o *observed) { delete(o.instance.Tags, v1alpha1.TagUID) }
+
+// neverSeen: no look has found the instance yet.
+func neverSeen(o *observed) { o.ecs.Status.State = "" }
+
+func otherRegion(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }
+
+func otherName(o *observed) { o.ecs.Spec.InstanceName = "other" }
+
+func otherTag(o *observed) { o.instance.Tags["team"] = "b" }
+
+// rejected: ECS has answered the last call with a no.
+func rejected(o *observed) { o.memory.rejectedToken = o.ecs.Status.Create.Token }
+
+// deadToken: ECS no longer accepts the token of the last call.
+func deadToken(o *observed) { o.memory.deadToken = o.ecs.Status.Create.Token }
+
+// noted: the status has the ID of the instance.
+func noted(o *observed) { o.ecs.Status.InstanceID = testInstance }
+
+// onlyNoted: the status has the token of a call that was never made.
+func onlyNoted(o *observed) { o.ecs.Status.Create.Parameters = "" }
 
 func elsewhereNow(o *observed) { o.account = otherAccount }
 
-func state(s aliyun.State) other { return func(o *observed) { o.sight.instance.State = s } }
+func state(s aliyun.State) other { return func(o *observed) { o.instance.State = s } }
 
 func power(s v1alpha1.PowerState) other { return func(o *observed) { o.ecs.Spec.PowerState = s } }
 
@@ -132,7 +184,7 @@ func recreate(o *observed) { o.ecs.Spec.RecreatePolicy = v1alpha1.RecreateAlways
 // toAdopt: the object names an instance that it has not taken over yet.
 func toAdopt(o *observed) {
 	absentYet(o)
-	o.ecs.Spec.AdoptInstanceID, o.id, o.sight = testInstance, testInstance, seen().sight
+	o.ecs.Spec.AdoptInstanceID, o.id, o.lookedAt, o.instance = testInstance, testInstance, seen().lookedAt, seen().instance
 	unowned(o)
 }
 
@@ -143,18 +195,23 @@ func typeChange(p v1alpha1.TypeChangePolicy) other {
 }
 
 func tried(what step, times int, again time.Duration) other {
-	return func(o *observed) { o.mine.tried[what] = trial{times: times, again: t0.Add(again)} }
+	return func(o *observed) { o.memory.trial = trial{step: what, times: times, again: t0.Add(again)} }
 }
 
 func failing(class aliyun.Class, lasting bool) other {
 	return func(o *observed) {
-		o.sight.err, o.sight.lasting = &aliyun.Error{Action: "DescribeInstances", Class: class, Message: "no"}, lasting
+		s := snapshot{err: &aliyun.Error{Action: "DescribeInstances", Class: class, Message: "no"}, lasting: lasting}
+		if s.trouble() != "" {
+			o.lookProblem = problemOf(s.err, "Secret aliyun")
+		}
 	}
 }
 
 func notBefore(what step) other {
 	return func(o *observed) {
-		o.held, o.heldFor, o.mine.heldStep = &problem{reason: reasonOutOfStock, message: "none now"}, time.Minute, what
+		o.memory.hold = hold{
+			problem: &problem{reason: reasonOutOfStock, message: "none now"}, step: what, until: t0.Add(time.Minute), generation: o.ecs.Generation,
+		}
 	}
 }
 
@@ -163,84 +220,115 @@ func TestDecideForLife(t *testing.T) {
 		is   other
 		want decision
 	}{
-		"nothing differs":                       {all(), decision{ready: true, reason: "Running", says: "is Running"}},
-		"there is no finalizer":                 {func(o *observed) { o.ecs.Finalizers = []string{"other"} }, decision{step: stepFinalize, silent: true}},
-		"there is none, whatever else is wrong": {all(elsewhereNow, func(o *observed) { o.ecs.Finalizers = nil }), decision{step: stepFinalize, silent: true}},
-		"there is no instance":                  {absentYet, decision{step: stepCreate, reason: reasonCreating}},
-		"it is not known what came of a call":   {unanswered, decision{step: stepCreate, reason: reasonCreating}},
-		"something keeps it from being made":    {all(absentYet, notBefore(stepCreate)), decision{problem: true, reason: reasonOutOfStock, says: "none now"}},
-		"what is held is about something else":  {all(absentYet, notBefore(stepDelete)), decision{step: stepCreate, reason: reasonCreating}},
-		"what is held is not about a ready one": {notBefore(stepCreate), decision{ready: true, reason: "Running"}},
-		"there are no credentials":              {func(o *observed) { o.problem = &problem{reason: reasonSecretMissing, stalled: true} }, decision{problem: true, stalled: true, reason: reasonSecretMissing}},
-		"ECS is silent, and it was Ready":       {func(o *observed) { o.problem, o.mine.blind = &problem{reason: reasonUnreachable, passing: true}, t0 }, decision{problem: true, silent: true}},
+		"nothing differs":                       {all(), isRunning.saying("is Running")},
+		"there is no finalizer":                 {func(o *observed) { o.ecs.Finalizers = []string{"other"} }, silently(stepFinalize)},
+		"there is none, whatever else is wrong": {all(elsewhereNow, func(o *observed) { o.ecs.Finalizers = nil }), silently(stepFinalize)},
+		"there is no instance":                  {absentYet, does(stepCreate, reasonCreating)},
+		"it is not known what came of a call":   {unanswered, does(stepCreate, reasonCreating)},
+		"something keeps it from being made":    {all(absentYet, notBefore(stepCreate)), heldUpBy(reasonOutOfStock).saying("none now")},
+		"what is held is about something else":  {all(absentYet, notBefore(stepDelete)), does(stepCreate, reasonCreating)},
+		"what is held is not about a ready one": {notBefore(stepCreate), isRunning},
+		"there are no credentials": {
+			func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing, stalled: true} },
+			stalledBy(reasonSecretMissing),
+		},
+		"ECS is silent, and it was Ready": {func(o *observed) {
+			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0
+		}, decision{problem: true, silent: true}},
 		"ECS has been silent for some time": {func(o *observed) {
-			o.problem, o.mine.blind = &problem{reason: reasonUnreachable, passing: true}, t0.Add(-unreachableAfter)
-		}, decision{problem: true, reason: reasonUnreachable}},
-		"the account is another one":              {elsewhereNow, decision{problem: true, stalled: true, reason: reasonWrongAccount, says: otherAccount}},
-		"the account is, and the instance gone":   {all(goneSince(time.Hour), recreate, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"the account is, and a call unanswered":   {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"the account is, and nothing was made":    {all(unanswered, elsewhereNow, func(o *observed) { o.mine.clean = o.ecs.Status.Create.Token }), decision{step: stepCreate, reason: reasonCreating}},
-		"the account is, by the status the same":  {all(unanswered, elsewhereNow, unbound), decision{step: stepCreate, reason: reasonCreating}},
-		"it was not looked at yet":                {func(o *observed) { o.sight = nil }, decision{silent: true, looks: true}},
-		"something was done since":                {func(o *observed) { o.mine.acted = t0 }, decision{silent: true, looks: true}},
-		"something was done at that very moment":  {func(o *observed) { o.mine.acted = o.sight.at }, decision{silent: true, looks: true}},
-		"the last look failed":                    {failing(aliyun.Transient, false), decision{ready: true, reason: "Running"}},
-		"the last looks have failed for a while":  {failing(aliyun.Transient, true), decision{problem: true, reason: reasonUnreachable}},
-		"the last look was not allowed":           {failing(aliyun.Unauthorized, false), decision{problem: true, stalled: true, reason: reasonForbidden}},
-		"it is not there":                         {goneSince(time.Second), decision{silent: true, looks: true}},
-		"it is gone":                              {goneSince(settleAfter), decision{problem: true, stalled: true, reason: reasonInstanceGone, says: "recreatePolicy: Always"}},
-		"it is gone, and another one wanted":      {all(goneSince(settleAfter), recreate), decision{step: stepRenew, reason: reasonCreating}},
-		"it is not there, and another one wanted": {all(goneSince(goneAfter), recreate), decision{silent: true, looks: true}},
+			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0.Add(-unreachableAfter)
+		}, heldUpBy(reasonUnreachable)},
+		"the account is another one":              {elsewhereNow, stalledBy(reasonWrongAccount).saying(otherAccount)},
+		"the account is, and the instance gone":   {all(goneSince(time.Hour), recreate, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"the account is, and a call unanswered":   {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"the account is, and nothing was made":    {all(unanswered, elsewhereNow, rejected), does(stepCreate, reasonCreating)},
+		"the account is, by the status the same":  {all(unanswered, elsewhereNow, unbound), does(stepCreate, reasonCreating)},
+		"it was not looked at yet":                {unseenYet, looksAgain},
+		"something was done since":                {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
+		"something was done at that very moment":  {func(o *observed) { o.memory.changedAt = o.lookedAt }, looksAgain},
+		"the last look failed":                    {failing(aliyun.Transient, false), isRunning},
+		"the last looks have failed for a while":  {failing(aliyun.Transient, true), heldUpBy(reasonUnreachable)},
+		"the last look was not allowed":           {failing(aliyun.Unauthorized, false), stalledBy(reasonForbidden)},
+		"it is not there":                         {goneSince(time.Second), looksAgain},
+		"it is gone":                              {goneSince(settleAfter), stalledBy(reasonInstanceGone).saying("recreatePolicy: Always")},
+		"it is gone, and another one wanted":      {all(goneSince(settleAfter), recreate), does(stepRenew, reasonCreating)},
+		"it is not there, and another one wanted": {all(goneSince(goneAfter), recreate), looksAgain},
 		"it was adopted, and is gone": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Spec.AdoptInstanceID, o.ecs.Status.Adopted = testInstance, true
-		}), decision{problem: true, stalled: true, reason: reasonInstanceGone, says: "delete this object"}},
-		"it is gone, and never was more than pending": {all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), decision{step: stepRenew, reason: reasonCreating}},
+		}), stalledBy(reasonInstanceGone).saying("delete this object")},
+		"it is gone, and never was more than pending": {
+			all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRenew, reasonCreating),
+		},
 		"it was never seen, just after it was made": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter))
-		}), decision{silent: true, looks: true}},
-		"it was never seen, long after it was made": {all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "" }), decision{step: stepRenew, reason: reasonCreating}},
-		"it is seen for the first time":             {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
-		"it is somebody else's":                     {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is somebody else's, and all differs":    {all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is pending":                             {state(aliyun.StatePending), decision{looks: true, reason: reasonCreating}},
-		"it is starting":                            {state(aliyun.StateStarting), decision{looks: true, reason: reasonStarting}},
-		"it is stopping":                            {state(aliyun.StateStopping), decision{looks: true, reason: reasonStopping}},
-		"it is in a state that nobody knows":        {state("Hibernating"), decision{looks: true, reason: reasonWaiting}},
-		"a tag differs":                             {func(o *observed) { o.sight.instance.Tags["team"] = "b" }, decision{step: stepTag, reason: reasonChanging}},
-		"a tag is new: it is put down first":        {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
-		"a tag is not wanted any more":              {func(o *observed) { o.ecs.Spec.Tags = nil }, decision{step: stepUntag, reason: reasonChanging}},
-		"the name differs":                          {func(o *observed) { o.ecs.Spec.InstanceName = "other" }, decision{step: stepModify, reason: reasonChanging}},
-		"the security groups differ":                {func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-a"} }, decision{step: stepModify, reason: reasonChanging}},
-		"the type differs, with WhenStopped":        {resize, decision{ready: true, reason: "Running", says: "powerState is Stopped"}},
-		"the type differs, with Never":              {all(resize, typeChange(v1alpha1.TypeChangeNever)), decision{ready: true, reason: "Running", says: "is Never"}},
-		"the type differs, with Restart":            {all(resize, typeChange(v1alpha1.TypeChangeRestart)), decision{step: stepStop, reason: reasonChanging, says: "stopped"}},
-		"the type differs, and it was stopped":      {all(resize, typeChange(v1alpha1.TypeChangeRestart), state(aliyun.StateStopped)), decision{step: stepSetType, reason: reasonChanging}},
-		"the type differs, and it is to stop":       {all(resize, power(v1alpha1.PowerStopped)), decision{step: stepStop, reason: reasonStopping}},
-		"the type differs, and it is to be stopped": {all(resize, power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{step: stepSetType, reason: reasonChanging}},
-		"the type differs, and it is to start":      {all(resize, state(aliyun.StateStopped)), decision{step: stepStart, reason: reasonStarting}},
+		}), looksAgain},
+		"it was never seen, long after it was made": {all(goneSince(settleAfter), neverSeen), does(stepRenew, reasonCreating)},
+		"it is seen for the first time":             {neverSeen, decision{silent: true}},
+		"it is another owner's":                     {unowned, stalledBy(reasonNotOwned)},
+		"it is another owner's, and all differs": {
+			all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
+			stalledBy(reasonNotOwned),
+		},
+		"it is pending":                      {state(aliyun.StatePending), waits(reasonCreating)},
+		"it is starting":                     {state(aliyun.StateStarting), waits(reasonStarting)},
+		"it is stopping":                     {state(aliyun.StateStopping), waits(reasonStopping)},
+		"it is in an unknown state":          {state("Hibernating"), waits(reasonWaiting)},
+		"a tag differs":                      {otherTag, does(stepTag, reasonChanging)},
+		"a tag is new: it is put down first": {func(o *observed) { o.ecs.Spec.Tags["new"] = "b" }, decision{reason: reasonChanging}},
+		"a tag is not wanted any more":       {func(o *observed) { o.ecs.Spec.Tags = nil }, does(stepUntag, reasonChanging)},
+		"the name differs":                   {otherName, does(stepModify, reasonChanging)},
+		"the security groups differ": {
+			func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-a"} }, does(stepModify, reasonChanging),
+		},
+		"the type differs, with WhenStopped": {resize, isRunning.saying("powerState is Stopped")},
+		"the type differs, with Never":       {all(resize, typeChange(v1alpha1.TypeChangeNever)), isRunning.saying("is Never")},
+		"the type differs, with Restart": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart)), does(stepStop, reasonChanging).saying("stopped"),
+		},
+		"the type differs, and it was stopped": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart), state(aliyun.StateStopped)), does(stepSetType, reasonChanging),
+		},
+		"the type differs, and it is to stop": {all(resize, power(v1alpha1.PowerStopped)), does(stepStop, reasonStopping)},
+		"the type differs, and it is to be stopped": {
+			all(resize, power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), does(stepSetType, reasonChanging),
+		},
+		"the type differs, and it is to start": {all(resize, state(aliyun.StateStopped)), does(stepStart, reasonStarting)},
 		"the type differs, and it is paid for": {all(resize, typeChange(v1alpha1.TypeChangeRestart), func(o *observed) {
-			o.ecs.Spec.InstanceChargeType, o.sight.instance.ChargeType = v1alpha1.PrePaid, "PrePaid"
-		}), decision{ready: true, reason: "Running", says: "PrePaid"}},
-		"it is stopped, and is to run":           {state(aliyun.StateStopped), decision{step: stepStart, reason: reasonStarting}},
-		"it runs, and is to be stopped":          {power(v1alpha1.PowerStopped), decision{step: stepStop, reason: reasonStopping}},
-		"it is stopped, as it is to be":          {all(power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{ready: true, reason: "Stopped"}},
-		"it is locked, and is to run":            {all(state(aliyun.StateStopped), func(o *observed) { o.sight.instance.Locks = []string{"financial"} }), decision{problem: true, stalled: true, reason: reasonInstanceLocked, says: "financial"}},
-		"it is locked, and nothing differs":      {func(o *observed) { o.sight.instance.Locks = []string{"financial"} }, decision{ready: true, reason: "Running"}},
-		"it was started just now":                {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), decision{looks: true, reason: reasonStarting}},
-		"it was started some time ago":           {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), decision{step: stepStart, reason: reasonStarting}},
-		"it was started again and again":         {all(state(aliyun.StateStopped), tried(stepStart, insistent, time.Second)), decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"}},
-		"it is to be adopted, and is nobody's":   {toAdopt, decision{step: stepAdopt, reason: reasonAdopting}},
-		"it is to be adopted, and was put down":  {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepTag, reason: reasonAdopting}},
-		"it is to be adopted, and was tagged":    {all(toAdopt, func(o *observed) { o.sight.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }), decision{step: stepAdopt, reason: reasonAdopting}},
-		"it is to be adopted, and is another's":  {all(toAdopt, func(o *observed) { o.sight.instance.Tags[v1alpha1.TagUID] = "other" }), decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is to be adopted, and is not there":  {all(toAdopt, func(o *observed) { o.sight.instance = nil }), decision{problem: true, stalled: true, reason: reasonNotFound}},
-		"it is to be adopted, and was not seen":  {all(toAdopt, func(o *observed) { o.sight = nil }), decision{silent: true, looks: true}},
-		"what cannot be mended differs":          {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, decision{ready: true, reason: "Running", says: "zoneID"}},
-		"the region of the spec is another one":  {func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }, decision{ready: true, reason: "Running", says: "regionID"}},
-		"tags come first, then the rest":         {all(func(o *observed) { o.sight.instance.Tags["team"] = "b" }, func(o *observed) { o.ecs.Spec.InstanceName = "other" }, power(v1alpha1.PowerStopped)), decision{step: stepTag, reason: reasonChanging}},
-		"nothing is asked of one in transition":  {all(state(aliyun.StateStopping), func(o *observed) { o.sight.instance.Tags["team"] = "b" }), decision{looks: true, reason: reasonStopping}},
-		"what is held keeps a change waiting":    {all(power(v1alpha1.PowerStopped), notBefore(stepStop)), decision{problem: true, reason: reasonOutOfStock}},
-		"what is held is no matter for the look": {all(goneSince(time.Second), notBefore(stepCreate)), decision{silent: true, looks: true}},
+			o.ecs.Spec.InstanceChargeType, o.instance.ChargeType = v1alpha1.PrePaid, "PrePaid"
+		}), isRunning.saying("PrePaid")},
+		"it is stopped, and is to run":  {state(aliyun.StateStopped), does(stepStart, reasonStarting)},
+		"it runs, and is to be stopped": {power(v1alpha1.PowerStopped), does(stepStop, reasonStopping)},
+		"it is stopped, as it is to be": {
+			all(power(v1alpha1.PowerStopped), state(aliyun.StateStopped)), decision{ready: true, reason: "Stopped"},
+		},
+		"it is locked, and is to run": {
+			all(state(aliyun.StateStopped), func(o *observed) { o.instance.Locks = []string{"financial"} }),
+			stalledBy(reasonInstanceLocked).saying("financial"),
+		},
+		"it is locked, and nothing differs": {func(o *observed) { o.instance.Locks = []string{"financial"} }, isRunning},
+		"it was started just now":           {all(state(aliyun.StateStopped), tried(stepStart, 1, time.Second)), waits(reasonStarting)},
+		"it was started some time ago":      {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), does(stepStart, reasonStarting)},
+		"it was started again and again": {
+			all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)),
+			decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"},
+		},
+		"it is to be adopted, and has no owner": {toAdopt, does(stepAdopt, reasonAdopting)},
+		"it is to be adopted, and was put down": {all(toAdopt, noted), does(stepTag, reasonAdopting)},
+		"it is to be adopted, and was tagged": {
+			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = string(o.ecs.UID) }),
+			does(stepAdopt, reasonAdopting),
+		},
+		"it is to be adopted, and is another's": {
+			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned),
+		},
+		"it is to be adopted, and is not there":  {all(toAdopt, func(o *observed) { o.instance = nil }), stalledBy(reasonNotFound)},
+		"it is to be adopted, and was not seen":  {all(toAdopt, unseenYet), looksAgain},
+		"what cannot be repaired differs":        {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, isRunning.saying("zoneID")},
+		"the region of the spec is another one":  {otherRegion, isRunning.saying("regionID")},
+		"tags come first, then the rest":         {all(otherTag, otherName, power(v1alpha1.PowerStopped)), does(stepTag, reasonChanging)},
+		"nothing is asked of one in transition":  {all(state(aliyun.StateStopping), otherTag), waits(reasonStopping)},
+		"what is held keeps a change waiting":    {all(power(v1alpha1.PowerStopped), notBefore(stepStop)), heldUpBy(reasonOutOfStock)},
+		"what is held is no matter for the look": {all(goneSince(time.Second), notBefore(stepCreate)), looksAgain},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -255,47 +343,60 @@ func TestDecideForDeath(t *testing.T) {
 		is   other
 		want decision
 	}{
-		"it is there":                                       {all(), decision{step: stepDelete, reason: reasonDeleting}},
-		"it is stopped":                                     {state(aliyun.StateStopped), decision{step: stepDelete, reason: reasonDeleting}},
-		"nothing was ever made":                             {absentYet, decision{step: stepRelease, silent: true}},
-		"nothing was made, whoever's account":               {all(absentYet, elsewhereNow), decision{step: stepRelease, silent: true}},
-		"nothing was made, without credentials":             {all(absentYet, func(o *observed) { o.problem = &problem{reason: reasonSecretMissing} }), decision{step: stepRelease, silent: true}},
-		"every call was answered with a no: look once more": {all(unanswered, func(o *observed) { o.mine.clean = o.ecs.Status.Create.Token }), decision{step: stepBury, silent: true}},
-		"every call was, and nobody can look any more": {all(unanswered, func(o *observed) {
-			o.mine.clean, o.problem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
-		}), decision{step: stepRelease, silent: true}},
-		"it is seen for the first time":                {func(o *observed) { o.ecs.Status.State = "" }, decision{silent: true}},
-		"an attempt was only put down":                 {all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), decision{step: stepRelease, silent: true}},
-		"it is not known what came of a call":          {unanswered, decision{step: stepSettle, reason: reasonSettling}},
-		"it is not known, and the account other":       {all(unanswered, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), decision{step: stepBury, silent: true}},
-		"an earlier call is not known to be a no":      {all(unanswered, func(o *observed) { o.mine.clean = "another token" }), decision{step: stepSettle, reason: reasonSettling}},
-		"there are no credentials":                     {func(o *observed) { o.problem = &problem{reason: reasonRefused, stalled: true} }, decision{problem: true, stalled: true, reason: reasonRefused}},
-		"the account is another one":                   {elsewhereNow, decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it is not there in another account":           {all(goneSince(time.Hour), elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it is to be kept, in another account":         {all(retain, elsewhereNow), decision{problem: true, stalled: true, reason: reasonWrongAccount}},
-		"it was not looked at yet":                     {func(o *observed) { o.sight = nil }, decision{silent: true, looks: true}},
-		"it was deleted since":                         {func(o *observed) { o.mine.acted = t0 }, decision{silent: true, looks: true}},
-		"it is not there":                              {goneSince(time.Second), decision{looks: true, reason: reasonDeleting}},
-		"it is not there, and looks fail since":        {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), decision{problem: true, stalled: true, reason: reasonRefused}},
-		"it is gone":                                   {goneSince(goneAfter), decision{step: stepBury, silent: true}},
+		"it is there":                         {all(), does(stepDelete, reasonDeleting)},
+		"it is stopped":                       {state(aliyun.StateStopped), does(stepDelete, reasonDeleting)},
+		"nothing was ever made":               {absentYet, silently(stepRelease)},
+		"nothing was made, whoever's account": {all(absentYet, elsewhereNow), silently(stepRelease)},
+		"nothing was made, without credentials": {
+			all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }),
+			silently(stepRelease),
+		},
+		"every call was answered with a no: look once more": {all(unanswered, rejected), silently(stepVerifyGone)},
+		"every call was, and no lookup is possible any more": {all(unanswered, func(o *observed) {
+			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
+		}), silently(stepRelease)},
+		"it is seen for the first time":                {neverSeen, decision{silent: true}},
+		"an attempt was only put down":                 {all(unanswered, onlyNoted), silently(stepRelease)},
+		"it is not known what came of a call":          {unanswered, does(stepSettle, reasonSettling)},
+		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), silently(stepVerifyGone)},
+		"an earlier call is not known to be a no": {
+			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepSettle, reasonSettling),
+		},
+		"there are no credentials": {
+			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),
+		},
+		"the account is another one":            {elsewhereNow, stalledBy(reasonWrongAccount)},
+		"it is not there in another account":    {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it is to be kept, in another account":  {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
+		"it was not looked at yet":              {unseenYet, looksAgain},
+		"it was deleted since":                  {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
+		"it is not there":                       {goneSince(time.Second), waits(reasonDeleting)},
+		"it is not there, and looks fail since": {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
+		"it is gone":                            {goneSince(goneAfter), silently(stepVerifyGone)},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
-		}), decision{looks: true, reason: reasonDeleting}},
-		"it is somebody else's":                    {unowned, decision{problem: true, stalled: true, reason: reasonNotOwned}},
-		"it is somebody else's, and is to be kept": {all(unowned, retain), decision{step: stepBury, silent: true}},
-		"it was to be adopted, and is another's":   {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID = testInstance }), decision{step: stepBury, silent: true}},
-		"it was to be adopted, and is tagged":      {all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.sight = testInstance, seen().sight }), decision{step: stepUntag, reason: reasonDeleting}},
-		"it was to be adopted, and nothing done":   {toAdopt, decision{step: stepRelease, silent: true}},
-		"it is to be kept":                         {retain, decision{step: stepUntag, reason: reasonDeleting, says: "it stays"}},
-		"it is to be kept, and is stopping":        {all(retain, state(aliyun.StateStopping)), decision{step: stepUntag, reason: reasonDeleting}},
-		"it is pending":                            {state(aliyun.StatePending), decision{looks: true, reason: reasonCreating}},
-		"it is stopping":                           {state(aliyun.StateStopping), decision{looks: true, reason: reasonStopping}},
-		"all differs, which is no matter":          {all(resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)), decision{step: stepDelete, reason: reasonDeleting}},
-		"it was deleted just now":                  {tried(stepDelete, 1, time.Second), decision{looks: true, reason: reasonDeleting}},
-		"ECS does not let it go":                   {notBefore(stepDelete), decision{problem: true, reason: reasonOutOfStock}},
-		"what is held was about making it":         {notBefore(stepCreate), decision{step: stepDelete, reason: reasonDeleting}},
-		"recreatePolicy is no matter":              {all(goneSince(goneAfter), recreate), decision{step: stepBury, silent: true}},
+		}), waits(reasonDeleting)},
+		"it is another owner's":                    {unowned, stalledBy(reasonNotOwned)},
+		"it is another owner's, and is to be kept": {all(unowned, retain), silently(stepVerifyGone)},
+		"it was to be adopted, and is another's":   {all(toAdopt, noted), silently(stepVerifyGone)},
+		"it was to be adopted, and is tagged": {
+			all(toAdopt, func(o *observed) { o.ecs.Status.InstanceID, o.instance = testInstance, seen().instance }),
+			does(stepUntag, reasonDeleting),
+		},
+		"it was to be adopted, and nothing done": {toAdopt, silently(stepRelease)},
+		"it is to be kept":                       {retain, does(stepUntag, reasonDeleting).saying("it stays")},
+		"it is to be kept, and is stopping":      {all(retain, state(aliyun.StateStopping)), does(stepUntag, reasonDeleting)},
+		"it is pending":                          {state(aliyun.StatePending), waits(reasonCreating)},
+		"it is stopping":                         {state(aliyun.StateStopping), waits(reasonStopping)},
+		"all differs, which is no matter": {
+			all(resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
+			does(stepDelete, reasonDeleting),
+		},
+		"it was deleted just now":          {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
+		"ECS does not let it go":           {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
+		"what is held was about making it": {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
+		"recreatePolicy is no matter":      {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -310,9 +411,11 @@ func TestDecideForDeath(t *testing.T) {
 func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 	for sentence, is := range map[string]other{
 		"nothing differs": all(), "it is gone": all(goneSince(time.Hour), recreate), "it is not known what came of a call": unanswered,
-		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped), "it is somebody else's": unowned,
-		"tags differ": func(o *observed) { o.ecs.Spec.Tags = nil }, "the type differs": all(resize, typeChange(v1alpha1.TypeChangeRestart)),
-		"it is somebody else's, and is to be kept": all(unowned, retain),
+		"it is not there any more": goneSince(time.Hour), "it is to be kept": retain, "it is stopped": state(aliyun.StateStopped),
+		"it is another owner's":                    unowned,
+		"tags differ":                              func(o *observed) { o.ecs.Spec.Tags = nil },
+		"the type differs":                         all(resize, typeChange(v1alpha1.TypeChangeRestart)),
+		"it is another owner's, and is to be kept": all(unowned, retain),
 	} {
 		for _, dying := range []bool{false, true} {
 			name := sentence
@@ -337,9 +440,12 @@ func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 // TestDecideWritesNothing: neither it nor the status changes what it goes by.
 func TestDecideWritesNothing(t *testing.T) {
 	for sentence, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "it is gone": all(goneSince(time.Hour), recreate), "tags differ": func(o *observed) { o.ecs.Spec.Tags = map[string]string{"b": "c"} },
-		"it is to be adopted": toAdopt, "it is being deleted": deleted, "it was started": all(state(aliyun.StateStopped), tried(stepStart, 3, time.Second)),
-		"the security groups differ": func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-z", "sg-c"} }, "the looks fail": failing(aliyun.Transient, true),
+		"nothing differs": all(), "there is no instance": absentYet, "it is gone": all(goneSince(time.Hour), recreate),
+		"tags differ":         func(o *observed) { o.ecs.Spec.Tags = map[string]string{"b": "c"} },
+		"it is to be adopted": toAdopt, "it is being deleted": deleted,
+		"it was started":             all(state(aliyun.StateStopped), tried(stepStart, 3, time.Second)),
+		"the security groups differ": func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-z", "sg-c"} },
+		"the looks fail":             failing(aliyun.Transient, true),
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			build := func() *observed {
@@ -349,13 +455,9 @@ func TestDecideWritesNothing(t *testing.T) {
 			}
 			o, was := build(), build()
 			p := decide(o)
-			statusAfter(o, p)
-			for what, pair := range map[string][2]any{
-				"the object": {o.ecs, was.ecs}, "what is remembered": {o.mine.tried, was.mine.tried}, "what was seen": {o.sight == nil || reflect.DeepEqual(o.sight.instance, was.sight.instance), true},
-			} {
-				if !reflect.DeepEqual(pair[0], pair[1]) {
-					t.Errorf("%s was %+v, and is %+v", what, pair[1], pair[0])
-				}
+			statusOf(o, p, newOutcome(o, p))
+			if !reflect.DeepEqual(o, was) {
+				t.Errorf("what is observed was %+v, and is %+v", was, o)
 			}
 			again := decide(o)
 			p.wait, again.wait = 0, 0 // which vary
@@ -366,9 +468,56 @@ func TestDecideWritesNothing(t *testing.T) {
 	}
 }
 
+// TestThePlanNamesItsPolicy: a log line says which policy decided.
+func TestThePlanNamesItsPolicy(t *testing.T) {
+	for want, is := range map[string]other{
+		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted,
+		"no instance was created": all(absentYet, deleted),
+		"the power state differs": all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
+	} {
+		o := seen()
+		is(o)
+		if got := decide(o).policy; got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+	}
+}
+
+// TestObservedIsPlain: what decide knows can be written to a file, and holds no access key and no Secret.
+func TestObservedIsPlain(t *testing.T) {
+	done := map[reflect.Type]bool{reflect.TypeFor[time.Time](): true}
+	secret := []reflect.Type{reflect.TypeFor[aliyun.AccessKey](), reflect.TypeFor[corev1.Secret](), reflect.TypeFor[session]()}
+	var check func(path string, is reflect.Type)
+	check = func(path string, is reflect.Type) {
+		if slices.Contains(secret, is) {
+			t.Errorf("%s is a %s", path, is)
+		}
+		if done[is] {
+			return
+		}
+		done[is] = true
+		switch is.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is a %s", path, is)
+		case reflect.Struct:
+			for field := range is.Fields() {
+				check(path+"."+field.Name, field.Type)
+			}
+		case reflect.Map:
+			check(path+" key", is.Key())
+			check(path+" value", is.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			check(path, is.Elem())
+		}
+	}
+	check("observed", reflect.TypeFor[observed]())
+	check("outcome", reflect.TypeFor[outcome]())
+	check("plan", reflect.TypeFor[plan]())
+}
+
 func TestEveryPolicyHasAName(t *testing.T) {
 	names := map[string]int{}
-	for _, p := range append(append([]policy{}, life...), death...) {
+	for _, p := range slices.Concat(policies, deletionPolicies) {
 		names[p.name]++
 	}
 	for name, n := range names {
@@ -378,9 +527,9 @@ func TestEveryPolicyHasAName(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestNextAttempt(t *testing.T) {
 	const first, second = "0a1b2c3d-0000-4000-8000-000000000001-1", "0a1b2c3d-0000-4000-8000-000000000001-2"
-	empty := func(d time.Duration) other { return func(o *observed) { o.mine.empty = t0.Add(-d) } }
+	empty := func(d time.Duration) other { return func(o *observed) { o.memory.nothingFoundSince = t0.Add(-d) } }
 	for sentence, test := range map[string]struct {
 		is         other
 		found      []string
@@ -390,24 +539,40 @@ func TestJudge(t *testing.T) {
 		call       bool
 		clean      bool // a refusal would prove that there is none
 	}{
-		"there was no attempt":                                 {is: absentYet, parameters: "p", token: first, call: true, clean: true},
-		"there was no attempt, and there is one":               {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
-		"there are two":                                        {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
-		"the same again":                                       {is: unanswered, parameters: "p", token: first, call: true},
-		"the same again, and nothing has shown":                {is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true},
-		"the same again, and by the status nothing was made":   {is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true},
-		"another one, and by the status nothing was made":      {is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true},
-		"the attempt was only put down":                        {is: all(unanswered, func(o *observed) { o.ecs.Status.Create.Parameters = "" }), parameters: "q", token: first, call: true, clean: true},
-		"another one, and nothing is known":                    {is: unanswered, parameters: "q", reason: reasonSettling},
-		"another one, and nothing has shown for a moment":      {is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling},
-		"another one, and nothing has shown for long enough":   {is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true},
-		"another one, and ECS has said no":                     {is: all(unanswered, func(o *observed) { o.mine.clean = first }), parameters: "q", token: second, call: true, clean: true},
-		"another one, and one shows":                           {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
-		"the token is dead":                                    {is: all(unanswered, func(o *observed) { o.mine.dead = first }), parameters: "p", reason: reasonSettling},
-		"the token is dead, and nothing has shown":             {is: all(unanswered, empty(settleAfter), func(o *observed) { o.mine.dead = first }), parameters: "p", token: second, call: true, clean: true},
-		"the region is another one":                            {is: all(unanswered, func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }), parameters: "p", reason: reasonSettling},
-		"the region is another one, and nothing has shown":     {is: all(unanswered, empty(settleAfter), func(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }), parameters: "p", token: second, clean: true},
-		"the region is another one, and ECS has said no":       {is: all(unanswered, func(o *observed) { o.mine.clean, o.ecs.Spec.RegionID = first, "cn-hangzhou" }), parameters: "p", token: second, clean: true},
+		"there was no attempt":                   {is: absentYet, parameters: "p", token: first, call: true, clean: true},
+		"there was no attempt, and there is one": {is: absentYet, found: []string{"i-1"}, parameters: "p", id: "i-1"},
+		"there are two":                          {is: unanswered, found: []string{"i-1", "i-2"}, parameters: "p", reason: reasonSurplus},
+		"the same again":                         {is: unanswered, parameters: "p", token: first, call: true},
+		"the same again, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter)), parameters: "p", token: first, call: true, clean: true,
+		},
+		"the same again, and by the status nothing was made": {
+			is: all(unanswered, unbound), parameters: "p", token: first, call: true, clean: true,
+		},
+		"another one, and by the status nothing was made": {
+			is: all(unanswered, unbound), parameters: "q", token: second, call: true, clean: true,
+		},
+		"the attempt was only put down":     {is: all(unanswered, onlyNoted), parameters: "q", token: first, call: true, clean: true},
+		"another one, and nothing is known": {is: unanswered, parameters: "q", reason: reasonSettling},
+		"another one, and nothing has shown for a moment": {
+			is: all(unanswered, empty(settleAfter-time.Second)), parameters: "q", reason: reasonSettling,
+		},
+		"another one, and nothing has shown for long enough": {
+			is: all(unanswered, empty(settleAfter)), parameters: "q", token: second, call: true, clean: true,
+		},
+		"another one, and ECS has said no": {is: all(unanswered, rejected), parameters: "q", token: second, call: true, clean: true},
+		"another one, and one shows":       {is: all(unanswered, empty(time.Hour)), found: []string{"i-1"}, parameters: "q", id: "i-1"},
+		"the token is dead":                {is: all(unanswered, deadToken), parameters: "p", reason: reasonSettling},
+		"the token is dead, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter), deadToken), parameters: "p", token: second, call: true, clean: true,
+		},
+		"the region is another one": {is: all(unanswered, otherRegion), parameters: "p", reason: reasonSettling},
+		"the region is another one, and nothing has shown": {
+			is: all(unanswered, empty(settleAfter), otherRegion), parameters: "p", token: second, clean: true,
+		},
+		"the region is another one, and ECS has said no": {
+			is: all(unanswered, rejected, otherRegion), parameters: "p", token: second, clean: true,
+		},
 		"none is wanted any more, and nothing is known":        {is: unanswered, reason: reasonSettling},
 		"none is wanted any more, and nothing has shown since": {is: all(unanswered, empty(settleAfter)), token: second, call: true, clean: true},
 	} {
@@ -418,7 +583,7 @@ func TestJudge(t *testing.T) {
 			for _, id := range test.found {
 				found = append(found, aliyun.Instance{ID: id})
 			}
-			v := judge(o, found, test.parameters, t0)
+			v := nextAttempt(o, found, test.parameters, t0)
 			token, reason := "", ""
 			if v.create != nil {
 				token = v.create.Token
@@ -467,29 +632,39 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-func TestTry(t *testing.T) {
-	mine := &session{tried: map[step]trial{}}
+func TestTrials(t *testing.T) {
+	var m memory
 	now := t0
-	var gaps []time.Duration
-	for range 12 {
-		mine.try(stepStop, now)
-		gaps = append(gaps, mine.tried[stepStop].again.Sub(now))
-		now = mine.tried[stepStop].again
-	}
-	for n, gap := range gaps {
-		if want := min(firstAgain<<n, mostAgain); gap != want {
+	for n := range 12 {
+		m.addTrial(stepStop, now)
+		if gap, want := m.trial.again.Sub(now), min(minRepeat<<n, maxRepeat); gap != want {
 			t.Errorf("after %d times it waits for %s, want %s", n+1, gap, want)
 		}
+		now = m.trial.again
 	}
-	o := seen()
-	mine.tried[stepStart] = trial{}
-	before := maps.Clone(mine.tried)
-	o.mine.acted = t0
-	if mine.keep(&observed{mine: o.mine, sight: o.sight}, stepStop); !maps.Equal(mine.tried, before) {
-		t.Error("what was not seen yet is given up")
+	for sentence, test := range map[string]struct {
+		changedAt time.Time
+		wants     step
+		times     int
+	}{
+		"still wanted":                       {wants: stepStop, times: 12},
+		"still wanted, and not seen":         {changedAt: t0, wants: stepStop, times: 12},
+		"another change is wanted":           {wants: stepStart},
+		"nothing is wanted any more":         {},
+		"nothing is wanted, by a stale look": {changedAt: t0, times: 12},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := seen()
+			o.memory.trial, o.memory.changedAt = m.trial, test.changedAt
+			if got := newOutcome(o, plan{wants: test.wants}).memory.trial.times; got != test.times {
+				t.Errorf("%d trials are remembered, want %d", got, test.times)
+			}
+			if o.memory.trial.times != 12 {
+				t.Error("what was observed has changed")
+			}
+		})
 	}
-	o.mine.acted = time.Time{}
-	if mine.keep(o, stepStop); len(mine.tried) != 1 || mine.tried[stepStop].times != 12 {
-		t.Errorf("what is left of what was tried is %v", mine.tried)
+	if m.addTrial(stepStart, now); m.trial.times != 1 || m.trial.step != stepStart {
+		t.Errorf("of another change, %+v is remembered", m.trial)
 	}
 }

@@ -13,16 +13,14 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// request is the instance that ECS is asked for: all that can be said of it at once. It has
-// no token yet. script is the Secret of its user data, nil for none.
-func request(ecs *v1alpha1.ECSInstance, script *corev1.Secret) aliyun.CreateRequest {
+// request returns the request to create the instance, without its token. userData is nil for none.
+func request(ecs *v1alpha1.ECSInstance, userData []byte) aliyun.CreateRequest {
 	s := &ecs.Spec
 	r := aliyun.CreateRequest{
 		Name:                    s.InstanceName,
@@ -36,9 +34,10 @@ func request(ecs *v1alpha1.ECSInstance, script *corev1.Secret) aliyun.CreateRequ
 		KeyPairName:             s.KeyPairName,
 		InternetMaxBandwidthOut: int(ptr.Deref(s.InternetMaxBandwidthOut, 0)),
 		Tags:                    tags(ecs),
+		UserData:                userData,
 	}
 	if len(s.SecurityGroupIDs) > 0 {
-		r.SecurityGroupID = s.SecurityGroupIDs[0] // CreateInstance knows one; the others come after.
+		r.SecurityGroupID = s.SecurityGroupIDs[0] // CreateInstance takes one. ModifyInstanceAttribute adds the others later.
 	}
 	if s.Disks != nil {
 		if system := s.Disks.System; system != nil {
@@ -53,18 +52,13 @@ func request(ecs *v1alpha1.ECSInstance, script *corev1.Secret) aliyun.CreateRequ
 			})
 		}
 	}
-	if script != nil {
-		r.UserData = script.Data[s.UserDataSecretRef.Key]
-	}
 	return r
 }
 
-// tags are those that the instance is to have, and among them those that say whose it is.
+// tags returns the tags for a new instance: those of the spec, and those that name its object.
 func tags(ecs *v1alpha1.ECSInstance) map[string]string {
-	all := maps.Clone(ecs.Spec.Tags)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, ecs.Spec.Tags)
 	maps.Copy(all, ownership(ecs))
 	return all
 }
@@ -72,36 +66,34 @@ func tags(ecs *v1alpha1.ECSInstance) map[string]string {
 // maxTagValue bounds the value of a tag.
 const maxTagValue = 128
 
-// ownership are the tags that say whose an instance is.
+// ownership returns the tags that name the object of an instance.
 func ownership(ecs *v1alpha1.ECSInstance) map[string]string {
 	object := ecs.Namespace + "/" + ecs.Name
 	return map[string]string{v1alpha1.TagUID: string(ecs.UID), v1alpha1.TagObject: object[:min(len(object), maxTagValue)]}
 }
 
-// token is the client token of an attempt. UIDs are never used again, so neither is it.
+// token returns the client token of an attempt. It is unique, as a UID is.
 func token(ecs *v1alpha1.ECSInstance, attempt int64) string {
 	return fmt.Sprintf("%s-%d", ecs.UID, attempt)
 }
 
-// digest is the same for two requests of an object only if ECS takes them for the same. Of the
-// user data it only has which key of which version of which Secret they are: they may be
-// secret.
-func digest(ecs *v1alpha1.ECSInstance, r aliyun.CreateRequest, script *corev1.Secret) (string, error) {
+// digest returns the same text for two requests of an object only if they are the same for ECS. The user
+// data may be secret: instead of it, the digest covers the key and the version of its Secret.
+func digest(ecs *v1alpha1.ECSInstance, r aliyun.CreateRequest, userData *secretState) (string, error) {
 	r.ClientToken, r.UserData = "", nil
 	text, err := json.Marshal(r) // The keys of maps are sorted.
 	if err != nil {
-		return "", fmt.Errorf("write down a CreateInstance: %w", err)
+		return "", fmt.Errorf("encode a CreateInstance: %w", err)
 	}
-	if script != nil {
-		text = fmt.Append(text, script.UID, script.ResourceVersion, ecs.Spec.UserDataSecretRef.Key)
+	if userData != nil {
+		text = fmt.Append(text, userData.uid, userData.resourceVersion, ecs.Spec.UserDataSecretRef.Key)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// tagChanges are what brings the tags of an instance to what they are to be: those of the spec,
-// and none that the spec once had. Others are left alone, and so are those that say whose it
-// is.
+// tagChanges returns the tags to set, which differ from the spec, and the keys to drop, which left the spec.
+// Other tags of the instance stay as they are.
 func tagChanges(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (set map[string]string, drop []string) {
 	for key, value := range ecs.Spec.Tags {
 		if has, ok := instance.Tags[key]; !ok || has != value {
@@ -120,7 +112,7 @@ func tagChanges(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (set map[s
 	return set, drop
 }
 
-// change is what of an instance is to be changed that can be changed in any state.
+// change returns the differences that ECS can change in any state of an instance, and whether there are any.
 func change(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (aliyun.Change, bool) {
 	var c aliyun.Change
 	if name := ecs.Spec.InstanceName; name != "" && name != instance.Name {
@@ -132,14 +124,13 @@ func change(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance) (aliyun.Change
 	return c, c.Name != nil || c.SecurityGroupIDs != nil
 }
 
-// drift is in what an instance differs from the spec, in a way that only another instance could
-// mend.
+// drift returns the differences to the spec that ECS cannot change in an existing instance.
 func drift(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance, region string) []string {
 	var fields []string
 	s := &ecs.Spec
 	charge := string(s.InstanceChargeType)
 	if ecs.Status.Adopted {
-		charge = "" // It has a default, and need not be meant.
+		charge = "" // The spec may have it by default only.
 	}
 	for _, f := range []struct{ name, want, is string }{
 		{"regionID", s.RegionID, region},
@@ -150,7 +141,7 @@ func drift(ecs *v1alpha1.ECSInstance, instance *aliyun.Instance, region string) 
 		{"keyPairName", s.KeyPairName, instance.KeyPairName},
 	} {
 		if f.want != "" && f.want != f.is {
-			fields = append(fields, fmt.Sprintf("%s is %q and not %q", f.name, f.is, f.want))
+			fields = append(fields, fmt.Sprintf("%s is %q, not %q", f.name, f.is, f.want))
 		}
 	}
 	return fields

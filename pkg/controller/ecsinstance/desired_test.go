@@ -53,6 +53,22 @@ func scriptSecret() *corev1.Secret {
 	return s
 }
 
+// withScript is request with the user data of a Secret, nil for none.
+func withScript(ecs *v1alpha1.ECSInstance, s *corev1.Secret) aliyun.CreateRequest {
+	if s == nil {
+		return request(ecs, nil)
+	}
+	return request(ecs, s.Data[ecs.Spec.UserDataSecretRef.Key])
+}
+
+// stateOf is the state of a Secret with a script, nil for none.
+func stateOf(s *corev1.Secret) *secretState {
+	if s == nil {
+		return nil
+	}
+	return &secretState{name: s.Name, exists: true, uid: s.UID, resourceVersion: s.ResourceVersion}
+}
+
 func TestRequest(t *testing.T) {
 	minimal := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "least", UID: "0a1b2c3d-0000-4000-8000-000000000002"},
@@ -84,7 +100,7 @@ func TestRequest(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := test.ecs.DeepCopy()
-			if got := request(test.ecs, test.script); !reflect.DeepEqual(got, test.want) {
+			if got := withScript(test.ecs, test.script); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("it is\n%+v, want\n%+v", got, test.want)
 			}
 			if !reflect.DeepEqual(test.ecs, before) {
@@ -96,7 +112,7 @@ func TestRequest(t *testing.T) {
 
 // TestRequestHasAllFields: a field that is new is either asked for, or named here.
 func TestRequestHasAllFields(t *testing.T) {
-	v := reflect.ValueOf(request(fullECS(), scriptSecret()))
+	v := reflect.ValueOf(withScript(fullECS(), scriptSecret()))
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "ClientToken" {
 			t.Errorf("%s is not asked for", name)
@@ -107,7 +123,7 @@ func TestRequestHasAllFields(t *testing.T) {
 func TestDigest(t *testing.T) {
 	of := func(ecs *v1alpha1.ECSInstance, script *corev1.Secret) string {
 		t.Helper()
-		d, err := digest(ecs, request(ecs, script), script)
+		d, err := digest(ecs, withScript(ecs, script), stateOf(script))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,24 +174,25 @@ func TestDigest(t *testing.T) {
 	}
 	ecs := fullECS()
 	ecs.Spec.SecurityGroupIDs[1] = "sg-c" // comes after
-	ecs.Spec.PowerState, ecs.Spec.RecreatePolicy, ecs.Spec.DeletionPolicy = v1alpha1.PowerStopped, v1alpha1.RecreateAlways, v1alpha1.DeletionRetain
+	ecs.Spec.PowerState = v1alpha1.PowerStopped
+	ecs.Spec.RecreatePolicy, ecs.Spec.DeletionPolicy = v1alpha1.RecreateAlways, v1alpha1.DeletionRetain
 	ecs.ResourceVersion, ecs.Generation, ecs.Labels = "99", 9, map[string]string{"a": "b"}
 	if of(ecs, scriptSecret()) != same {
 		t.Error("it changes with what ECS is not asked for")
 	}
-	token := request(fullECS(), scriptSecret())
+	token := withScript(fullECS(), scriptSecret())
 	token.ClientToken = "another"
-	if d, err := digest(fullECS(), token, scriptSecret()); err != nil || d != same {
+	if d, err := digest(fullECS(), token, stateOf(scriptSecret())); err != nil || d != same {
 		t.Errorf("it changes with the token: %v", err)
 	}
 }
 
-// TestDigestHasNoUserData: nobody can tell from it whether a guess at the script is right.
+// TestDigestHasNoUserData: it does not show whether a guess at the script is right.
 func TestDigestHasNoUserData(t *testing.T) {
 	one, two := scriptSecret(), scriptSecret()
 	two.Data["userData"] = []byte("#!/bin/sh\necho another\n")
-	a, err1 := digest(fullECS(), request(fullECS(), one), one)
-	b, err2 := digest(fullECS(), request(fullECS(), two), two)
+	a, err1 := digest(fullECS(), withScript(fullECS(), one), stateOf(one))
+	b, err2 := digest(fullECS(), withScript(fullECS(), two), stateOf(two))
 	if err1 != nil || err2 != nil || a != b {
 		t.Errorf("of two scripts in the same version of the same Secret it is %s and %s", a, b)
 	}
@@ -201,8 +218,8 @@ func TestOwnership(t *testing.T) {
 	if len(owned) != 2 || owned[v1alpha1.TagUID] != string(ecs.UID) || len(owned[v1alpha1.TagObject]) != maxTagValue {
 		t.Errorf("it is %v", owned)
 	}
-	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "somebody else", "team": "a"}
-	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "somebody else" {
+	ecs.Spec.Tags = map[string]string{v1alpha1.TagUID: "another UID", "team": "a"}
+	if all := tags(ecs); all[v1alpha1.TagUID] != string(ecs.UID) || all["team"] != "a" || ecs.Spec.Tags[v1alpha1.TagUID] != "another UID" {
 		t.Errorf("they are %v, of %v", all, ecs.Spec.Tags)
 	}
 }
@@ -215,17 +232,20 @@ func TestTagChanges(t *testing.T) {
 		set      tagMap
 		drop     []string
 	}{
-		"none":                                      {},
-		"all are there":                             {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
-		"one is missing":                            {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
-		"one has another value":                     {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
-		"one without a value is missing":            {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
-		"one is of the spec no more":                {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
-		"one is, with another value":                {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
-		"one is, and is gone":                       {had: []string{"a"}},
-		"one is somebody else's":                    {is: tagMap{"a": "1"}},
-		"the operator's own are there":              {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
-		"two are missing, and two are not the spec": {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"}, set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"}},
+		"none":                           {},
+		"all are there":                  {spec: tagMap{"a": "1"}, is: tagMap{"a": "1"}, had: []string{"a"}},
+		"one is missing":                 {spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"a": "1"}, set: tagMap{"b": "2"}},
+		"one has another value":          {spec: tagMap{"a": "1"}, is: tagMap{"a": "2"}, set: tagMap{"a": "1"}},
+		"one without a value is missing": {spec: tagMap{"a": ""}, set: tagMap{"a": ""}},
+		"one is of the spec no more":     {is: tagMap{"a": "1"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, with another value":     {is: tagMap{"a": "2"}, had: []string{"a"}, drop: []string{"a"}},
+		"one is, and is gone":            {had: []string{"a"}},
+		"one is another owner's":         {is: tagMap{"a": "1"}},
+		"the operator's own are there":   {is: tagMap{v1alpha1.TagUID: "1", v1alpha1.TagObject: "o"}},
+		"two are missing, and two are not the spec": {
+			spec: tagMap{"a": "1", "b": "2"}, is: tagMap{"c": "3", "d": "4"}, had: []string{"c", "d"},
+			set: tagMap{"a": "1", "b": "2"}, drop: []string{"c", "d"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ecs := &v1alpha1.ECSInstance{Spec: v1alpha1.ECSInstanceSpec{Tags: test.spec}, Status: v1alpha1.ECSInstanceStatus{TagKeys: test.had}}
@@ -243,11 +263,23 @@ func TestChange(t *testing.T) {
 		is   aliyun.Instance
 		want string
 	}{
-		"nothing is said":               {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
-		"the same":                      {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, ""},
-		"another name":                  {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"a"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []"},
-		"another group":                 {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}}, aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a"}}, " [a b]"},
-		"another name and fewer groups": {v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}}, aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]"},
+		"nothing is said": {is: aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"sg-a"}}},
+		"the same": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}},
+			aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a", "b"}}, "",
+		},
+		"another name": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"a"}},
+			aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a"}}, "a []",
+		},
+		"another group": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b", "a"}},
+			aliyun.Instance{Name: "a", SecurityGroupIDs: []string{"a"}}, " [a b]",
+		},
+		"another name and fewer groups": {
+			v1alpha1.ECSInstanceSpec{InstanceName: "a", SecurityGroupIDs: []string{"b"}},
+			aliyun.Instance{Name: "b", SecurityGroupIDs: []string{"a", "b"}}, "a [b]",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(test.spec.SecurityGroupIDs)
@@ -267,7 +299,10 @@ func TestChange(t *testing.T) {
 }
 
 func TestDrift(t *testing.T) {
-	instance := aliyun.Instance{ImageID: "a.vhd", ChargeType: "PrePaid", ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", KeyPairName: "mine", Type: "ecs.other", Name: "other"}
+	instance := aliyun.Instance{
+		ImageID: "a.vhd", ChargeType: "PrePaid", ZoneID: "cn-beijing-h", VSwitchID: "vsw-a", KeyPairName: "mine",
+		Type: "ecs.other", Name: "other",
+	}
 	for sentence, test := range map[string]struct {
 		change func(*v1alpha1.ECSInstance)
 		region string
@@ -277,11 +312,20 @@ func TestDrift(t *testing.T) {
 		"what the spec does not say": {func(e *v1alpha1.ECSInstance) {
 			e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName, e.Spec.ImageID = "", "", "", ""
 		}, "cn-beijing", nil},
-		"the region":                    {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou" and not "cn-beijing"`}},
-		"the image":                     {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd" and not "b.vhd"`}},
-		"how it is paid for":            {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid }, "cn-beijing", []string{`instanceChargeType is "PrePaid" and not "PostPaid"`}},
-		"how one that was adopted is":   {func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true }, "cn-beijing", nil},
-		"the zone, the vSwitch and key": {func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" }, "cn-beijing", []string{`zoneID is "cn-beijing-h" and not "z"`, `vSwitchID is "vsw-a" and not "v"`, `keyPairName is "mine" and not "k"`}},
+		"the region": {region: "cn-hangzhou", want: []string{`regionID is "cn-hangzhou", not "cn-beijing"`}},
+		"the image":  {func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "b.vhd" }, "cn-beijing", []string{`imageID is "a.vhd", not "b.vhd"`}},
+		"how it is paid for": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType = v1alpha1.PostPaid },
+			"cn-beijing", []string{`instanceChargeType is "PrePaid", not "PostPaid"`},
+		},
+		"how one that was adopted is": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.InstanceChargeType, e.Status.Adopted = v1alpha1.PostPaid, true },
+			"cn-beijing", nil,
+		},
+		"the zone, the vSwitch and key": {
+			func(e *v1alpha1.ECSInstance) { e.Spec.ZoneID, e.Spec.VSwitchID, e.Spec.KeyPairName = "z", "v", "k" },
+			"cn-beijing", []string{`zoneID is "cn-beijing-h", not "z"`, `vSwitchID is "vsw-a", not "v"`, `keyPairName is "mine", not "k"`},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ecs := fullECS()

@@ -247,12 +247,15 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 		change func(*observatory)
 		want   []string
 	}{
-		"nothing":                {change: func(*observatory) {}},
-		"another state":          {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
-		"it is gone":             {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
-		"no answer, which lasts": {func(o *observatory) { o.lens.fail(errors.New("lost")) }, []string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"}},
-		"a sync waits for it":    {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
-		"of one that nobody looks at": {func(o *observatory) {
+		"nothing":       {change: func(*observatory) {}},
+		"another state": {func(o *observatory) { o.lens.set(id, aliyun.StateStopped) }, []string{"vm-i-0000 Updated[State]"}},
+		"it is gone":    {func(o *observatory) { o.lens.remove(id) }, []string{"vm-i-0000 Deleted[]"}},
+		"no answer, which lasts": {
+			func(o *observatory) { o.lens.fail(errors.New("lost")) },
+			[]string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"},
+		},
+		"a sync waits for it": {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
+		"of one that no object refers to": {func(o *observatory) {
 			o.leave(beijing, "i-0001", key("vm-i-0001"))
 			o.lens.set("i-0001", aliyun.StateStopped)
 		}, nil},
@@ -318,7 +321,7 @@ func TestFleetEndsWithItsLastInstance(t *testing.T) {
 		o.lens.forget()
 		time.Sleep(time.Hour)
 		if asked, _ := o.lens.forget(); len(asked) > 0 {
-			t.Errorf("nobody looks, and it was asked for %q", asked)
+			t.Errorf("no object refers to it, and it was asked for %q", asked)
 		}
 		o.look(beijing, "i-0000", key("again"))
 		o.settles()
@@ -384,32 +387,36 @@ func TestThrottledInWorld(t *testing.T) {
 
 func TestFleetNext(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	is := func(in ...time.Duration) map[string]*member {
-		members := map[string]*member{}
+	is := func(in ...time.Duration) map[string]*target {
+		targets := map[string]*target{}
 		for n, d := range in {
-			members[fmt.Sprintf("i-%03d", n)] = &member{due: now.Add(d)}
+			targets[fmt.Sprintf("i-%03d", n)] = &target{due: now.Add(d)}
 		}
-		return members
+		return targets
 	}
 	many := func(n int, d time.Duration) []time.Duration { return slices.Repeat([]time.Duration{d}, n) }
 	for sentence, test := range map[string]struct {
-		members map[string]*member
+		targets map[string]*target
 		last    time.Duration // how long ago
 		ids     int
 		first   string
 		wait    time.Duration
 	}{
-		"nobody is there":                                    {last: time.Hour, wait: pollEvery},
-		"nothing is due":                                     {members: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
-		"one is due, and the other comes along":              {members: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
-		"one is due, and 99 of the others come along":        {members: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150"},
-		"one is due just after a call":                       {members: is(0), last: pollGap / 4, wait: pollGap * 3 / 4},
-		"a hundred are due just after a call":                {members: is(many(100, 0)...), last: pollGap / 4, ids: 100, first: "i-000"},
-		"a hundred are, and one comes soon, just after":      {members: is(append(many(99, 0), time.Millisecond)...), last: 0, wait: pollGap},
-		"more than a hundred are due, the longest due first": {members: is(append(many(120, -time.Second), many(3, -time.Minute)...)...), ids: 100, first: "i-120"},
+		"no object refers to one":               {last: time.Hour, wait: pollEvery},
+		"nothing is due":                        {targets: is(time.Second, time.Minute), last: time.Hour, wait: time.Second},
+		"one is due, and the other comes along": {targets: is(time.Minute, 0), last: time.Hour, ids: 2, first: "i-001"},
+		"one is due, and 99 of the others come along": {
+			targets: is(append(many(150, time.Minute), 0)...), last: time.Hour, ids: 100, first: "i-150",
+		},
+		"one is due just after a call":                  {targets: is(0), last: pollGap / 4, wait: pollGap * 3 / 4},
+		"a hundred are due just after a call":           {targets: is(many(100, 0)...), last: pollGap / 4, ids: 100, first: "i-000"},
+		"a hundred are, and one comes soon, just after": {targets: is(append(many(99, 0), time.Millisecond)...), last: 0, wait: pollGap},
+		"more than a hundred are due, the longest due first": {
+			targets: is(append(many(120, -time.Second), many(3, -time.Minute)...)...), ids: 100, first: "i-120",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f := &fleet{members: test.members, clock: fixed(now)}
+			f := &fleet{targets: test.targets, clock: fixed(now)}
 			ids, wait := f.next(now.Add(-test.last))
 			if len(ids) != test.ids || wait != test.wait || (len(ids) > 0 && ids[0] != test.first) {
 				t.Errorf("%d, the first %q, or in %s", len(ids), slices.Concat(ids, []string{""})[0], wait)
@@ -428,30 +435,41 @@ type standing struct {
 
 func (s standing) Now() time.Time { return s.now }
 
-func TestSightDiffers(t *testing.T) {
+func TestSnapshotDiffers(t *testing.T) {
 	lost := errors.New("lost")
 	throttled, refused := &aliyun.Error{Class: aliyun.Throttled}, &aliyun.Error{Class: aliyun.BadCredentials}
 	running, stopped := &aliyun.Instance{State: aliyun.StateRunning}, &aliyun.Instance{State: aliyun.StateStopped, Name: "a"}
 	for sentence, test := range map[string]struct {
-		was    *sight
-		is     sight
+		was    *snapshot
+		is     snapshot
 		verb   string
 		fields []string
 	}{
-		"the first look":                          {nil, sight{}, "Added", nil},
-		"the same again":                          {&sight{instance: running}, sight{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil},
-		"nothing again":                           {&sight{}, sight{}, "", nil},
-		"it shows":                                {&sight{}, sight{instance: running}, "Added", nil},
-		"it is gone":                              {&sight{instance: running}, sight{}, "Deleted", nil},
-		"two fields":                              {&sight{instance: running}, sight{instance: stopped}, "Updated", []string{"Name", "State"}},
-		"a look that fails":                       {&sight{instance: running}, sight{instance: running, err: lost}, "", nil},
-		"looks that have failed for some time":    {&sight{instance: running, err: lost}, sight{instance: running, err: lost, lasting: true}, "Updated", []string{"error"}},
-		"and go on like that":                     {&sight{err: lost, lasting: true}, sight{err: errors.New("lost again"), lasting: true}, "", nil},
-		"and fail in another way":                 {&sight{err: lost, lasting: true}, sight{err: throttled, lasting: true}, "Updated", []string{"error"}},
-		"a look that succeeds after those":        {&sight{instance: running, err: lost, lasting: true}, sight{instance: running}, "Updated", []string{"error"}},
-		"a look that succeeds after one failed":   {&sight{instance: running, err: lost}, sight{instance: running}, "", nil},
-		"a look that fails for a reason to mend":  {&sight{instance: running}, sight{instance: running, err: refused}, "Updated", []string{"error"}},
-		"one that shows more after one that lost": {&sight{instance: running, err: lost}, sight{instance: stopped}, "Updated", []string{"Name", "State"}},
+		"the first look": {nil, snapshot{}, "Added", nil},
+		"the same again": {
+			&snapshot{instance: running}, snapshot{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil,
+		},
+		"nothing again":     {&snapshot{}, snapshot{}, "", nil},
+		"it shows":          {&snapshot{}, snapshot{instance: running}, "Added", nil},
+		"it is gone":        {&snapshot{instance: running}, snapshot{}, "Deleted", nil},
+		"two fields":        {&snapshot{instance: running}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
+		"a look that fails": {&snapshot{instance: running}, snapshot{instance: running, err: lost}, "", nil},
+		"looks that have failed for some time": {
+			&snapshot{instance: running, err: lost}, snapshot{instance: running, err: lost, lasting: true},
+			"Updated", []string{"error"},
+		},
+		"and go on like that":     {&snapshot{err: lost, lasting: true}, snapshot{err: errors.New("lost again"), lasting: true}, "", nil},
+		"and fail in another way": {&snapshot{err: lost, lasting: true}, snapshot{err: throttled, lasting: true}, "Updated", []string{"error"}},
+		"a look that succeeds after those": {
+			&snapshot{instance: running, err: lost, lasting: true}, snapshot{instance: running}, "Updated", []string{"error"},
+		},
+		"a look that succeeds after one failed": {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
+		"a look that fails for a reason to fix": {
+			&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"},
+		},
+		"one that shows more after one that lost": {
+			&snapshot{instance: running, err: lost}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if verb, fields := test.was.differs(&test.is); verb != test.verb || !slices.Equal(fields, test.fields) {
@@ -461,19 +479,19 @@ func TestSightDiffers(t *testing.T) {
 	}
 }
 
-// TestSightOfALookThatFailed: what was seen before stays, with the time of that.
-func TestSightOfALookThatFailed(t *testing.T) {
+// TestSnapshotAfterAFailedLook: what was seen before stays, with the time of that.
+func TestSnapshotAfterAFailedLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	lost := errors.New("lost")
 	running := &aliyun.Instance{State: aliyun.StateRunning}
-	var none *sight
+	var none *snapshot
 	first := none.failed(lost, now)
-	if want := (sight{err: lost, failing: now}); *first != want {
+	if want := (snapshot{err: lost, failing: now}); *first != want {
 		t.Errorf("it is %+v, want %+v", *first, want)
 	}
-	seen := sight{at: now, instance: running}
+	seen := snapshot{at: now, instance: running}
 	once := seen.failed(lost, now.Add(time.Minute))
-	if want := (sight{at: now, instance: running, err: lost, failing: now.Add(time.Minute)}); *once != want {
+	if want := (snapshot{at: now, instance: running, err: lost, failing: now.Add(time.Minute)}); *once != want {
 		t.Errorf("it is %+v, want %+v", *once, want)
 	}
 	twice := once.failed(lost, now.Add(2*time.Minute))
@@ -481,7 +499,7 @@ func TestSightOfALookThatFailed(t *testing.T) {
 		t.Errorf("after another one it is %+v, want %+v", *twice, *once)
 	}
 	lasting := twice.failed(lost, now.Add(time.Minute+unreachableAfter))
-	if want := (sight{at: now, instance: running, err: lost, failing: now.Add(time.Minute), lasting: true}); *lasting != want {
+	if want := (snapshot{at: now, instance: running, err: lost, failing: now.Add(time.Minute), lasting: true}); *lasting != want {
 		t.Errorf("after some time it is %+v, want %+v", *lasting, want)
 	}
 	if seen.err != nil {

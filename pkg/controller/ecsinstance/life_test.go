@@ -73,7 +73,7 @@ func TestSettledInstanceCostsNothingButLooks(t *testing.T) {
 }
 
 // TestTagsThatLeaveTheSpec: they are taken off, and once more if a call to set them comes
-// late. After that, they are somebody else's.
+// late. After that, they are another owner's.
 func TestTagsThatLeaveTheSpec(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.Tags = map[string]string{"team": "a"} })
@@ -90,7 +90,7 @@ func TestTagsThatLeaveTheSpec(t *testing.T) {
 		set()
 		time.Sleep(time.Hour)
 		if team() == "" {
-			t.Error("a tag of somebody else was taken off")
+			t.Error("a tag of another owner was taken off")
 		}
 	})
 }

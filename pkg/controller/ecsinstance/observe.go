@@ -9,62 +9,73 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// observed is what one sync sees of an ECSInstance.
+// observed holds all that one sync knows of an ECSInstance. It has plain values only, and no part of an
+// access key or of user data: the session holds those. Nothing changes it after observe returned it.
 type observed struct {
-	ecs  *v1alpha1.ECSInstance // a copy, with its defaults
-	mine *session
-	now  time.Time
+	ecs    *v1alpha1.ECSInstance // a copy, with its defaults
+	now    time.Time
+	memory memory // of earlier syncs, and of what this one observes
 
-	from  string // where the credentials come from, in words
-	fleet fleetKey
-	cloud Cloud
-	// account is the one that the credentials are of.
-	account string
-	// script is the Secret with the user data, nil if there is none to be used.
-	script *corev1.Secret
-	// problem is why no more is known.
-	problem *problem
+	// credentials is nil for the operator's own credentials, and userData if no instance is to be created.
+	credentials, userData *secretState
+	// account is the account of the credentials, "" if it is unknown. accountProblem says why ECS did not
+	// return it.
+	account        string
+	accountProblem *problem
 
-	// id is the instance that this is about: the one that was made or adopted, or is to be
-	// adopted; "" for none.
+	// id is the instance of the object, or the one to adopt; "" for none.
 	id string
-	// sight is what was last seen of it, nil for nothing yet.
-	sight *sight
+	// lookedAt is the time of the last successful look at the instance, zero for none yet. instance is what
+	// it showed, nil for no instance; other syncs share it. lookProblem says why the looks fail now.
+	lookedAt    time.Time
+	instance    *aliyun.Instance
+	lookProblem *problem
+}
 
-	// held is why nothing is asked for now, and heldFor how long that holds.
-	held    *problem
-	heldFor time.Duration
-
-	// refused is whether ECS has just refused the type.
-	refused bool
-	// finalized is whether the finalizers were changed: the object is not as it was.
-	finalized bool
+// secretState says which version of a Secret the cache holds, without its data.
+type secretState struct {
+	name            string
+	exists          bool
+	uid             types.UID
+	resourceVersion string
+	// missingKey is the first key without a value that the operator needs, "" if none is missing.
+	missingKey string
+	// unreadable says why the cache does not show the Secret, "" if it does.
+	unreadable string
+	// remembered reports that the Secret is gone, and that the access key of an earlier sync deletes the instance.
+	remembered bool
 }
 
 func (o *observed) key() cache.ObjectName { return cache.MetaObjectToName(o.ecs) }
 
 func (o *observed) deleting() bool { return o.ecs.DeletionTimestamp != nil }
 
-// creating returns whether ECS was, or may have been, asked to make an instance of which it is
-// not known what came of it.
+// after returns what is known after act: the object as act wrote it, and the memory as act left it.
+func (o *observed) after(out outcome) *observed {
+	known := *o
+	known.ecs, known.memory = out.ecs, out.memory
+	return &known
+}
+
+// creating reports whether ECS may have been called to create an instance, with unknown result.
 func (o *observed) creating() bool {
 	create := o.ecs.Status.Create
 	return o.ecs.Status.InstanceID == "" && create != nil && create.Parameters != ""
 }
 
-// region is where the instance is, or may be: not where the spec says, if that was changed
-// before the answer came.
+// region returns the region where the instance is, or may be. It is not the spec's if that changed
+// before ECS answered.
 func (o *observed) region() string {
 	if create := o.ecs.Status.Create; create != nil && create.Parameters != "" {
 		return create.RegionID
@@ -72,137 +83,169 @@ func (o *observed) region() string {
 	return o.ecs.Spec.RegionID
 }
 
-// home is the account that the instance is, or may be, in; "" if there is none.
-func (o *observed) home() string {
-	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.rejected()) { // A Create without parameters was never called.
+// boundTo returns the account where the instance is, or may be; "" if there can be no instance.
+func (o *observed) boundTo() string {
+	if o.ecs.Status.InstanceID == "" && (!o.creating() || o.createRejected()) { // A Create without parameters was never called.
 		return ""
 	}
 	return o.ecs.Status.AccountID
 }
 
-// refuses returns whether ECS has refused the type of the spec.
-func (o *observed) refuses() bool {
-	return o.refused || o.ecs.Status.RefusedInstanceType == o.ecs.Spec.InstanceType
-}
-
-// jittered returns about d: many that begin to wait together do not end together.
+// jittered returns about d, so that many objects that begin to wait together do not end together.
 func (o *observed) jittered(d time.Duration) time.Duration {
 	return jittered(d, string(o.ecs.UID), o.now)
 }
 
-// fresh returns whether the instance was seen since something was last asked of it.
-func (o *observed) fresh() bool { return o.sight != nil && o.sight.at.After(o.mine.acted) }
+// fresh reports whether the last look at the instance is later than the last change of it.
+func (o *observed) fresh() bool { return o.lookedAt.After(o.memory.changedAt) }
 
-// owned returns whether the tags of the instance say that it is this object's.
-func (o *observed) owned() bool { return o.sight.instance.Tags[v1alpha1.TagUID] == string(o.ecs.UID) }
+// owned reports whether the instance has the tag with the UID of this object.
+func (o *observed) owned() bool { return o.instance.Tags[v1alpha1.TagUID] == string(o.ecs.UID) }
 
-// observe looks at all that there is to see of an ECSInstance: the Secrets that it refers to,
-// the account that they open, and what the fleet has seen of its instance. Only the account may
-// take a call, once for each access key.
+// credentialsFrom names the source of the credentials, for messages.
+func (o *observed) credentialsFrom() string {
+	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
+		return "Secret " + ref.Name
+	}
+	return "the operator"
+}
+
+// observe reads the Secrets of an ECSInstance, the account of the credentials, and the last snapshot of
+// the instance. Only the account may take a call, once for each access key.
 func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, error) {
-	o := &observed{ecs: ecs, mine: c.sessions.of(ecs), now: c.clock.Now()}
-	o.mine.heed(ecs.Status.Create)
-	o.id = cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID)
-	if err := c.secrets.use(o.key(), o.secrets()...); err != nil {
+	s := c.sessions.open(ecs)
+	o := &observed{ecs: ecs, now: c.clock.Now(), id: cmp.Or(ecs.Status.InstanceID, ecs.Spec.AdoptInstanceID), memory: s.memory}
+	o.memory.forgetEarlierCalls(ecs.Status.Create)
+	if err := c.secrets.use(o.key(), o.secretNames()...); err != nil {
 		return nil, err
 	}
-	if err := c.authenticate(ctx, o); err != nil {
+	access, err := c.authenticate(ctx, o, s)
+	if err != nil {
 		return nil, err
 	}
-	if o.problem == nil {
-		o.held, o.heldFor = o.mine.holding(ecs, o.fleet, o.now)
+	if access != s.heldWith && o.accessProblem() == nil {
+		o.memory.hold = hold{} // ECS rejected other credentials, or a call in another region.
 	}
-	watched := ""
-	if home := o.home(); o.problem == nil && o.account != "" && (home == "" || home == o.account) {
-		watched = o.id
-	}
-	if o.mine.watched != "" && (o.mine.watched != watched || o.mine.fleet != o.fleet) {
-		c.fleets.leave(o.mine.fleet, o.mine.watched, o.key())
-	}
-	o.mine.fleet, o.mine.watched = o.fleet, watched
-	if watched != "" {
-		o.sight = c.fleets.look(o.fleet, watched, o.key())
-	}
-	o.mine.note(o)
+	c.watch(o, s, access)
+	o.memory.record(o)
 	return o, nil
 }
 
-// secrets are the Secrets that matter now: user data only matters until there is an instance.
-func (o *observed) secrets() []cache.ObjectName {
+// needsUserData reports whether the user data matters: it does until there is an instance.
+func (o *observed) needsUserData() bool {
+	return o.ecs.Spec.UserDataSecretRef != nil && o.id == "" && !o.deleting()
+}
+
+// secretNames returns the Secrets that matter now.
+func (o *observed) secretNames() []cache.ObjectName {
 	var names []cache.ObjectName
 	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
 		names = append(names, cache.NewObjectName(o.ecs.Namespace, ref.Name))
 	}
-	if ref := o.ecs.Spec.UserDataSecretRef; ref != nil && o.id == "" && !o.deleting() {
-		names = append(names, cache.NewObjectName(o.ecs.Namespace, ref.Name))
+	if o.needsUserData() {
+		names = append(names, cache.NewObjectName(o.ecs.Namespace, o.ecs.Spec.UserDataSecretRef.Name))
 	}
 	return names
 }
 
-// authenticate finds the credentials, and whose they are.
-func (c *Controller) authenticate(ctx context.Context, o *observed) error {
-	o.from = "the operator"
-	o.fleet.region = o.region()
+// authenticate reads the Secrets and the account of the credentials. It returns the credentials and the
+// region for calls; its error is that ctx ended.
+func (c *Controller) authenticate(ctx context.Context, o *observed, s *session) (fleetKey, error) {
+	access := fleetKey{region: o.region()}
+	s.userData = nil
 	if ref := o.ecs.Spec.CredentialsSecretRef; ref != nil {
-		o.from = "Secret " + ref.Name
-		var secret *corev1.Secret
-		if secret, o.problem = c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name)); o.problem != nil {
-			return nil
+		state, secret := c.readSecret(ctx, o.ecs.Namespace, ref.Name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret)
+		switch {
+		case state.usable():
+			s.key = accessKey(secret)
+		case o.deleting() && !state.exists && state.unreadable == "":
+			// The Secret was deleted before the instance, for example with its namespace.
+			state.remembered = s.key != (aliyun.AccessKey{})
 		}
-		if o.fleet.key, o.problem = accessKey(secret, ref.Name); o.problem != nil {
-			if !o.deleting() || secret != nil || o.mine.key == (aliyun.AccessKey{}) {
-				return nil
-			}
-			// It went with its namespace, say, before the instance could.
-			o.fleet.key, o.problem = o.mine.key, nil
+		o.credentials = state
+		if !state.usable() {
+			return access, nil
 		}
-		o.mine.key = o.fleet.key
+		access.key = s.key
 	}
-	if ref := o.ecs.Spec.UserDataSecretRef; ref != nil && o.id == "" && !o.deleting() {
-		var secret *corev1.Secret
-		if secret, o.problem = c.secrets.get(ctx, cache.NewObjectName(o.ecs.Namespace, ref.Name)); o.problem != nil {
-			return nil
+	if ref := o.ecs.Spec.UserDataSecretRef; o.needsUserData() {
+		state, secret := c.readSecret(ctx, o.ecs.Namespace, ref.Name)
+		if state.exists && len(secret.Data[ref.Key]) == 0 {
+			state.missingKey = ref.Key
 		}
-		if secret == nil || len(secret.Data[ref.Key]) == 0 {
-			o.problem = &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret,
-				message: fmt.Sprintf("There is no %s in Secret %s, for the user data: create it, or correct userDataSecretRef", ref.Key, ref.Name)}
-			return nil
+		o.userData = state
+		if !state.usable() {
+			return access, nil
 		}
-		o.script = secret
+		s.userData = secret.Data[ref.Key]
 	}
-	o.cloud = c.fleets.cloud(o.fleet)
-	account, err := o.cloud.Account(ctx)
+	account, err := c.fleets.cloud(access).Account(ctx)
 	if errors.Is(err, context.Canceled) {
-		return err
+		return access, err
 	}
 	if err != nil {
-		o.problem = problemOf(err, o.from)
+		o.accountProblem = problemOf(err, o.credentialsFrom())
 	}
 	o.account = account
-	return nil
+	return access, nil
 }
 
-// accessKey reads a Secret of credentials.
-func accessKey(secret *corev1.Secret, name string) (aliyun.AccessKey, *problem) {
-	missing := func(what string) *problem {
-		return &problem{reason: reasonSecretMissing, message: what, wait: waitForSecret, stalled: true}
+// readSecret returns the state of a Secret, and the Secret, which must not be changed; it is nil unless it
+// exists. Of keys, the state names the first that is blank.
+func (c *Controller) readSecret(ctx context.Context, namespace, name string, keys ...string) (*secretState, *corev1.Secret) {
+	state := &secretState{name: name}
+	secret, err := c.secrets.get(ctx, cache.NewObjectName(namespace, name))
+	if err != nil {
+		state.unreadable = err.Error()
+		return state, nil
 	}
 	if secret == nil {
-		return aliyun.AccessKey{}, missing(fmt.Sprintf("There is no Secret %s: create it, with %s and %s, or correct credentialsSecretRef, "+
-			"or remove that for the operator's own credentials",
-			name, v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret))
+		return state, nil
 	}
-	for _, key := range []string{v1alpha1.KeyAccessKeyID, v1alpha1.KeyAccessKeySecret} {
-		if len(trimmed(secret.Data[key])) == 0 {
-			return aliyun.AccessKey{}, missing(fmt.Sprintf("Secret %s has no %s: add it", name, key))
+	state.exists, state.uid, state.resourceVersion = true, secret.UID, secret.ResourceVersion
+	for _, key := range keys {
+		if state.missingKey == "" && trimmed(secret.Data[key]) == "" {
+			state.missingKey = key
 		}
 	}
+	return state, secret
+}
+
+// usable reports whether the Secret, or the memory of it, has all values.
+func (s *secretState) usable() bool {
+	return s.remembered || (s.exists && s.missingKey == "" && s.unreadable == "")
+}
+
+// accessKey returns the access key in a Secret.
+func accessKey(secret *corev1.Secret) aliyun.AccessKey {
 	return aliyun.AccessKey{
 		ID:            trimmed(secret.Data[v1alpha1.KeyAccessKeyID]),
 		Secret:        trimmed(secret.Data[v1alpha1.KeyAccessKeySecret]),
 		SecurityToken: trimmed(secret.Data[v1alpha1.KeySecurityToken]),
-	}, nil
+	}
 }
 
-// trimmed is a value of a Secret without the newline of the file that it was made from.
+// trimmed returns a value of a Secret without the newline of the file that it came from.
 func trimmed(value []byte) string { return strings.TrimSpace(string(value)) }
+
+// watch has a fleet look at the instance, unless the credentials are of another account, and adds the
+// last snapshot to o.
+func (c *Controller) watch(o *observed, s *session, access fleetKey) {
+	watched := ""
+	if account := o.boundTo(); o.account != "" && o.accessProblem() == nil && (account == "" || account == o.account) {
+		watched = o.id
+	}
+	if s.watched != "" && (s.watched != watched || s.access != access) {
+		c.fleets.leave(s.access, s.watched, o.key())
+	}
+	s.access, s.watched = access, watched
+	if watched == "" {
+		return
+	}
+	if snapshot := c.fleets.look(access, watched, o.key()); snapshot != nil {
+		o.lookedAt, o.instance = snapshot.at, snapshot.instance
+		if snapshot.trouble() != "" {
+			o.lookProblem = problemOf(snapshot.err, o.credentialsFrom())
+		}
+	}
+}

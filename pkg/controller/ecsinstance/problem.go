@@ -8,22 +8,24 @@ package ecsinstance
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// problem is why an instance is not as it should be, what a person can do about it, and when
-// to see whether that was done.
+// problem says why an object is not Ready, what a person can do about it, and when to try again.
 type problem struct {
 	reason  string
 	message string
-	code    string // of ECS, which the message has in it; "" if it is not from there
+	code    string // of ECS, and part of the message; "" for a problem without an answer of ECS
 	wait    time.Duration
-	// stalled is whether nothing will come of waiting.
+	// stalled reports that waiting does not help: a person has to act.
 	stalled bool
-	// passing is whether it is likely to pass by itself, and soon.
+	// passing reports that the problem is likely to pass by itself, and soon.
 	passing bool
 }
 
@@ -58,107 +60,136 @@ const (
 	reasonDrifted           = "Drifted"
 )
 
-// How long until something that somebody has to mend is tried again.
+// The times until a failed step is tried again.
 const (
-	waitForState      = 5 * time.Second
-	waitForSecret     = 5 * time.Minute // The Secret is watched.
-	waitForStock      = 7 * time.Minute
-	waitForMoney      = 20 * time.Minute
-	waitForPermission = 10 * time.Minute
-	waitForMending    = 10 * time.Minute
-	waitForDeletion   = 3 * time.Minute
+	waitForBusy       = 5 * time.Second
 	waitForCloud      = 15 * time.Second
 	waitForClock      = time.Minute
+	waitForDeletion   = 3 * time.Minute
+	waitForSecret     = 5 * time.Minute // A change of the Secret ends the wait.
+	waitForStock      = 7 * time.Minute
+	waitForPermission = 10 * time.Minute
+	waitForSpec       = 10 * time.Minute // A change of the spec ends the wait.
+	waitForMoney      = 20 * time.Minute
 )
 
-// problemOf is the problem of a call that has failed. from says where the credentials come
-// from.
+// jitter is the share by which waits vary, so that waits that begin together do not end together.
+const jitter = 0.1
+
+// later returns d or a little more: see jittered.
+func later(d time.Duration, whose string, now time.Time) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*share(whose, now)))
+}
+
+// jittered returns about d. The difference depends on whose wait it is and when it begins, and on nothing
+// else. So policies stay pure functions, and tests can repeat a run.
+func jittered(d time.Duration, whose string, now time.Time) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter*(2*share(whose, now)-1)))
+}
+
+// share returns a number from 0 to 1 for jitter.
+func share(whose string, now time.Time) float64 {
+	sum := fnv.New64a()
+	sum.Write([]byte(whose))                                                    // It never fails.
+	return rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Float64() //nolint:gosec // It is not secret, and no time is negative.
+}
+
+const busyMessage = "ECS is still busy with the instance: "
+
+// problems holds the problem for each class of errors of ECS. The text of the error follows the message.
+var problems = map[aliyun.Class]problem{
+	aliyun.Throttled:    {reason: reasonThrottled, wait: waitForBusy, passing: true, message: "ECS throttles this call: "},
+	aliyun.InFlight:     {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
+	aliyun.WaitForState: {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
+	aliyun.Gone:         {reason: reasonBusy, wait: waitForBusy, passing: true, message: busyMessage},
+	aliyun.TokenDead: {reason: reasonSettling, wait: waitForBusy, passing: true,
+		message: "Looking up whether the last attempt created an instance: "},
+	aliyun.Transient: {reason: reasonUnreachable, wait: waitForCloud, passing: true,
+		message: "ECS did not answer, or answered without sense; the operator tries again: "},
+	aliyun.Capacity: {reason: reasonOutOfStock, wait: waitForStock,
+		message: "ECS is out of stock, and the operator tries again every few minutes. " +
+			"For an instance at once, set another instanceType, zoneID or vSwitchID: "},
+	aliyun.Quota: {reason: reasonQuotaExceeded, wait: waitForMoney,
+		message: "The account has used up its quota: have the quota raised, or delete other instances: "},
+	aliyun.BadCredentials: {reason: reasonRefused, wait: waitForSecret, stalled: true,
+		message: "ECS rejected the access key of %s: correct it: "},
+	aliyun.NoCredentials: {reason: reasonNoCredentials, wait: waitForSecret, stalled: true},
+	aliyun.Clock: {reason: reasonClock, wait: waitForClock,
+		message: "The clock of the operator's machine differs from that of ECS: set it right: "},
+	aliyun.Unauthorized: {reason: reasonForbidden, wait: waitForPermission, stalled: true,
+		message: "The access key of %s may not do this: grant it ecs:%s in RAM: "},
+	aliyun.Rejected: {reason: reasonRejected, wait: waitForSpec, stalled: true, message: "ECS rejected the request: correct the spec: "},
+	aliyun.DeleteBlocked: {reason: reasonInstanceLocked, wait: waitForDeletion, stalled: true,
+		message: "ECS has locked the instance: the console says what to do: "},
+}
+
+// problemOf returns the problem of a call that failed. from names the source of the credentials.
 func problemOf(err error, from string) *problem {
 	e, ok := errors.AsType[*aliyun.Error](err)
 	if !ok {
 		return &problem{reason: reasonUnreachable, message: err.Error(), wait: waitForCloud, passing: true}
 	}
-	p := classified(e, from)
-	p.code = e.Code
-	return p
-}
-
-func classified(e *aliyun.Error, from string) *problem {
-	said := e.Error()
+	p, ok := problems[e.Class]
+	if !ok {
+		p = problems[aliyun.Transient]
+	}
 	switch e.Class {
 	case aliyun.Throttled:
-		return &problem{reason: reasonThrottled, message: "ECS lets no more calls through for now: " + said, wait: max(e.RetryAfter, waitForState), passing: true}
-	case aliyun.InFlight, aliyun.WaitForState, aliyun.Gone:
-		return &problem{reason: reasonBusy, message: "It is waited for what ECS is doing: " + said, wait: waitForState, passing: true}
-	case aliyun.TokenDead:
-		return &problem{reason: reasonSettling, message: "It is being made sure that nothing came of the last attempt: " + said, wait: waitForState, passing: true}
-	case aliyun.Capacity:
-		return &problem{reason: reasonOutOfStock, message: "ECS has none now, and is asked again every few minutes; " +
-			"set another instanceType, zoneID or vSwitchID to have it at once: " + said, wait: waitForStock}
-	case aliyun.Quota:
-		return quota(e)
+		p.wait = max(e.RetryAfter, p.wait)
 	case aliyun.BadCredentials:
-		return &problem{reason: reasonRefused, message: fmt.Sprintf("ECS does not accept the access key of %s: correct it: %s", from, said), wait: waitForSecret, stalled: true}
-	case aliyun.NoCredentials:
-		return &problem{reason: reasonNoCredentials, message: said, wait: waitForSecret, stalled: true}
-	case aliyun.Clock:
-		return &problem{reason: reasonClock, message: "The clock of the operator's machine is not that of ECS: set it right: " + said, wait: waitForClock}
+		p.message = fmt.Sprintf(p.message, from)
 	case aliyun.Unauthorized:
-		return &problem{reason: reasonForbidden, message: fmt.Sprintf("The access key of %s may not do this: grant it ecs:%s in RAM: %s", from, e.Action, said), wait: waitForPermission, stalled: true}
+		p.message = fmt.Sprintf(p.message, from, e.Action)
+	case aliyun.Quota:
+		if strings.Contains(e.Code, "Balance") || strings.Contains(e.Code, "Arrearage") {
+			p.reason, p.message = reasonNoMoney, "The balance of the account is too low: top it up: "
+		}
 	case aliyun.Rejected:
-		return rejected(e)
+		if strings.HasPrefix(e.Code, "InvalidRegionId") {
+			p.reason, p.message = reasonUnknownRegion, "There is no such region: correct regionID: "
+		}
 	case aliyun.DeleteBlocked:
-		return blocked(e)
-	}
-	return &problem{reason: reasonUnreachable, message: "ECS does not answer as it should, and is asked again: " + said, wait: waitForCloud, passing: true}
-}
-
-// refusesType returns whether err is ECS's decision about a type change: the account cannot have
-// this type, or this instance cannot. Only such an error sets status.refusedInstanceType, which
-// waits for a person. ECS must have read the request: an error without a request ID was made
-// here. Every other class is about something else, which passes or has a condition of its own:
-// the clock, the credentials, the load, or the state that the instance had at that moment.
-func refusesType(err error) bool {
-	e, ok := errors.AsType[*aliyun.Error](err)
-	if !ok || e.RequestID == "" {
-		return false
-	}
-	switch e.Class {
-	case aliyun.Rejected, aliyun.Capacity, aliyun.Quota, aliyun.Unauthorized, aliyun.DeleteBlocked:
-		return true
-	}
-	return false
-}
-
-func quota(e *aliyun.Error) *problem {
-	for _, sign := range []string{"Balance", "Arrearage"} {
-		if strings.Contains(e.Code, sign) {
-			return &problem{reason: reasonNoMoney, message: "The account cannot pay for it: top it up: " + e.Error(), wait: waitForMoney}
+		if e.Action == "DeleteInstance" {
+			p.reason, p.message = deletionBlocked(e.Code)
 		}
 	}
-	return &problem{reason: reasonQuotaExceeded, message: "The account may not have any more: have the quota raised, or delete others: " + e.Error(), wait: waitForMoney}
+	p.message, p.code = p.message+e.Error(), e.Code
+	return &p
 }
 
-func rejected(e *aliyun.Error) *problem {
-	if strings.HasPrefix(e.Code, "InvalidRegionId") {
-		return &problem{reason: reasonUnknownRegion, message: "There is no such region: correct regionID: " + e.Error(), wait: waitForMending, stalled: true}
+// untilNextLook returns the time between a look that ended with err and the next one.
+func untilNextLook(err error) time.Duration {
+	switch aliyun.ClassOf(err) {
+	case "":
+		return pollEvery
+	case aliyun.Transient:
+		return pollRetry
 	}
-	return &problem{reason: reasonRejected, message: "ECS will not have it so: correct the spec: " + e.Error(), wait: waitForMending, stalled: true}
+	return problemOf(err, "").wait
 }
 
-func blocked(e *aliyun.Error) *problem {
-	if e.Action != "DeleteInstance" {
-		return &problem{reason: reasonInstanceLocked, message: "ECS does not allow that now: see the console for what to do about it: " + e.Error(), wait: waitForDeletion, stalled: true}
-	}
-	p := &problem{reason: reasonDeletionBlocked, message: "ECS does not let the instance go: remove what is in the way, or set deletionPolicy: Retain: " + e.Error(), wait: waitForDeletion, stalled: true}
+// deletionBlocked returns why ECS does not delete an instance.
+func deletionBlocked(code string) (reason, message string) {
 	switch {
-	case strings.HasPrefix(e.Code, "ChargeTypeViolation"):
-		p.reason, p.message = reasonPaidFor, "The instance is paid for (PrePaid) until its period ends, and cannot be deleted before: "+
-			"unsubscribe from it in the console, wait, or set deletionPolicy: Retain: "+e.Error()
-	case strings.HasSuffix(e.Code, "DeletionProtection"):
-		p.reason, p.message = reasonDeletionProtected, "The instance is protected in ECS: switch its deletion protection off there, or set deletionPolicy: Retain: "+e.Error()
-	case strings.HasPrefix(e.Code, "InstanceLocked"):
-		p.reason = reasonInstanceLocked
+	case strings.HasPrefix(code, "ChargeTypeViolation"):
+		return reasonPaidFor, "The instance is paid for (PrePaid) until its period ends, and ECS does not delete it before: " +
+			"unsubscribe from it in the console, wait, or set deletionPolicy: Retain: "
+	case strings.HasSuffix(code, "DeletionProtection"):
+		return reasonDeletionProtected, "ECS protects the instance: switch its deletion protection off in the console, " +
+			"or set deletionPolicy: Retain: "
+	case strings.HasPrefix(code, "InstanceLocked"):
+		return reasonInstanceLocked, "ECS has locked the instance: the console says what to do, or set deletionPolicy: Retain: "
 	}
-	return p
+	return reasonDeletionBlocked, "ECS does not delete the instance: remove what depends on it, or set deletionPolicy: Retain: "
+}
+
+// refusesType reports whether err is ECS's decision about a type change: the account cannot have this type,
+// or this instance cannot. Only such an error sets status.refusedInstanceType, which waits for a person.
+// ECS must have read the request: an error without a request ID was made here. Every other class is about
+// something that passes or has a condition of its own: the clock, the credentials, the load, or the state
+// of the instance at that moment.
+func refusesType(err error) bool {
+	e, ok := errors.AsType[*aliyun.Error](err)
+	return ok && e.RequestID != "" &&
+		slices.Contains([]aliyun.Class{aliyun.Rejected, aliyun.Capacity, aliyun.Quota, aliyun.Unauthorized, aliyun.DeleteBlocked}, e.Class)
 }

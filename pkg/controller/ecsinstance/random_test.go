@@ -63,7 +63,7 @@ type mayhem struct {
 	*world
 	trouble float64 // how many calls fail
 	names   []string
-	others  bool // whether somebody else changed the state of an instance
+	others  bool // whether another client changed the state of an instance
 }
 
 func newMayhem(t *testing.T, seed uint64) *mayhem {
@@ -85,7 +85,10 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 
 // fault is what goes wrong with a call.
 func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
-	random := m.dice.roll(strings.Join([]string{"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID, call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value")}, " "))
+	random := m.dice.roll(strings.Join([]string{
+		"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID,
+		call.Params.Get("ClientToken"), call.Params.Get("Tag.1.Value"),
+	}, " "))
 	m.mu.Lock()
 	trouble := m.trouble
 	m.mu.Unlock()
@@ -306,7 +309,7 @@ func (m *mayhem) delete(name string) {
 	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
 }
 
-// console has somebody meddle with the instance of an object.
+// console has a user change the instance of an object.
 func (m *mayhem) console(name string) {
 	ecs := m.get(name)
 	if ecs == nil || ecs.Status.InstanceID == "" || ecs.DeletionTimestamp != nil {

@@ -55,15 +55,19 @@ func TestPassingErrorRefusesNoType(t *testing.T) {
 	}{
 		"the time of the request is not accepted, twice": {faults: []ecssim.Fault{skewed, skewed}},
 		"nor is it for some minutes":                     {faults: []ecssim.Fault{skewed, skewed, skewed, skewed, skewed, skewed}},
-		"the nonce is not accepted, twice":               {faults: []ecssim.Fault{answered(400, "SignatureNonceUsed"), answered(400, "SignatureNonceUsed")}},
-		"the access key is disabled for a moment":        {faults: []ecssim.Fault{answered(403, "Forbidden.AccessKeyDisabled")}},
-		"the security token has just expired":            {faults: []ecssim.Fault{answered(400, "InvalidSecurityToken.Expired")}},
-		"the signature is not accepted":                  {faults: []ecssim.Fault{answered(400, "SignatureDoesNotMatch")}},
-		"ECS throttles":                                  {faults: []ecssim.Fault{{Before: ecssim.Throttled400()}, {Before: ecssim.Throttled429()}}},
-		"ECS fails":                                      {faults: []ecssim.Fault{{Before: ecssim.InternalError()}, {Before: ecssim.BadGateway()}}},
-		"ECS changes the type, and the answer is lost":   {faults: []ecssim.Fault{{LoseAnswer: true}}},
-		"ECS shows the instance only later":              {faults: []ecssim.Fault{answered(404, "InvalidInstanceId.NotFound")}},
-		"something else is done with the instance":       {faults: []ecssim.Fault{answered(409, "OperationConflict")}},
+		"the nonce is not accepted, twice": {
+			faults: []ecssim.Fault{answered(400, "SignatureNonceUsed"), answered(400, "SignatureNonceUsed")},
+		},
+		"the access key is disabled for a moment": {faults: []ecssim.Fault{answered(403, "Forbidden.AccessKeyDisabled")}},
+		"the security token has just expired":     {faults: []ecssim.Fault{answered(400, "InvalidSecurityToken.Expired")}},
+		"the signature is not accepted":           {faults: []ecssim.Fault{answered(400, "SignatureDoesNotMatch")}},
+		"ECS throttles": {
+			faults: []ecssim.Fault{{Before: ecssim.Throttled400()}, {Before: ecssim.Throttled429()}},
+		},
+		"ECS fails": {faults: []ecssim.Fault{{Before: ecssim.InternalError()}, {Before: ecssim.BadGateway()}}},
+		"ECS changes the type, and the answer is lost": {faults: []ecssim.Fault{{LoseAnswer: true}}},
+		"ECS shows the instance only later":            {faults: []ecssim.Fault{answered(404, "InvalidInstanceId.NotFound")}},
+		"something else is done with the instance":     {faults: []ecssim.Fault{answered(409, "OperationConflict")}},
 		"a second operator has started the instance": {
 			before: func(w *world, call ecssim.Call) {
 				w.cloud.Update(call.InstanceID, func(i *ecssim.Instance) { i.State = "Starting" })
@@ -95,7 +99,8 @@ func TestPassingErrorRefusesNoType(t *testing.T) {
 // TestRefusesType has every class, so that a new one is put on one side or the other.
 func TestRefusesType(t *testing.T) {
 	for class, want := range map[aliyun.Class]bool{
-		aliyun.Throttled: false, aliyun.Transient: false, aliyun.InFlight: false, aliyun.TokenDead: false, aliyun.WaitForState: false, aliyun.Gone: false,
+		aliyun.Throttled: false, aliyun.Transient: false, aliyun.InFlight: false, aliyun.TokenDead: false,
+		aliyun.WaitForState: false, aliyun.Gone: false,
 		aliyun.Capacity: true, aliyun.Quota: true, aliyun.Unauthorized: true, aliyun.Rejected: true, aliyun.DeleteBlocked: true,
 		aliyun.BadCredentials: false, aliyun.NoCredentials: false, aliyun.Clock: false,
 	} {

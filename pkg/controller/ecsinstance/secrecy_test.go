@@ -31,7 +31,7 @@ import (
 
 const testToken = "CAIS+tokenOfTheOperator/NobodySees=="
 
-// hush is what nobody is to read anywhere.
+// hush is text that must be readable nowhere.
 var hush = leaktest.Secrets{
 	"an access key ID": testID, "its secret": testSecret, "another access key ID": otherID, "the other's secret": otherSecret,
 	"a security token": testToken, "a password in user data": "hunter2IsThePassword", "user data": script,
@@ -88,12 +88,16 @@ func (w *world) errorTexts(times int) string {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		_, account := region.Account(ctx)
 		token := fmt.Sprint(uid, "-", n)
-		_, created := region.Create(ctx, aliyun.CreateRequest{Type: "ecs.g6.large", ImageID: "a.vhd", UserData: []byte(script), ClientToken: token})
+		_, created := region.Create(ctx, aliyun.CreateRequest{
+			Type: "ecs.g6.large", ImageID: "a.vhd", UserData: []byte(script), ClientToken: token,
+		})
 		_, described := region.Describe(ctx, []string{"i-0"})
 		_, found := region.Find(ctx, map[string]string{"a": "b"})
 		for _, err := range []error{
-			account, created, described, found, region.Start(ctx, "i-0"), region.Stop(ctx, "i-0"), region.Delete(ctx, "i-0", true), region.SetType(ctx, "i-0", "ecs.g6.large"),
-			region.Modify(ctx, "i-0", aliyun.Change{Name: &name}), region.Tag(ctx, "i-0", map[string]string{"a": "b"}), region.Untag(ctx, "i-0", []string{"a"}),
+			account, created, described, found,
+			region.Start(ctx, "i-0"), region.Stop(ctx, "i-0"), region.Delete(ctx, "i-0", true), region.SetType(ctx, "i-0", "ecs.g6.large"),
+			region.Modify(ctx, "i-0", aliyun.Change{Name: &name}),
+			region.Tag(ctx, "i-0", map[string]string{"a": "b"}), region.Untag(ctx, "i-0", []string{"a"}),
 		} {
 			if err == nil {
 				continue
@@ -189,7 +193,7 @@ func (m *mayhem) meddle() {
 	}
 }
 
-// doom is fate, in which nobody but the test touches the Secrets.
+// doom is fate, in which only the test changes the Secrets.
 func (m *mayhem) doom(life *operator) *operator {
 	switch m.pick(6) {
 	case 0:
@@ -243,7 +247,7 @@ func TestNothingSecretGetsOut(t *testing.T) {
 						t.Errorf("%s has %q", where, found)
 					}
 				}
-				if log := texts["the log"]; !strings.Contains(log, "ECS has not done it") || !strings.Contains(log, "Could not look at instances") {
+				if log := texts["the log"]; !strings.Contains(log, "Call to ECS failed") || !strings.Contains(log, "Could not describe instances") {
 					t.Error("nothing went wrong")
 				}
 			})
@@ -260,7 +264,7 @@ func TestSecretsAreFound(t *testing.T) {
 	}
 	for _, text := range texts {
 		if len(leaks(text)) == 0 {
-			t.Errorf("nobody finds it in %q", text)
+			t.Errorf("it is not found in %q", text)
 		}
 	}
 	if found := leaks("CreateInstance: OperationDenied.NoStock: no stock (request 9D8E)"); len(found) > 0 {
@@ -280,13 +284,13 @@ func TestWhatIsLoggedIsSearched(t *testing.T) {
 		w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status.State = "" })
 		for where, text := range w.gossip() {
 			if len(leaks(text)) == 0 {
-				t.Errorf("nobody finds what is in %s", where)
+				t.Errorf("the search does not find what is in %s", where)
 			}
 		}
 	})
 }
 
-// TestAccessKeysDoNotShow: a fleet's key has one in it, and is printed by somebody some day.
+// TestAccessKeysDoNotShow: a fleet's key has one in it, and may be printed some day.
 func TestAccessKeysDoNotShow(t *testing.T) {
 	k := fleetKey{key: aliyun.AccessKey{ID: testID, Secret: testSecret, SecurityToken: testToken}, region: "cn-beijing"}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -7,6 +7,7 @@ package ecsinstance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,23 +22,23 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// secretPatience is how long syncs wait for a Secret that is read for the first time.
-const secretPatience = time.Second
+// maxSecretWait is how long syncs wait for a Secret that is read for the first time.
+const maxSecretWait = time.Second
 
-// secrets watches the Secrets that ECSInstances refer to, each with an informer of its own:
-// of all other Secrets, nothing is ever read.
+// secrets watches the Secrets that ECSInstances refer to, each with an informer of its own. The operator
+// reads no other Secret.
 type secrets struct {
 	informer func(namespace, name string) cache.SharedIndexInformer
 	add      func(cache.ObjectName, trace.Cause)
 
 	mu      sync.Mutex
 	ctx     context.Context // of begin
-	watches map[cache.ObjectName]*watched
+	watches map[cache.ObjectName]*secretWatch
 	used    map[cache.ObjectName][]cache.ObjectName // Secrets by ECSInstance
 }
 
-// watched is one Secret that is watched.
-type watched struct {
+// secretWatch is the watch of one Secret.
+type secretWatch struct {
 	informer cache.SharedIndexInformer
 	users    map[cache.ObjectName]bool // ECSInstances
 	started  time.Time
@@ -45,25 +46,25 @@ type watched struct {
 	ended    chan struct{}
 }
 
-// begin says what the informers run with, until end.
+// begin sets the context of the informers, which run until end.
 func (s *secrets) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ctx = context.WithoutCancel(ctx)
 }
 
-// use watches these Secrets for an ECSInstance, and no longer any others.
+// use watches these Secrets for an ECSInstance, and stops watching its other ones.
 func (s *secrets) use(user cache.ObjectName, names ...cache.ObjectName) error {
 	idle, err := s.exchange(user, names)
-	for _, w := range idle { // Not under the lock: their last handlers may be waiting for it.
+	for _, w := range idle { // Without the lock: their last handlers may be waiting for it.
 		w.stop()
 		<-w.ended
 	}
 	return err
 }
 
-// exchange is use, and returns what nobody watches any more.
-func (s *secrets) exchange(user cache.ObjectName, names []cache.ObjectName) (idle []*watched, err error) {
+// exchange is use, and returns the watches without a user for use to end.
+func (s *secrets) exchange(user cache.ObjectName, names []cache.ObjectName) (idle []*secretWatch, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.used[user]
@@ -92,21 +93,20 @@ func (s *secrets) exchange(user cache.ObjectName, names []cache.ObjectName) (idl
 	return idle, nil
 }
 
-// start watches a Secret for user.
+// start watches a Secret for user. The caller holds mu.
 func (s *secrets) start(name, user cache.ObjectName) error {
 	if w := s.watches[name]; w != nil {
 		w.users[user] = true
 		return nil
 	}
-	w := &watched{
-		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true}, started: time.Now(), ended: make(chan struct{}),
+	w := &secretWatch{
+		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true},
+		started: time.Now(), ended: make(chan struct{}),
 	}
-	tell := func(verb string) func(any) { return func(obj any) { s.tell(w, verb, obj) } }
-	updated := tell(string(cache.Updated))
 	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    tell(string(cache.Added)),
-		UpdateFunc: func(_, obj any) { updated(obj) },
-		DeleteFunc: tell(string(cache.Deleted)),
+		AddFunc:    func(obj any) { s.enqueueUsers(w, cache.Added, obj) },
+		UpdateFunc: func(_, obj any) { s.enqueueUsers(w, cache.Updated, obj) },
+		DeleteFunc: func(obj any) { s.enqueueUsers(w, cache.Deleted, obj) },
 	}); err != nil {
 		return fmt.Errorf("watch Secret %s: %w", name, err)
 	}
@@ -120,8 +120,8 @@ func (s *secrets) start(name, user cache.ObjectName) error {
 	return nil
 }
 
-// tell has a sync run for every user of a Secret that has changed.
-func (s *secrets) tell(w *watched, verb string, obj any) {
+// enqueueUsers enqueues every user of a Secret that changed.
+func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -135,44 +135,37 @@ func (s *secrets) tell(w *watched, verb string, obj any) {
 	for _, user := range users {
 		s.add(user, trace.Cause{
 			Object: trace.Object{Kind: "Secret", Namespace: secret.GetNamespace(), Name: secret.GetName()},
-			Verb:   verb, ResourceVersion: secret.GetResourceVersion(),
+			Verb:   string(verb), ResourceVersion: secret.GetResourceVersion(),
 		})
 	}
 }
 
-// get returns a Secret that use has named, nil if there is none. It must not be changed.
-func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, *problem) {
+// get returns a Secret that use has named, nil if it does not exist. It must not be changed. The error says
+// why the cache does not show the Secret.
+func (s *secrets) get(ctx context.Context, name cache.ObjectName) (*corev1.Secret, error) {
 	s.mu.Lock()
 	w := s.watches[name]
 	s.mu.Unlock()
 	if w == nil {
-		return nil, unreadable(name, "it is not watched")
+		return nil, errors.New("it is not watched")
 	}
-	ctx, cancel := context.WithDeadline(ctx, w.started.Add(secretPatience))
+	ctx, cancel := context.WithDeadline(ctx, w.started.Add(maxSecretWait))
 	defer cancel()
 	if !w.informer.HasSynced() && !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
-		return nil, unreadable(name, "the API server does not show it")
+		return nil, errors.New("the API server does not return it")
 	}
 	obj, exists, err := w.informer.GetStore().GetByKey(name.String())
-	if err != nil {
-		return nil, unreadable(name, err.Error())
-	}
-	if !exists {
-		return nil, nil
+	if err != nil || !exists {
+		return nil, err
 	}
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
-		return nil, unreadable(name, fmt.Sprintf("the cache holds a %T", obj))
+		return nil, fmt.Errorf("the cache holds a %T", obj)
 	}
 	return secret, nil
 }
 
-func unreadable(name cache.ObjectName, why string) *problem {
-	return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForState,
-		message: fmt.Sprintf("Secret %s cannot be read, and is tried again: %s: the operator needs get, list and watch of secrets", name.Name, why)}
-}
-
-// end stops watching all Secrets, and returns when that has ended.
+// end ends all watches, and returns when they have ended.
 func (s *secrets) end() {
 	s.mu.Lock()
 	idle := slices.Collect(maps.Values(s.watches))

@@ -188,7 +188,10 @@ func (s *shelf[T]) listWatch(name string, list func([]T, string) runtime.Object,
 			if err != nil {
 				return nil, err
 			}
-			w := &stream{events: make(chan watch.Event), woken: make(chan struct{}, 1), stopped: make(chan struct{}), behind: func() time.Duration { return s.behind(name) }}
+			w := &stream{
+				events: make(chan watch.Event), woken: make(chan struct{}, 1), stopped: make(chan struct{}),
+				behind: func() time.Duration { return s.behind(name) },
+			}
 			w.match = func(e watch.Event) bool { return match(e.Object.(T)) }
 			for _, e := range s.history[from:] {
 				w.put(e)
@@ -318,7 +321,9 @@ func (c client) UpdateStatus(ctx context.Context, ecs *v1alpha1.ECSInstance, _ m
 	})
 }
 
-func (c client) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1alpha1.ECSInstance, error) {
+func (c client) Patch(
+	ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string,
+) (*v1alpha1.ECSInstance, error) {
 	var patch struct {
 		Metadata struct {
 			ResourceVersion string

@@ -18,11 +18,11 @@ import (
 
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/report"
 )
 
-// Reasons of the conditions, beside those of problems. One that is ready has its state for a
-// reason.
+// Reasons of conditions that are no problem. The reason of a Ready instance is its state.
 const (
 	reasonAdopting = "Adopting"
 	reasonCreating = "Creating"
@@ -34,16 +34,16 @@ const (
 	reasonSettled  = "Settled"
 )
 
-// stateGone is the state of an instance that is not there any more. It is none of ECS.
+// stateGone is the state of an instance that is gone. ECS has no such state.
 const stateGone = "Gone"
 
-// calm are the reasons that are on the way, and not worth a warning.
+// calm holds the reasons of progress, which are not worth a warning.
 var calm = []string{
 	reasonAdopting, reasonCreating, reasonStarting, reasonStopping, reasonChanging, reasonDeleting, reasonWaiting,
 	reasonThrottled, reasonBusy, reasonSettling,
 }
 
-// statusOfInvalid is the status of an object whose spec has errs. The instance is left as it is.
+// statusOfInvalid returns the status of an object whose spec has errs. The instance is left as it is.
 func statusOfInvalid(ecs *v1alpha1.ECSInstance, errs field.ErrorList, now time.Time) v1alpha1.ECSInstanceStatus {
 	status := *ecs.Status.DeepCopy()
 	status.ObservedGeneration = ecs.Generation
@@ -51,16 +51,26 @@ func statusOfInvalid(ecs *v1alpha1.ECSInstance, errs field.ErrorList, now time.T
 	return status
 }
 
-// statusAfter is the status after a sync that saw this, and planned next.
-func statusAfter(o *observed, next plan) v1alpha1.ECSInstanceStatus {
+// statusOf returns the status at the end of a sync.
+func statusOf(o *observed, p plan, out outcome) v1alpha1.ECSInstanceStatus {
+	status := plannedStatus(o.after(out), p.after(out))
+	if out.typeRefused {
+		status.RefusedInstanceType = o.ecs.Spec.InstanceType
+	}
+	return status
+}
+
+// plannedStatus returns the status for what is known and planned now. create uses it for the write before
+// the call.
+func plannedStatus(o *observed, p plan) v1alpha1.ECSInstanceStatus {
 	status := *o.ecs.Status.DeepCopy()
-	if o.rejected() && (next.problem == nil || !next.problem.passing) { // One that passes is not worth a write for each retry.
+	if o.createRejected() && (p.problem == nil || !p.problem.passing) { // A passing problem is not worth a write for each retry.
 		status.AccountID = "" // From now on, credentials of another account can be used.
 	}
 	switch {
-	case next.step == stepAdopt:
+	case p.step == stepAdopt:
 		status.InstanceID, status.AccountID, status.Adopted = o.id, o.account, o.owned()
-	case next.step == stepRenew:
+	case p.step == stepRenew:
 		attempt := int64(1)
 		if status.Create != nil {
 			attempt += status.Create.Attempt
@@ -68,36 +78,31 @@ func statusAfter(o *observed, next plan) v1alpha1.ECSInstanceStatus {
 		status = v1alpha1.ECSInstanceStatus{Conditions: status.Conditions, Create: &v1alpha1.Create{
 			Attempt: attempt, Token: token(o.ecs, attempt), RegionID: o.ecs.Spec.RegionID,
 		}}
-	case next.gone:
+	case p.gone:
 		status.State, status.IP, status.PrivateIPs, status.PublicIPs = stateGone, "", nil, nil
-	case status.InstanceID != "" && o.fresh() && o.sight.instance != nil:
-		show(o, &status)
+	case status.InstanceID != "" && o.fresh() && o.instance != nil:
+		showInstance(o.instance, &status)
 	}
-	switch {
-	case o.refused:
-		status.RefusedInstanceType = o.ecs.Spec.InstanceType
-	case status.RefusedInstanceType != o.ecs.Spec.InstanceType || status.InstanceType == o.ecs.Spec.InstanceType:
+	if status.RefusedInstanceType != o.ecs.Spec.InstanceType || status.InstanceType == o.ecs.Spec.InstanceType {
 		status.RefusedInstanceType = ""
 	}
-	if next.step != stepRenew {
+	if p.step != stepRenew {
 		status.TagKeys = tagKeys(o, &status)
 	}
-	if !next.silent {
+	if !p.silent {
 		status.ObservedGeneration = o.ecs.Generation
-		conditions(o.ecs, next, o.now, &status)
+		conditions(o.ecs, p, o.now, &status)
 	}
 	return status
 }
 
-// show puts down what was seen of the instance.
-func show(o *observed, status *v1alpha1.ECSInstanceStatus) {
-	i := o.sight.instance
+// showInstance writes the last look at the instance into the status.
+func showInstance(i *aliyun.Instance, status *v1alpha1.ECSInstanceStatus) {
 	status.State, status.InstanceType, status.ZoneID = string(i.State), i.Type, i.ZoneID
 	status.PrivateIPs, status.PublicIPs = addresses(i.PrivateIPs), addresses(i.PublicIPs)
 	status.IP = ""
-	for _, ip := range slices.Concat(status.PublicIPs, status.PrivateIPs) {
-		status.IP = ip
-		break
+	if ips := slices.Concat(status.PublicIPs, status.PrivateIPs); len(ips) > 0 {
+		status.IP = ips[0]
 	}
 	status.CreationTime = nil
 	if !i.CreationTime.IsZero() {
@@ -106,7 +111,7 @@ func show(o *observed, status *v1alpha1.ECSInstanceStatus) {
 	}
 }
 
-// addresses are these in their own order.
+// addresses returns ips in the order of addresses.
 func addresses(ips []string) []string {
 	return slices.SortedFunc(slices.Values(ips), func(a, b string) int {
 		x, err1 := netip.ParseAddr(a)
@@ -118,19 +123,19 @@ func addresses(ips []string) []string {
 	})
 }
 
-// tagKeys are the keys of tags that the instance has, or may come to have, from the spec as it
-// is or was. One that has left the spec is kept until the instance was seen without it for
-// settleAfter: a call to set it may still be on its way, from an operator that led before.
+// tagKeys returns the keys of the tags that the instance has, or may get, from the spec as it is or was.
+// A tag that left the spec stays until the instance was seen without it for settleAfter: a call of an
+// earlier leader may still set it.
 func tagKeys(o *observed, status *v1alpha1.ECSInstanceStatus) []string {
 	keys := slices.Collect(maps.Keys(o.ecs.Spec.Tags))
-	if !o.settledTags() {
+	if !o.tagsSettled() {
 		keys = append(keys, leftTags(o.ecs, status.TagKeys)...)
 	}
 	slices.Sort(keys)
 	return keys
 }
 
-// leftTags are those of some keys of tags that are not in the spec any more.
+// leftTags returns those of keys that are not in the spec any more.
 func leftTags(ecs *v1alpha1.ECSInstance, keys []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		_, wanted := ecs.Spec.Tags[key]
@@ -138,69 +143,79 @@ func leftTags(ecs *v1alpha1.ECSInstance, keys []string) []string {
 	})
 }
 
-// bare returns whether tags have left the spec, and the instance is seen without them.
-func (o *observed) bare() bool {
+// untagged reports whether tags left the spec, and the instance shows without them.
+func (o *observed) untagged() bool {
 	left := leftTags(o.ecs, o.ecs.Status.TagKeys)
-	return len(left) > 0 && o.fresh() && o.sight.instance != nil && !slices.ContainsFunc(left, func(key string) bool {
-		_, has := o.sight.instance.Tags[key]
+	return len(left) > 0 && o.fresh() && o.instance != nil && !slices.ContainsFunc(left, func(key string) bool {
+		_, has := o.instance.Tags[key]
 		return has
 	})
 }
 
-// settledTags returns whether what has left the spec can be forgotten.
-func (o *observed) settledTags() bool {
-	return !o.mine.bare.IsZero() && o.fresh() && o.sight.at.Sub(o.mine.bare) >= settleAfter
+// tagsSettled reports whether the tags that left the spec can be forgotten.
+func (o *observed) tagsSettled() bool {
+	since := o.memory.untaggedSince
+	return !since.IsZero() && o.fresh() && o.lookedAt.Sub(since) >= settleAfter
 }
 
-// untilTagsSettle is how long it takes until they have, 0 if there is nothing to wait for.
+// untilTagsSettle returns how long until tagsSettled, 0 if no tag left the spec.
 func (o *observed) untilTagsSettle() time.Duration {
-	if o.mine.bare.IsZero() || o.settledTags() {
+	since := o.memory.untaggedSince
+	if since.IsZero() || o.tagsSettled() {
 		return 0
 	}
-	return max(o.mine.bare.Add(settleAfter).Sub(o.now), 0) + pollEvery
+	return max(since.Add(settleAfter).Sub(o.now), 0) + pollEvery
 }
 
-// wasReady returns whether the object is Ready by its status.
+// wasReady reports whether the object is Ready by its status.
 func (o *observed) wasReady() bool {
 	return meta.IsStatusConditionTrue(o.ecs.Status.Conditions, glassback.ConditionReady)
 }
 
+// fine is the message of a Degraded that is False.
+const fine = "Nothing is wrong"
+
 // conditions sets the conditions of status.
-func conditions(ecs *v1alpha1.ECSInstance, next plan, now time.Time, status *v1alpha1.ECSInstanceStatus) {
+func conditions(ecs *v1alpha1.ECSInstance, p plan, now time.Time, status *v1alpha1.ECSInstanceStatus) {
 	c := report.Conditions{List: &status.Conditions, Generation: ecs.Generation, Now: now}
-	const fine = "Nothing is wrong"
-	stalled := false
-	switch p := next.problem; {
-	case p != nil:
-		// What ECS says is another text each time, but for its code.
-		set := c.Keep
-		if was := meta.FindStatusCondition(status.Conditions, glassback.ConditionReady); was != nil && !strings.Contains(was.Message, p.code) {
-			set = c.Set
-		}
-		set(glassback.ConditionReady, false, p.reason, p.message)
-		set(glassback.ConditionProgressing, p.passing, p.reason, p.message)
-		if p.passing {
-			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
-		} else {
-			set(glassback.ConditionDegraded, true, p.reason, p.message)
-		}
-		if stalled = p.stalled; stalled {
-			c.Keep(v1alpha1.ConditionStalled, true, p.reason, "It goes on when that is mended")
-		}
-	case next.ready:
-		c.Set(glassback.ConditionReady, true, next.reason, next.message)
-		c.Set(glassback.ConditionProgressing, false, reasonSettled, "All is done")
-		if len(next.drift) > 0 {
-			c.Set(glassback.ConditionDegraded, true, reasonDrifted, strings.Join(next.drift, "; "))
-		} else {
-			c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
-		}
-	default:
-		c.Set(glassback.ConditionReady, false, next.reason, next.message)
-		c.Set(glassback.ConditionProgressing, true, next.reason, next.message)
+	if p.problem != nil {
+		problemConditions(c, p.problem)
+	} else {
+		progressConditions(c, p)
+	}
+	if p.problem != nil && p.problem.stalled {
+		c.Keep(v1alpha1.ConditionStalled, true, p.problem.reason, "Waiting for a correction: see Ready")
+	} else {
+		// Keep, so that a version with another text writes nothing for a settled object.
+		c.Keep(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "No correction is needed")
+	}
+}
+
+// progressConditions sets Ready, Progressing and Degraded for a plan without a problem.
+func progressConditions(c report.Conditions, p plan) {
+	c.Set(glassback.ConditionReady, p.ready, p.reason, p.message)
+	if p.ready {
+		p.reason, p.message = reasonSettled, "All is done"
+	}
+	c.Set(glassback.ConditionProgressing, !p.ready, p.reason, p.message)
+	if len(p.drift) > 0 {
+		c.Set(glassback.ConditionDegraded, true, reasonDrifted, strings.Join(p.drift, "; "))
+	} else {
 		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
 	}
-	if !stalled {
-		c.Set(v1alpha1.ConditionStalled, false, report.ReasonAsExpected, "It goes on by itself")
+}
+
+// problemConditions sets Ready, Progressing and Degraded.
+func problemConditions(c report.Conditions, p *problem) {
+	set := c.Keep // The text of an error of ECS differs each time, except for its code.
+	if was := meta.FindStatusCondition(*c.List, glassback.ConditionReady); was != nil && !strings.Contains(was.Message, p.code) {
+		set = c.Set
+	}
+	set(glassback.ConditionReady, false, p.reason, p.message)
+	set(glassback.ConditionProgressing, p.passing, p.reason, p.message)
+	if p.passing {
+		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, fine)
+	} else {
+		set(glassback.ConditionDegraded, true, p.reason, p.message)
 	}
 }

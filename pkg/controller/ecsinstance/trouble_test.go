@@ -145,12 +145,12 @@ func setType(name string) func(*v1alpha1.ECSInstance) {
 }
 
 // TestWhatCanBeWrongAtFirst: everything that keeps an instance from being made is told of, with
-// what to do about it, costs little for as long as it lasts, and is over soon after it is mended.
+// what to do about it, costs little for as long as it lasts, and ends soon after it is fixed.
 func TestWhatCanBeWrongAtFirst(t *testing.T) {
 	const goodType = "ecs.g6.large"
-	mendType := func(w *world) { w.edit("vm", setType(goodType)) }
-	mendSecret := func(w *world) { w.secret("aliyun", testID, testSecret) }
-	mendCloud := func(w *world) { w.cloud.SetFault(nil) }
+	fixType := func(w *world) { w.edit("vm", setType(goodType)) }
+	fixSecret := func(w *world) { w.secret("aliyun", testID, testSecret) }
+	fixCloud := func(w *world) { w.cloud.SetFault(nil) }
 	for sentence, test := range map[string]struct {
 		begin         func(*world)
 		spec          func(*v1alpha1.ECSInstance)
@@ -158,113 +158,115 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 		says          []string
 		stalled       bool
 		calls, writes int // in an hour; a create that is refused takes two writes: its account, and that it made nothing
-		mend          func(*world)
+		fix           func(*world)
 		patience      time.Duration // until it is Ready then, a minute if it is 0
 	}{
 		"the access key is unknown": {
 			begin:  func(w *world) { w.secret("aliyun", "LTAI5tNobodyHasThisKey", testSecret) },
 			reason: reasonRefused, says: []string{"Secret aliyun", "there is no access key with this ID", "correct it"}, stalled: true,
-			calls: 14, mend: mendSecret,
+			calls: 14, fix: fixSecret,
 		},
 		"the secret is another key's": {
 			begin:  func(w *world) { w.secret("aliyun", testID, otherSecret) },
 			reason: reasonRefused, says: []string{"Secret aliyun", "the secret is not that of the access key's ID"}, stalled: true,
-			calls: 14, mend: mendSecret,
+			calls: 14, fix: fixSecret,
 		},
 		"the access key is disabled": {
 			begin: func(w *world) {
 				w.refuse(ecssim.Error(403, "Forbidden.AccessKeyDisabled", "The access key is disabled."))
 			},
 			reason: reasonRefused, says: []string{"Secret aliyun", "the access key is disabled"}, stalled: true,
-			calls: 14, mend: func(w *world) {
+			calls: 14, fix: func(w *world) {
 				w.cloud.SetFault(nil)
-				mendSecret(w)
+				fixSecret(w)
 			},
-			patience: 6 * time.Minute, // The Secret is the same: nobody tells of it.
+			patience: 6 * time.Minute, // The Secret is the same: no watch reports it.
 		},
 		"there is no such Secret": {
-			begin:  func(w *world) { w.secrets.remove(key("aliyun")) },
-			reason: reasonSecretMissing, says: []string{"There is no Secret aliyun", "create it", "accessKeyID", "accessKeySecret", "credentialsSecretRef"}, stalled: true,
-			mend: mendSecret,
+			begin:   func(w *world) { w.secrets.remove(key("aliyun")) },
+			reason:  reasonSecretMissing,
+			says:    []string{"There is no Secret aliyun", "create it", "accessKeyID", "accessKeySecret", "credentialsSecretRef"},
+			stalled: true,
+			fix:     fixSecret,
 		},
 		"the Secret lacks a key": {
 			begin: func(w *world) {
 				w.secrets.update(key("aliyun"), func(s *corev1.Secret) { delete(s.Data, v1alpha1.KeyAccessKeySecret) })
 			},
-			reason: reasonSecretMissing, says: []string{"Secret aliyun has no accessKeySecret"}, stalled: true, mend: mendSecret,
+			reason: reasonSecretMissing, says: []string{"Secret aliyun has no accessKeySecret"}, stalled: true, fix: fixSecret,
 		},
 		"the Secret has white space for a key": {
 			begin:  func(w *world) { w.secret("aliyun", " \n", testSecret) },
-			reason: reasonSecretMissing, says: []string{"Secret aliyun has no accessKeyID"}, stalled: true, mend: mendSecret,
+			reason: reasonSecretMissing, says: []string{"Secret aliyun has no accessKeyID"}, stalled: true, fix: fixSecret,
 		},
 		"there is no Secret with the user data": {
 			spec: func(e *v1alpha1.ECSInstance) {
 				e.Spec.UserDataSecretRef = &v1alpha1.SecretKeyReference{Name: "script", Key: "userData"}
 			},
 			reason: reasonSecretMissing, says: []string{"userData", "Secret script", "userDataSecretRef"}, stalled: true,
-			mend: func(w *world) { w.secrets.create(userData("script")) },
+			fix: func(w *world) { w.secrets.create(userData("script")) },
 		},
 		"there is no such region": {
 			spec:   func(e *v1alpha1.ECSInstance) { e.Spec.RegionID = "cn-atlantis" },
 			reason: reasonUnknownRegion, says: []string{"correct regionID"}, stalled: true,
-			calls: 7, mend: func(w *world) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.RegionID = "cn-hangzhou" }) },
+			calls: 7, fix: func(w *world) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.RegionID = "cn-hangzhou" }) },
 		},
 		"there is no such image": {
 			spec:   func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "missing" },
 			reason: reasonRejected, says: []string{"correct the spec", "InvalidImageId.NotFound"}, stalled: true,
-			calls: 14, writes: 14, mend: func(w *world) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "there.vhd" }) },
+			calls: 14, writes: 14, fix: func(w *world) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "there.vhd" }) },
 		},
 		"the type is out of stock": {
 			spec:   setType("ecs.nostock.large"),
-			reason: reasonOutOfStock, says: []string{"asked again", "instanceType, zoneID or vSwitchID"},
-			calls: 20, writes: 20, mend: mendType,
+			reason: reasonOutOfStock, says: []string{"tries again", "instanceType, zoneID or vSwitchID"},
+			calls: 20, writes: 20, fix: fixType,
 		},
 		"the account has no money": {
 			begin:  func(w *world) { w.refuse(ecssim.Error(403, "InsufficientBalance", "no"), "CreateInstance") },
 			reason: reasonNoMoney, says: []string{"top it up"},
-			calls: 8, writes: 8, mend: mendCloud, patience: 23 * time.Minute,
+			calls: 8, writes: 8, fix: fixCloud, patience: 23 * time.Minute,
 		},
 		"the balance is not enough": {
 			spec:   setType("ecs.balance.large"),
 			reason: reasonNoMoney, says: []string{"top it up"},
-			calls: 8, writes: 8, mend: mendType,
+			calls: 8, writes: 8, fix: fixType,
 		},
 		"the quota is used up": {
 			spec:   setType("ecs.quota.large"),
 			reason: reasonQuotaExceeded, says: []string{"have the quota raised"},
-			calls: 8, writes: 8, mend: mendType,
+			calls: 8, writes: 8, fix: fixType,
 		},
 		"RAM does not allow it": {
 			spec:   setType("ecs.forbidden.large"),
 			reason: reasonForbidden, says: []string{"Secret aliyun", "grant it ecs:CreateInstance"}, stalled: true,
-			calls: 14, writes: 14, mend: mendType,
+			calls: 14, writes: 14, fix: fixType,
 		},
 		"RAM does not even allow to look": {
 			begin:  func(w *world) { w.refuse(ecssim.Error(403, "Forbidden.RAM", "no"), "DescribeInstances") },
 			reason: reasonForbidden, says: []string{"grant it ecs:DescribeInstances"}, stalled: true,
-			calls: 7, mend: mendCloud, patience: 12 * time.Minute,
+			calls: 7, fix: fixCloud, patience: 12 * time.Minute,
 		},
 		"the clock is wrong": {
 			begin: func(w *world) {
 				w.cloud.SetFault(func(ecssim.Call) ecssim.Fault { return ecssim.Fault{Skew: time.Hour} })
 			},
 			reason: reasonClock, says: []string{"clock", "set it right"},
-			calls: 2 * 67, mend: mendCloud, patience: 3 * time.Minute,
+			calls: 2 * 67, fix: fixCloud, patience: 3 * time.Minute,
 		},
 		"ECS throttles all creates": {
 			begin:  func(w *world) { w.refuse(ecssim.Throttled400(), "CreateInstance") },
-			reason: reasonThrottled, says: []string{"lets no more calls through"},
-			calls: 2 * 67, writes: 67, mend: mendCloud, patience: 3 * time.Minute,
+			reason: reasonThrottled, says: []string{"throttles"},
+			calls: 2 * 67, writes: 67, fix: fixCloud, patience: 3 * time.Minute,
 		},
 		"ECS throttles everything": {
 			begin:  func(w *world) { w.refuse(ecssim.Throttled429()) },
-			reason: reasonThrottled, says: []string{"lets no more calls through"},
-			calls: 67, writes: 1, mend: mendCloud, patience: 3 * time.Minute, // Once, there is a code to tell of.
+			reason: reasonThrottled, says: []string{"throttles"},
+			calls: 67, writes: 1, fix: fixCloud, patience: 3 * time.Minute, // Once, there is a code to report.
 		},
 		"ECS does not answer": {
 			begin:  func(w *world) { w.refuse(ecssim.BadGateway()) },
-			reason: reasonUnreachable, says: []string{"does not answer as it should"},
-			calls: 267, mend: mendCloud,
+			reason: reasonUnreachable, says: []string{"ECS did not answer"},
+			calls: 267, fix: fixCloud,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -283,7 +285,7 @@ func TestWhatCanBeWrongAtFirst(t *testing.T) {
 					t.Fatalf("%d instances were made", n)
 				}
 				w.says("vm", test.reason)
-				test.mend(w)
+				test.fix(w)
 				w.within(max(test.patience, time.Minute), "it to go on", func() bool { return w.isReady("vm") })
 				if is := w.condition("vm", v1alpha1.ConditionStalled); is.Status != metav1.ConditionFalse {
 					t.Errorf("it is Ready, and Stalled is %s", is.Status)
@@ -320,31 +322,31 @@ func TestTroubleIsToldOfOnce(t *testing.T) {
 }
 
 // TestWhatKeepsAnInstanceFromBeingDeleted: the object stays, says why, asks now and then, and
-// goes once that is mended, in ECS or with deletionPolicy: Retain.
+// goes once that is fixed, in ECS or with deletionPolicy: Retain.
 func TestWhatKeepsAnInstanceFromBeingDeleted(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		spec   func(*v1alpha1.ECSInstance)
 		before func(*ecssim.Instance) // in ECS
 		reason string
 		says   []string
-		mend   func(*ecssim.Instance)
+		fix    func(*ecssim.Instance)
 	}{
 		"it is paid for": {
 			spec: func(e *v1alpha1.ECSInstance) {
 				e.Spec.InstanceChargeType, e.Spec.Period = v1alpha1.PrePaid, ptr.To(int32(1))
 			},
 			reason: reasonPaidFor, says: []string{"PrePaid", "unsubscribe", "deletionPolicy: Retain"},
-			mend: func(i *ecssim.Instance) { i.Expires = time.Now() },
+			fix: func(i *ecssim.Instance) { i.Expires = time.Now() },
 		},
 		"it is protected": {
 			before: func(i *ecssim.Instance) { i.DeletionProtection = true },
 			reason: reasonDeletionProtected, says: []string{"deletion protection off", "deletionPolicy: Retain"},
-			mend: func(i *ecssim.Instance) { i.DeletionProtection = false },
+			fix: func(i *ecssim.Instance) { i.DeletionProtection = false },
 		},
 		"it is locked": {
 			before: func(i *ecssim.Instance) { i.Locks = []string{"security"} },
 			reason: reasonInstanceLocked, says: []string{"InstanceLockedForSecurity", "deletionPolicy: Retain"},
-			mend: func(i *ecssim.Instance) { i.Locks = nil },
+			fix: func(i *ecssim.Instance) { i.Locks = nil },
 		},
 	} {
 		for _, retain := range []bool{false, true} {
@@ -377,7 +379,7 @@ func TestWhatKeepsAnInstanceFromBeingDeleted(t *testing.T) {
 						w.released(w.one())
 						return
 					}
-					w.cloud.Update(id, test.mend)
+					w.cloud.Update(id, test.fix)
 					w.within(5*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
 					if alive := w.alive(""); len(alive) > 0 {
 						t.Errorf("there still are %+v", alive)
@@ -454,7 +456,8 @@ func TestCredentialsThatGoBad(t *testing.T) {
 			func(w *world) { w.secrets.remove(key("aliyun")) }, reasonSecretMissing, []string{"Secret aliyun"}, true, 0,
 		},
 		"the access key is another account's": {
-			func(w *world) { w.secret("aliyun", otherID, otherSecret) }, reasonWrongAccount, []string{testAccount, otherAccount, "nothing is done"}, true, 1,
+			func(w *world) { w.secret("aliyun", otherID, otherSecret) }, reasonWrongAccount,
+			[]string{testAccount, otherAccount, "nothing is done"}, true, 1,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -599,7 +602,7 @@ func TestInstanceThatIsGone(t *testing.T) {
 	})
 }
 
-// byHand makes an instance as somebody does in the console, and waits until it is Stopped.
+// byHand makes an instance as a user does in the console, and waits until it is Stopped.
 func (w *world) byHand(request aliyun.CreateRequest) string {
 	w.t.Helper()
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
@@ -626,12 +629,14 @@ func TestAdoption(t *testing.T) {
 		"adopts, and keeps when it is deleted": func(w *world, id string) {
 			w.apply("vm", adopt(id))
 			ecs := w.ready("vm")
-			if i := w.one(); !ecs.Status.Adopted || ecs.Status.InstanceID != id || i.Tags[v1alpha1.TagUID] != string(ecs.UID) || i.Tags["mine"] != "yes" || i.Name != "by-hand" {
+			i := w.one()
+			if !ecs.Status.Adopted || ecs.Status.InstanceID != id ||
+				i.Tags[v1alpha1.TagUID] != string(ecs.UID) || i.Tags["mine"] != "yes" || i.Name != "by-hand" {
 				t.Errorf("it is %+v, and status %+v", i, ecs.Status)
 			}
 			w.instances.remove(key("vm"))
 			w.gone("vm")
-			i := w.one()
+			i = w.one()
 			if w.released(i); i.State != "Running" || i.Tags["mine"] != "yes" {
 				t.Errorf("it is %+v", i)
 			}
@@ -710,7 +715,7 @@ func TestAdoption(t *testing.T) {
 			w.soon(has)
 			w.says(not, reasonNotOwned)
 			if w.one().Tags[v1alpha1.TagUID] != string(w.get(has).UID) {
-				t.Errorf("%s is Ready with an instance of somebody else's", has)
+				t.Errorf("%s is Ready with an instance of another owner", has)
 			}
 			w.instances.remove(key(not))
 			w.gone(not)
@@ -742,8 +747,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestChanges: what the spec says by now is brought about, and what somebody has changed in the
-// console is mended.
+// TestChanges: what the spec says by now is brought about, and what another client has changed in the
+// console is reverted.
 func TestChanges(t *testing.T) {
 	const large, xlarge = "ecs.g6.large", "ecs.g6.xlarge"
 	type spec = *v1alpha1.ECSInstanceSpec
@@ -821,7 +826,7 @@ func TestChanges(t *testing.T) {
 			console: func(i *ecssim.Instance) { i.SecurityGroupIDs = []string{"sg-other"} },
 			is:      func(i ecssim.Instance) bool { return slices.Equal(i.SecurityGroupIDs, []string{"sg-other"}) },
 		},
-		"tags of the spec are mended, and others left alone": {
+		"tags of the spec are repaired, and others left alone": {
 			before: func(s spec) { s.Tags = map[string]string{"team": "a", "stage": "test"} },
 			console: func(i *ecssim.Instance) {
 				delete(i.Tags, "stage")
@@ -840,7 +845,7 @@ func TestChanges(t *testing.T) {
 			console: func(i *ecssim.Instance) { delete(i.Tags, v1alpha1.TagObject) },
 			is:      func(i ecssim.Instance) bool { return len(i.Tags) == 1 },
 		},
-		"what only another instance could mend is told of": {
+		"what only another instance could repair is reported": {
 			console: func(i *ecssim.Instance) { i.ImageID = "other.vhd" },
 			is:      func(i ecssim.Instance) bool { return i.ImageID == "other.vhd" }, drift: `imageID is "other.vhd"`,
 		},
@@ -1116,8 +1121,8 @@ func TestDeathAfterEveryStep(t *testing.T) {
 	}
 }
 
-// TestCacheThatIsBehind: a write of somebody else's that the cache does not show yet keeps the
-// operator from asking for an instance that nobody wants any more.
+// TestCacheThatIsBehind: a write of another owner that the cache does not show yet keeps the
+// operator from asking for an instance that no object wants any more.
 func TestCacheThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -1153,7 +1158,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestObjectThatIsTornAway: somebody takes the finalizer off. What nobody refers to any more is
+// TestObjectThatIsTornAway: another client takes the finalizer off. What no object refers to any more is
 // neither looked at nor touched.
 func TestObjectThatIsTornAway(t *testing.T) {
 	inWorld(t, func(w *world) {

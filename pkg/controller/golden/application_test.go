@@ -56,12 +56,16 @@ func TestApplicationExamples(t *testing.T) {
 func TestApplicationPhases(t *testing.T) {
 	const name = "application-sample"
 	var (
-		complete    = condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable", "ReplicaSet has successfully progressed.")
-		updating    = condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", "ReplicaSet is progressing.")
-		stuck       = condition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded", "ReplicaSet has timed out progressing.")
-		refused     = condition(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "pods is forbidden: exceeded quota")
-		available   = condition(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability.")
-		unavailable = condition(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+		complete = condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable",
+			"ReplicaSet has successfully progressed.")
+		updating = condition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated", "ReplicaSet is progressing.")
+		stuck    = condition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded",
+			"ReplicaSet has timed out progressing.")
+		refused   = condition(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "pods is forbidden: exceeded quota")
+		available = condition(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable",
+			"Deployment has minimum availability.")
+		unavailable = condition(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable",
+			"Deployment does not have minimum availability.")
 	)
 	f := &file{name: "application-phases"}
 	scenario(t, f, "from the first Pod to the end", newApplication, func(w *world) {

@@ -194,7 +194,9 @@ func TestECSInstancePhases(t *testing.T) {
 			}
 		})
 		w.step("made again", 10*time.Minute, edit(w, func(s *v1alpha1.ECSInstanceSpec) { s.RecreatePolicy = v1alpha1.RecreateAlways }))
-		w.step("kept when the object is deleted", 5*time.Minute, edit(w, func(s *v1alpha1.ECSInstanceSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }))
+		w.step("kept when the object is deleted", 5*time.Minute, edit(w, func(s *v1alpha1.ECSInstanceSpec) {
+			s.DeletionPolicy = v1alpha1.DeletionRetain
+		}))
 		w.step("deleted", 5*time.Minute, func() { remove[*v1alpha1.ECSInstance](w, name) })
 	})
 	scenario(t, f, "refused, and corrected", newECSInstance(e), func(w *world) {

@@ -55,5 +55,8 @@ func (c evictingCore) answer(request *http.Request) (*http.Response, error) {
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := json.Marshal(status)
-	return &http.Response{StatusCode: int(status.Code), Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: io.NopCloser(bytes.NewReader(body))}, err
+	return &http.Response{
+		StatusCode: int(status.Code), Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}, err
 }

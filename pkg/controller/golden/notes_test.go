@@ -59,7 +59,8 @@ func (f *file) compare(t *testing.T) {
 	around := func(lines []string) string {
 		return strings.Join(lines[min(max(0, at-5), len(lines)):min(at+10, len(lines))], "\n")
 	}
-	t.Errorf("%s differs from what is written now, first in line %d. See doc.go, and go test ./pkg/controller/golden -update\nthe file:\n%s\nnow:\n%s",
+	t.Errorf("%s differs from what is written now, first in line %d. See doc.go, and go test ./pkg/controller/golden -update\n"+
+		"the file:\n%s\nnow:\n%s",
 		path, at+1, around(was), around(is))
 }
 

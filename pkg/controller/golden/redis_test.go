@@ -25,7 +25,7 @@ import (
 )
 
 // redis is the Redis Cluster of a scenario: an ideal one, whose nodes know at once what one of
-// them knows. It has no keys, and elects nobody.
+// them knows. It has no keys, and holds no election.
 type redis struct {
 	w *world
 
@@ -75,7 +75,8 @@ func (r *redis) boot(obj object) {
 		node = &redisServer{id: id, pod: pod.Name, knows: map[string]bool{id: true}}
 		r.nodes[id] = node
 	}
-	node.uid, node.ip, node.port = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1), int(pod.Spec.Containers[0].Ports[0].ContainerPort)
+	node.uid, node.ip = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1)
+	node.port = int(pod.Spec.Containers[0].Ports[0].ContainerPort)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: node.ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
@@ -92,7 +93,7 @@ func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node {
 	return redisConn{redis: r, ip: ip}
 }
 
-// redisConn is a connection to the node at an IP. The nodes have no functions, so nobody calls the methods for them.
+// redisConn is a connection to the node at an IP. The nodes have no functions, so the methods for them are not called.
 type redisConn struct {
 	*redis
 	rediscluster.Node // nil

@@ -29,7 +29,9 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 		*at = newRedis(w)
 		return rediscluster.New(rediscluster.Config{
 			Kube: evicting{w.kube}, Client: w.own, RedisClusters: pausing{w.ownFrom.Redis().V1().RedisClusters(), w},
-			Pods: w.kubeFrom.Core().V1().Pods(), Claims: w.kubeFrom.Core().V1().PersistentVolumeClaims(), Services: w.kubeFrom.Core().V1().Services(),
+			Pods:       w.kubeFrom.Core().V1().Pods(),
+			Claims:     w.kubeFrom.Core().V1().PersistentVolumeClaims(),
+			Services:   w.kubeFrom.Core().V1().Services(),
 			ConfigMaps: w.kubeFrom.Core().V1().ConfigMaps(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
 			Dial: (*at).dial, Recorder: w.recorder, Clock: clock.RealClock{},
 		})

@@ -105,7 +105,10 @@ func (s *server) answer(st *store, action clienttesting.Action) (runtime.Object,
 		if eviction, ok := a.Object.(*policyv1.Eviction); ok {
 			return nil, s.remove(st, "evict", clienttesting.NewDeleteActionWithOptions(gvr, ns, eviction.Name, *eviction.DeleteOptions))
 		}
-		s.notes.add(note{verb: "create", resource: gvr.Resource, name: a.Object.(object).GetName(), manager: a.CreateOptions.FieldManager, body: fieldsOf(a.Object)})
+		s.notes.add(note{
+			verb: "create", resource: gvr.Resource, name: a.Object.(object).GetName(), manager: a.CreateOptions.FieldManager,
+			body: fieldsOf(a.Object),
+		})
 		return s.create(st, gvr, clone(a.Object), true)
 	case clienttesting.UpdateActionImpl:
 		return s.update(st, a)
@@ -194,7 +197,10 @@ func (s *server) update(st *store, a clienttesting.UpdateActionImpl) (object, er
 	if a.Subresource == "status" {
 		body = map[string]any{"status": body["status"]}
 	}
-	n := note{verb: "update", resource: a.Resource.Resource, subresource: a.Subresource, name: obj.GetName(), manager: a.UpdateOptions.FieldManager, body: body}
+	n := note{
+		verb: "update", resource: a.Resource.Resource, subresource: a.Subresource, name: obj.GetName(),
+		manager: a.UpdateOptions.FieldManager, body: body,
+	}
 	n.against(live, obj.GetResourceVersion(), "")
 	s.notes.add(n)
 	if err := exactly(a.Resource, live, obj.GetResourceVersion(), ""); err != nil {
@@ -208,7 +214,8 @@ func (s *server) remove(st *store, verb string, a clienttesting.DeleteActionImpl
 	if err != nil {
 		return err
 	}
-	n, condition := note{verb: verb, resource: a.Resource.Resource, name: a.Name}, ptr.Deref(a.DeleteOptions.Preconditions, metav1.Preconditions{})
+	n := note{verb: verb, resource: a.Resource.Resource, name: a.Name}
+	condition := ptr.Deref(a.DeleteOptions.Preconditions, metav1.Preconditions{})
 	n.against(live, ptr.Deref(condition.ResourceVersion, ""), ptr.Deref(condition.UID, ""))
 	s.notes.add(n)
 	if err := exactly(a.Resource, live, ptr.Deref(condition.ResourceVersion, ""), ptr.Deref(condition.UID, "")); err != nil {
@@ -229,7 +236,10 @@ func (s *server) apply(st *store, a clienttesting.PatchActionImpl) (object, erro
 	if err := json.Unmarshal(a.Patch, &patch.Object); err != nil {
 		return nil, err
 	}
-	n := note{verb: "apply", resource: a.Resource.Resource, name: a.Name, manager: a.PatchOptions.FieldManager, forced: ptr.Deref(a.PatchOptions.Force, false)}
+	n := note{
+		verb: "apply", resource: a.Resource.Resource, name: a.Name, manager: a.PatchOptions.FieldManager,
+		forced: ptr.Deref(a.PatchOptions.Force, false),
+	}
 	version, uid := patch.GetResourceVersion(), patch.GetUID()
 	live, err := st.live(a.Resource, a.Namespace, a.Name)
 	missing := apierrors.IsNotFound(err)
@@ -349,7 +359,8 @@ func managerOf(gvk schema.GroupVersionKind) *managedfields.FieldManager {
 	if known, ok := managers.Load(gvk); ok {
 		return known.(*managedfields.FieldManager)
 	}
-	made, err := managedfields.NewDefaultFieldManager(converter(), scheme.Scheme, undefaulted{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
+	made, err := managedfields.NewDefaultFieldManager(converter(), scheme.Scheme, undefaulted{}, scheme.Scheme,
+		gvk, gvk.GroupVersion(), "", nil)
 	if err != nil {
 		panic(err)
 	}

@@ -9,15 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
@@ -26,21 +28,23 @@ import (
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/batch/v1"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/report"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
 // Name is the controller's name, for --controllers, logs and traces.
 const Name = "mycronjob"
 
-// A failed sync is retried after retryFirst, then twice as long each time, but
-// never longer than retryMost: when an API server comes back after an hour, the
-// Jobs should not wait for a backoff that has grown as long.
+// A failed sync is retried after minRetry, then after twice the last delay, up to maxRetry. maxRetry is short: after an
+// outage of the API server, Jobs should not wait for a long backoff.
 const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 5 * time.Second
+	minRetry = 20 * time.Millisecond
+	maxRetry = 5 * time.Second
 )
 
-// Config is what a Controller works with.
+var kind = v1.SchemeGroupVersion.WithKind("MyCronJob")
+
+// Config holds the dependencies of a Controller.
 type Config struct {
 	Kube       kubernetes.Interface
 	Client     versioned.Interface
@@ -51,49 +55,56 @@ type Config struct {
 	Trace      *trace.Recorder
 }
 
-// Controller makes the Jobs of MyCronJobs. See the package's documentation for
-// what it does and what it keeps.
+// Controller reconciles MyCronJobs. The package's documentation says what it does, and its promises.
 type Controller struct {
 	kube       kubernetes.Interface
 	client     versioned.Interface
 	myCronJobs listers.MyCronJobLister
 	jobs       cache.Indexer
-	crons      cache.Store // what myCronJobs reads
+	status     *report.Writer[*v1.MyCronJob, v1.MyCronJobStatus]
 	recorder   record.EventRecorder
 	clock      clock.PassiveClock
 	written    *loop.Written
 	loop       *loop.Loop
 }
 
-// New returns a Controller whose index and event handlers are on the informers.
-// It starts nothing.
+// New returns a Controller, and adds its index and event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
+	c := newController(config)
+	c.loop = loop.New(loop.Config{
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
+	})
+	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
+		return nil, fmt.Errorf("index Jobs: %w", err)
+	}
+	return c, errors.Join(
+		c.loop.Watch(config.MyCronJobs.Informer(), kind.Kind, loop.Self),
+		c.loop.Watch(config.Jobs.Informer(), "Job", loop.ControllerOf(kind.Group, kind.Kind)),
+	)
+}
+
+func newController(config Config) *Controller {
 	c := &Controller{
 		kube:       config.Kube,
 		client:     config.Client,
 		myCronJobs: config.MyCronJobs.Lister(),
 		jobs:       config.Jobs.Informer().GetIndexer(),
-		crons:      config.MyCronJobs.Informer().GetIndexer(),
 		recorder:   config.Recorder,
 		clock:      config.Clock,
-		written:    loop.NewWritten(Name, "MyCronJob", config.Clock, config.Trace),
+		written:    loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace),
 	}
-	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: "MyCronJob", Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
-	})
-	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
-		return nil, fmt.Errorf("index Jobs: %w", err)
-	}
-	if err := c.loop.Watch(config.MyCronJobs.Informer(), "MyCronJob", loop.Self); err != nil {
-		return nil, err
-	}
-	if err := c.loop.Watch(config.Jobs.Informer(), "Job", loop.ControllerOf(v1.GroupName, "MyCronJob")); err != nil {
-		return nil, err
-	}
-	return c, nil
+	c.status = report.NewWriter(report.Config[*v1.MyCronJob, v1.MyCronJobStatus]{
+		Kind: kind.Kind, Resource: "mycronjobs", Store: config.MyCronJobs.Informer().GetStore(),
+		Written: c.written, Recorder: config.Recorder, Clock: config.Clock,
+		Fields: func(m *v1.MyCronJob) (*v1.MyCronJobStatus, []metav1.Condition) {
+			return &m.Status, m.Status.Conditions
+		},
+		Calm: []string{reasonSuspended}, Wrote: c.reportMissed,
+	}, config.Client.BatchV1().MyCronJobs)
+	return c
 }
 
-// Loop returns the controller's workqueue and workers, for those who want to look at them.
+// Loop returns the controller's workqueue and workers, for the page and the tests.
 func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs MyCronJobs until ctx is done (see loop.Loop.Run).
@@ -101,8 +112,8 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
 }
 
-// Sync brings the Jobs of one MyCronJob up to date. It is called again when the
-// MyCronJob or one of its Jobs changes, and when the next slot comes.
+// Sync reconciles the Jobs and the status of one MyCronJob. It is called again when the MyCronJob or one of its Jobs
+// changes, and when the next slot is due.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -111,26 +122,21 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if mcj == nil || err != nil {
 		return 0, err
 	}
-	seen, err := c.observe(mcj)
+	o, err := c.observe(ctx, mcj)
 	if err != nil {
 		return 0, err
 	}
-	now := c.clock.Now()
-	if errs := mcj.Validate(nil); len(errs) > 0 {
-		return 0, c.report(ctx, mcj, seen, statusOfInvalid(mcj, seen, errs, now), false)
+	p := decide(o)
+	out, actErr := c.act(ctx, o, p)
+	if out.uncounted { // The next sync counts the slots that have no live Job.
+		return p.wait, actErr
 	}
-	table, err := newTimetable(mcj, words(&mcj.Spec))
-	if err != nil {
-		return 0, err
-	}
-	p := decide(mcj, table, seen, now)
-	out, actErr := c.act(ctx, mcj, table, seen, p)
-	reportErr := c.report(ctx, mcj, seen, statusAfter(mcj, table, seen, p, out, now), out.confirmed)
-	return p.wait, errors.Join(actErr, reportErr)
+	wait, reportErr := c.status.Report(ctx, mcj, statusOf(o, p, out))
+	return loop.Soonest(wait, p.wait), errors.Join(actErr, reportErr)
 }
 
-// fetch returns a copy of the MyCronJob with its defaults, or nil if there is
-// nothing to do for it: it is gone, or going, or paused.
+// fetch returns a copy of the MyCronJob with its defaults. It returns nil if the object is gone, is being deleted, or is
+// paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	cached, err := c.myCronJobs.MyCronJobs(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -147,28 +153,33 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.MyCronJob, error) {
 	return mcj, nil
 }
 
-// report writes the status, if it has changed, and tells of transitions. confirmed
-// is whether this sync has found the cached Jobs to be all that there are.
-func (c *Controller) report(ctx context.Context, mcj *v1.MyCronJob, seen observed, status v1.MyCronJobStatus, confirmed bool) error {
-	if equality.Semantic.DeepEqual(mcj.Status, status) {
-		return nil
+var missedObserver atomic.Pointer[func(namespace string, slots int64)]
+
+// SetMissedObserver sets a function that is called with the number of slots that a written status counts as missed. The
+// function may be called by several goroutines at once.
+func SetMissedObserver(observe func(namespace string, slots int64)) { missedObserver.Store(&observe) }
+
+// reportMissed is called after each write of a status. It calls the observer and sends an event if the new status counts
+// more missed slots.
+func (c *Controller) reportMissed(before, after *v1.MyCronJob) {
+	missed := after.Status.MissedTotal - before.Status.MissedTotal
+	if missed <= 0 {
+		return
 	}
-	if status.MissedTotal > mcj.Status.MissedTotal && !confirmed {
-		if err := c.confirmJobs(ctx, mcj, seen); err != nil {
-			return err
-		}
+	if observe := missedObserver.Load(); observe != nil {
+		(*observe)(after.Namespace, missed)
 	}
-	changed := *mcj
-	changed.Status = status
-	updated, err := c.client.BatchV1().MyCronJobs(mcj.Namespace).UpdateStatus(ctx, &changed, updateOptions)
-	if apierrors.IsNotFound(err) {
-		return nil // Deleted meanwhile: there is nothing to report on.
+	// Some reasons cause missed slots one by one, such as a rejected Job, a running Job under Forbid, or a name that is
+	// taken. The event of that reason is enough.
+	conditions := after.Status.Conditions
+	taken := func(m *v1.MyCronJob) bool {
+		condition := meta.FindStatusCondition(m.Status.Conditions, glassback.ConditionDegraded)
+		return condition != nil && condition.Reason == reasonSlotTaken
 	}
-	if err != nil {
-		return fmt.Errorf("update status of MyCronJob %s: %w", mcj.Name, err)
+	if meta.IsStatusConditionFalse(conditions, glassback.ConditionReady) ||
+		meta.IsStatusConditionTrue(conditions, glassback.ConditionProgressing) || (taken(after) && !taken(before)) {
+		return
 	}
-	c.written.Record(cache.MetaObjectToName(mcj), "update mycronjobs/status", c.crons, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	c.tell(mcj, status)
-	return nil
+	c.recorder.Eventf(before, corev1.EventTypeWarning, "SlotsMissed", "Slots up to %s without a Job: %d",
+		after.Status.AccountedTime.UTC().Format(time.RFC3339), missed)
 }

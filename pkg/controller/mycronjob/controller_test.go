@@ -99,7 +99,7 @@ func TestSync(t *testing.T) {
 				ready: reasonScheduled, degraded: report.ReasonAsExpected,
 			},
 		},
-		"a Job of somebody else is left alone, and its slot is missed": {
+		"a Job of another owner is left alone, and its slot is missed": {
 			mcj: settled(), jobs: []*batchv1.Job{foreign}, now: 5 * time.Second,
 			want: want{
 				requests: []string{create, "get jobs sample-1641736205", "list jobs", status}, after: 5 * time.Second,
@@ -143,7 +143,7 @@ func TestSync(t *testing.T) {
 			want: want{
 				requests: []string{create, status}, after: 5 * time.Second,
 				err: `create Job sample-1641736205: jobs.batch "sample-1641736205" is forbidden: exceeded quota`,
-				events: []string{"Warning JobNotMade The API server does not take the Jobs now, which is tried again: " +
+				events: []string{"Warning JobNotMade The API server does not accept the Jobs at present, and the operator retries: " +
 					`jobs.batch "sample-1641736205" is forbidden: exceeded quota`},
 				ready: reasonJobNotMade, degraded: reasonJobNotMade,
 			},

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// skipAfter is how late missedRunPolicy Skip lets a Job be.
+	// skipAfter is how late a Job may start with missedRunPolicy Skip.
 	skipAfter = 2 * time.Second
-	// maxCaughtUp bounds how many missed slots missedRunPolicy All runs at once.
+	// maxCaughtUp limits how many missed slots one sync runs with missedRunPolicy All.
 	maxCaughtUp = 100
-	// maxWait bounds how long a wake-up is ahead: it counts time as it passes, and a
-	// slot follows the clock, which somebody may set.
+	// maxWait limits the time to the next sync: a timer counts elapsed time, but a slot follows the clock, which an
+	// administrator may set.
 	maxWait = time.Minute
-	// clockAhead is how far a clock must have been ahead for somebody to be told.
+	// clockAhead is how far in the future the watermark must be before a condition reports it.
 	clockAhead = time.Minute
 )
 
-// An operator whose caches are stale must not run a slot that another one has run,
-// recorded and cleaned up. It cannot: a Job stays for keepFor (less the fraction
-// of a second that its creation time leaves out); one is made later than
-// lateAfter after its slot only when a look at the live objects shows that the
-// slot has not run; and what was decided is begun within actFor, and given up
-// after requestFor. That adds up to less than keepFor.
+// An operator with stale caches must not run a slot that another operator ran, recorded and cleaned up. These times make
+// sure of it. A Job exists for at least keepFor (less than a second of that is lost because creation times are whole
+// seconds). A Job is created later than lateAfter after its slot only if the live objects show that the slot has not run.
+// A decision is carried out within actFor, and a request is given up after requestFor. The sum of the last three is less
+// than keepFor.
 const (
 	keepFor    = 10 * time.Second
 	lateAfter  = 2 * time.Second
@@ -40,72 +39,93 @@ const (
 	requestFor = 3 * time.Second
 )
 
-// plan is what one sync is going to do.
+// plan is the decision of one sync.
 type plan struct {
-	// accounted is the watermark to record: every slot up to it has run or is
-	// counted. missed is how many slots to add to the count with it.
+	// invalid says why the spec cannot be used; "" if it can. Then the plan creates and deletes no Job.
+	invalid string
+	// table is the timetable of the spec; the zero value if the spec is invalid.
+	table timetable
+	// accounted is the watermark to record: each slot up to it ran or is counted. missed is the number of slots to add
+	// to the count.
 	accounted slot
 	missed    int64
-	// suspended is whether the suspension has been seen.
+	// suspended is whether the status is to say that the MyCronJob is suspended.
 	suspended bool
-	// replace are the Jobs to delete before any is made.
+	// replace are the Jobs to delete before any is created.
 	replace []*batchv1.Job
-	// manual is the value of the run-now annotation to make a Job for; "" for none.
+	// manual is the value of the run-now annotation to create a Job for; "" for none.
 	manual string
-	// run are the slots to make Jobs for, in this order.
+	// run are the slots to create Jobs for, in this order.
 	run []slot
-	// held is whether something is due that waits for a Job to finish.
+	// held says that a due slot or a run-now Job waits until a running Job has finished.
 	held bool
-	// expired are finished Jobs beyond the history limits.
+	// expired are the finished Jobs to delete.
 	expired []*batchv1.Job
-	// next is the first slot after accounted; 0 if there is none, or suspended.
+	// next is the first slot after accounted; 0 if there is none, or if the MyCronJob is suspended.
 	next slot
-	// wait is when to sync again without an event; 0 for never.
+	// wait is the time to the next sync, if no event comes earlier; 0 for none.
 	wait time.Duration
 }
 
-// decide plans one sync: it begins to count anew, or records, or runs (see doc.go).
-func decide(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) plan {
-	suspend := ptr.Deref(mcj.Spec.Suspend, false)
-	p := plan{accounted: watermark(mcj), suspended: suspend && mcj.Status.Suspended}
-	if startsAnew(mcj, table) {
-		p.closeBooks(mcj, seen, now)
+// decide returns the plan for the observed state: it begins a new count, or records Jobs, or runs slots (see doc.go).
+func decide(o *observed) plan {
+	if errs := o.mcj.Validate(nil); len(errs) > 0 {
+		return decideInvalid(o, errs.ToAggregate().Error())
+	}
+	table, err := newTimetable(o.mcj, words(&o.mcj.Spec))
+	if err != nil {
+		return decideInvalid(o, err.Error())
+	}
+	suspend := ptr.Deref(o.mcj.Spec.Suspend, false)
+	p := plan{table: table, accounted: watermark(o.mcj), suspended: suspend && o.mcj.Status.Suspended}
+	switch {
+	case beginsNewCount(o.mcj, table):
+		p.endCount(o)
 		p.suspended = suspend
-	} else if !p.suspended {
-		p.account(mcj, table, seen, now)
-	} else {
-		p.runManual(mcj, seen)
+	case p.suspended:
+		p.runManual(o)
+	default:
+		p.account(o)
 	}
 	if !suspend {
 		p.next = table.after(p.accounted)
-		p.wakeIn(min(table.untilNext(p.accounted, now), maxWait))
+		p.wakeIn(min(table.untilNext(p.accounted, o.now), maxWait))
 	}
-	p.cleanUp(mcj, seen, now)
+	p.cleanUp(o)
 	return p
 }
 
-// account records, or else runs, the slots that are due.
-func (p *plan) account(mcj *v1.MyCronJob, table timetable, seen observed, now time.Time) {
-	due, more := table.due(p.accounted, now)
+// decideInvalid returns the plan for an invalid spec. Without a timetable there are no slots: a new count begins when the
+// spec is valid again.
+func decideInvalid(o *observed, invalid string) plan {
+	p := plan{invalid: invalid, accounted: watermark(o.mcj), suspended: o.mcj.Status.Suspended}
+	if status := o.mcj.Status; status.Schedule != "" || status.AccountedTime == nil { // The spec was valid before, or is new.
+		p.endCount(o)
+	}
+	return p
+}
+
+// account records the due slots that have a Job, or runs the due slots if none has.
+func (p *plan) account(o *observed) {
+	due, more := p.table.due(p.accounted, o.now)
 	switch {
-	case seen.newest > p.accounted || seen.unrecordedRun(mcj) != nil:
-		p.record(upTo(due, seen.newest), seen)
-		if !more || seen.newest <= due[len(due)-1] {
-			p.accounted = max(p.accounted, seen.newest)
+	case o.newest > p.accounted || o.unrecordedRun() != nil:
+		p.record(upTo(due, o.newest), o)
+		if !more || o.newest <= due[len(due)-1] {
+			p.accounted = max(p.accounted, o.newest)
 		}
-	case more: // So many are due that the first of them are missed by any policy.
-		p.record(due, seen)
-	case ptr.Deref(mcj.Spec.Suspend, false):
-		p.record(due, seen)
-		p.accounted, p.suspended = max(p.accounted, slotAt(now)), true
-		p.runManual(mcj, seen)
+	case more: // More than maxDue are due: every policy gives up the first of them.
+		p.record(due, o)
+	case ptr.Deref(o.mcj.Spec.Suspend, false):
+		p.record(due, o)
+		p.accounted, p.suspended = max(p.accounted, slotAt(o.now)), true
+		p.runManual(o)
 	default:
-		p.runDue(mcj, table, seen, due, now)
+		p.runDue(o, due)
 	}
 }
 
-// watermark returns the slot up to which everything is accounted for: all that
-// came before the object was made is.
+// watermark returns the slot up to which all slots ran or are counted. At first it is the creation of the object.
 func watermark(mcj *v1.MyCronJob) slot {
 	if at := mcj.Status.AccountedTime; at != nil {
 		return slotAt(at.Time)
@@ -113,10 +133,9 @@ func watermark(mcj *v1.MyCronJob) slot {
 	return slotAt(mcj.CreationTimestamp.Time)
 }
 
-// startsAnew returns whether counting starts anew at this moment: because the
-// timetable is another than that of the status, or a suspension has ended, or
-// the object was made suspended.
-func startsAnew(mcj *v1.MyCronJob, table timetable) bool {
+// beginsNewCount returns whether a new count begins now: the timetable differs from that of the status, or a suspension
+// has ended, or the object was created suspended.
+func beginsNewCount(mcj *v1.MyCronJob, table timetable) bool {
 	suspend := ptr.Deref(mcj.Spec.Suspend, false)
 	if mcj.Status.AccountedTime == nil {
 		return suspend && mcj.Generation == 1
@@ -124,42 +143,34 @@ func startsAnew(mcj *v1.MyCronJob, table timetable) bool {
 	return mcj.Status.Schedule != table.words || (mcj.Status.Suspended && !suspend)
 }
 
-// closeBooks ends the timetable that the object has had until now: the slots of it
-// that are due and have no Job are missed.
-func (p *plan) closeBooks(mcj *v1.MyCronJob, seen observed, now time.Time) {
-	if old, err := newTimetable(mcj, mcj.Status.Schedule); err == nil && !mcj.Status.Suspended {
+// endCount ends the count of the timetable in the status: its due slots without a Job are missed.
+func (p *plan) endCount(o *observed) {
+	if old, err := newTimetable(o.mcj, o.mcj.Status.Schedule); err == nil && !o.mcj.Status.Suspended {
 		for more := true; more; {
 			var due []slot
-			due, more = old.due(p.accounted, now)
-			p.record(due, seen)
+			due, more = old.due(p.accounted, o.now)
+			p.record(due, o)
 		}
 	}
-	// At this very moment, even if a clock that was ahead has put the watermark into
-	// the future; but not before a Job that is there.
-	p.accounted = max(slotAt(now), seen.newest)
+	// The new count begins now, even if a wrong clock has set the watermark to a future time; but not before a Job that exists.
+	p.accounted = max(slotAt(o.now), o.newest)
 }
 
-// record accounts for slots: those without a Job are missed.
-func (p *plan) record(slots []slot, seen observed) {
+// record moves the watermark past slots, and counts the ones without a Job as missed.
+func (p *plan) record(slots []slot, o *observed) {
 	if len(slots) == 0 {
 		return
 	}
 	p.accounted = slots[len(slots)-1]
-	p.missed += withoutJob(slots, seen)
-}
-
-func withoutJob(slots []slot, seen observed) int64 {
-	ran := make(map[slot]bool, len(seen.jobs))
-	for _, job := range seen.jobs {
+	ran := make(map[slot]bool, len(o.jobs))
+	for _, job := range o.jobs {
 		ran[slotOf(job)] = true
 	}
-	var missed int64
 	for _, s := range slots {
 		if !ran[s] {
-			missed++
+			p.missed++
 		}
 	}
-	return missed
 }
 
 func upTo(slots []slot, last slot) []slot {
@@ -170,16 +181,16 @@ func upTo(slots []slot, last slot) []slot {
 	return slots[:end]
 }
 
-// runDue plans the Jobs of the slots that are due, none of which has one.
-func (p *plan) runDue(mcj *v1.MyCronJob, table timetable, seen observed, due []slot, now time.Time) {
-	missed, run := split(mcj, table, due, now)
-	p.record(missed, seen)
-	p.runManual(mcj, seen)
+// runDue plans the Jobs of the due slots, none of which has a Job.
+func (p *plan) runDue(o *observed, due []slot) {
+	missed, run := split(o, p.table, due)
+	p.record(missed, o)
+	p.runManual(o)
 	if len(run) == 0 {
 		return
 	}
-	active := seen.active()
-	switch mcj.Spec.ConcurrencyPolicy {
+	active := o.active()
+	switch o.mcj.Spec.ConcurrencyPolicy {
 	case v1.ForbidConcurrent:
 		if len(active) > 0 || p.manual != "" {
 			p.held = true
@@ -193,21 +204,20 @@ func (p *plan) runDue(mcj *v1.MyCronJob, table timetable, seen observed, due []s
 	p.run = run
 }
 
-// split divides the slots that are due into those that are too late, and those
-// that are to run.
-func split(mcj *v1.MyCronJob, table timetable, due []slot, now time.Time) (missed, run []slot) {
-	// firstWithin finds the first slot that is no later than limit.
+// split divides the due slots into the ones that are too late, and the ones to run.
+func split(o *observed, table timetable, due []slot) (missed, run []slot) {
+	// firstWithin returns the index of the first slot that is late by limit at most.
 	firstWithin := func(limit time.Duration) int {
-		i, _ := slices.BinarySearchFunc(due, now.Add(-limit), func(s slot, t time.Time) int {
+		i, _ := slices.BinarySearchFunc(due, o.now.Add(-limit), func(s slot, t time.Time) int {
 			return table.start(s).Compare(t)
 		})
 		return i
 	}
 	first := 0
-	if deadline := mcj.Spec.StartingDeadlineSeconds; deadline != nil {
+	if deadline := o.mcj.Spec.StartingDeadlineSeconds; deadline != nil {
 		first = firstWithin(time.Duration(*deadline) * time.Second)
 	}
-	switch mcj.Spec.MissedRunPolicy {
+	switch o.mcj.Spec.MissedRunPolicy {
 	case v1.AllMissed:
 		first = max(first, len(due)-maxCaughtUp)
 	case v1.SkipMissed:
@@ -218,18 +228,18 @@ func split(mcj *v1.MyCronJob, table timetable, due []slot, now time.Time) (misse
 	return due[:first], due[first:]
 }
 
-// runManual plans the Job that the run-now annotation asks for.
-func (p *plan) runManual(mcj *v1.MyCronJob, seen observed) {
-	value := mcj.Annotations[v1.AnnotationRunNow]
-	if value == "" || value == mcj.Status.LastRunNow || seen.unrecordedRun(mcj) != nil {
-		return // An unrecorded Job is recorded first: the next name follows from it.
+// runManual plans the Job that the run-now annotation requests.
+func (p *plan) runManual(o *observed) {
+	value := o.mcj.Annotations[v1.AnnotationRunNow]
+	if value == "" || value == o.mcj.Status.LastRunNow || o.unrecordedRun() != nil {
+		return // An unrecorded Job is recorded first: the number in the next name depends on it.
 	}
-	active := seen.active()
+	active := o.active()
 	switch {
-	case mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent && len(active) > 0:
+	case o.mcj.Spec.ConcurrencyPolicy == v1.ForbidConcurrent && len(active) > 0:
 		p.held = true
 		return
-	case mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent:
+	case o.mcj.Spec.ConcurrencyPolicy == v1.ReplaceConcurrent:
 		p.replace = notDeleted(active)
 	}
 	p.manual = value
@@ -239,30 +249,29 @@ func notDeleted(jobs []*batchv1.Job) []*batchv1.Job {
 	return slices.DeleteFunc(jobs, func(job *batchv1.Job) bool { return job.DeletionTimestamp != nil })
 }
 
-// cleanUp plans the deletion of the finished Jobs that are beyond the history
-// limits, or past the template's ttlSecondsAfterFinished. A Job that is not
-// recorded, or that was made just now, is kept (see keepFor).
-func (p *plan) cleanUp(mcj *v1.MyCronJob, seen observed, now time.Time) {
+// cleanUp plans the deletion of finished Jobs that exceed the history limits, or the template's ttlSecondsAfterFinished.
+// It keeps a Job that is not recorded, or that was created just now (see keepFor).
+func (p *plan) cleanUp(o *observed) {
 	left := map[batchv1.JobConditionType]int32{
-		batchv1.JobComplete: ptr.Deref(mcj.Spec.SuccessfulJobsHistoryLimit, 0),
-		batchv1.JobFailed:   ptr.Deref(mcj.Spec.FailedJobsHistoryLimit, 0),
+		batchv1.JobComplete: ptr.Deref(o.mcj.Spec.SuccessfulJobsHistoryLimit, 0),
+		batchv1.JobFailed:   ptr.Deref(o.mcj.Spec.FailedJobsHistoryLimit, 0),
 	}
-	ttl := mcj.Spec.JobTemplate.Spec.TTLSecondsAfterFinished
-	for _, job := range slices.Backward(seen.jobs) {
+	ttl := o.mcj.Spec.JobTemplate.Spec.TTLSecondsAfterFinished
+	for _, job := range slices.Backward(o.jobs) {
 		how := finished(job)
 		if how == "" || job.DeletionTimestamp != nil {
 			continue
 		}
 		left[how]--
-		goneIn := job.CreationTimestamp.Add(keepFor).Sub(now)
+		goneIn := job.CreationTimestamp.Add(keepFor).Sub(o.now)
 		if left[how] >= 0 {
 			if ttl == nil {
 				continue
 			}
-			goneIn = max(goneIn, finishedAt(job).Add(time.Duration(*ttl)*time.Second).Sub(now))
+			goneIn = max(goneIn, finishedAt(job).Add(time.Duration(*ttl)*time.Second).Sub(o.now))
 		}
 		switch {
-		case !recorded(mcj, job):
+		case !recorded(o.mcj, job):
 		case goneIn > 0:
 			p.wakeIn(goneIn)
 		default:
@@ -271,7 +280,7 @@ func (p *plan) cleanUp(mcj *v1.MyCronJob, seen observed, now time.Time) {
 	}
 }
 
-// recorded returns whether the status, as it is stored, says of job that it ran.
+// recorded returns whether the stored status records that job ran.
 func recorded(mcj *v1.MyCronJob, job *batchv1.Job) bool {
 	if s := slotOf(job); s != 0 {
 		return mcj.Status.AccountedTime != nil && s <= slotAt(mcj.Status.AccountedTime.Time)
@@ -279,12 +288,12 @@ func recorded(mcj *v1.MyCronJob, job *batchv1.Job) bool {
 	if number := numberOf(job); number != 1 || runNumber(mcj) == 0 {
 		return number <= runNumber(mcj)
 	}
-	// An operator that knew no numbers may have stopped before it recorded this Job.
+	// An earlier version of the operator, which had no numbers, may have stopped before it recorded this Job.
 	value := job.Annotations[v1.AnnotationRunNow]
 	return mcj.Status.LastRunNowNumber != 0 || value == "" || value == mcj.Status.LastRunNow || value != mcj.Annotations[v1.AnnotationRunNow]
 }
 
-// wakeIn asks for a sync after d, unless one comes earlier.
+// wakeIn plans a sync after d, unless one is planned earlier.
 func (p *plan) wakeIn(d time.Duration) {
 	if d > 0 && (p.wait == 0 || d < p.wait) {
 		p.wait = d

@@ -69,12 +69,13 @@ func jobAt(m *v1.MyCronJob, seconds slot, options ...jobOption) *batchv1.Job {
 	return job
 }
 
-func observedJobs(jobs ...*batchv1.Job) observed {
-	seen := observed{jobs: jobs}
+// observedAt is what observe returns of m and its Jobs, so long after t0.
+func observedAt(after time.Duration, m *v1.MyCronJob, jobs ...*batchv1.Job) *observed {
+	o := &observed{mcj: m, jobs: jobs, now: t0.time().Add(after)}
 	for _, job := range jobs {
-		seen.newest = max(seen.newest, slotOf(job))
+		o.newest = max(o.newest, slotOf(job))
 	}
-	return seen
+	return o
 }
 
 func TestDecide(t *testing.T) {
@@ -84,6 +85,7 @@ func TestDecide(t *testing.T) {
 	skip := func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.SkipMissed }
 	suspend := func(m *v1.MyCronJob) { m.Spec.Suspend = ptr.To(true) }
 	suspended := func(m *v1.MyCronJob) { m.Status.Suspended = true }
+	invalid := func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](-1) }
 	accounted := func(seconds slot) func(*v1.MyCronJob) {
 		return func(m *v1.MyCronJob) { m.Status.AccountedTime = ptr.To((t0 + seconds).metaTime()) }
 	}
@@ -210,7 +212,7 @@ func TestDecide(t *testing.T) {
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5)}, now: 13 * time.Second,
 			want: want{accounted: 13, missed: 1, next: 60, wait: 47 * time.Second},
 		},
-		"a spec that was mended starts now": {
+		"a spec that was corrected starts now": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: time.Hour,
 			want: want{accounted: 3600, next: 3605, wait: 5 * time.Second},
 		},
@@ -231,7 +233,8 @@ func TestDecide(t *testing.T) {
 			want: want{run: []slot{5}, next: 5, wait: 3 * time.Second},
 		},
 		"more slots than one sync takes are missed in part": {
-			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](1), "every 1s" }), now: 200_000 * time.Second,
+			mcj:  cronjob(func(m *v1.MyCronJob) { m.Spec.IntervalSeconds, m.Status.Schedule = ptr.To[int32](1), "every 1s" }),
+			now:  200_000 * time.Second,
 			want: want{accounted: 100_000, missed: 100_000, next: 100_001, wait: time.Second},
 		},
 		"a clock that went back makes nothing": {
@@ -288,15 +291,22 @@ func TestDecide(t *testing.T) {
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete), jobAt(cronjob(), 20, complete)}, now: 40 * time.Second,
 			want: want{accounted: 20, expired: 1, next: 600, wait: 11 * time.Second},
 		},
+		"an invalid spec ends the count": {
+			mcj: cronjob(invalid), now: 12 * time.Second, jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)},
+			want: want{accounted: 12, missed: 1, next: -1},
+		},
+		"an invalid spec counts nothing once the count has ended": {
+			mcj: cronjob(invalid, func(m *v1.MyCronJob) { m.Status.Schedule = "" }), now: 12 * time.Second,
+			want: want{next: -1},
+		},
 		"jitter shifts the start and not the slot": {
 			mcj: cronjob(func(m *v1.MyCronJob) { m.Spec.JitterSeconds = ptr.To[int32](3) }), now: 5 * time.Second,
 			want: want{next: 5, wait: jitter(cronjob(func(m *v1.MyCronJob) { m.Spec.JitterSeconds = ptr.To[int32](3) }))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := timetableFor(t, test.mcj)
 			before := test.mcj.DeepCopy()
-			p := decide(test.mcj, table, observedJobs(test.jobs...), t0.time().Add(test.now))
+			p := decide(observedAt(test.now, test.mcj, test.jobs...))
 			got := want{
 				accounted: p.accounted - t0, missed: p.missed, manual: p.manual, replaced: len(p.replace),
 				held: p.held, expired: len(p.expired), next: -1, wait: p.wait,

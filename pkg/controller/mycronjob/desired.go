@@ -18,7 +18,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// slotJob returns the Job of slot s, which is made so much after its time.
+// slotJob returns the Job of slot s. late is the time from the start of the slot to the creation of the Job.
 func slotJob(mcj *v1.MyCronJob, s slot, late time.Duration) *batchv1.Job {
 	job := jobFrom(mcj, slotName(mcj, s))
 	job.Annotations[v1.AnnotationSlot] = strconv.FormatInt(int64(s), 10)
@@ -28,10 +28,9 @@ func slotJob(mcj *v1.MyCronJob, s slot, late time.Duration) *batchv1.Job {
 
 func slotName(mcj *v1.MyCronJob, s slot) string { return fmt.Sprintf("%s-%d", mcj.Name, s) }
 
-// manualJob returns the Job that a value of the run-now annotation asks for. Its
-// name has no more characters than a slot's. Only the name of the first Job follows
-// from the value: a later Job has its number in its name, so that a value that
-// returns gets a Job again, and there cannot be two Jobs of one number at once.
+// manualJob returns the Job that a value of the run-now annotation requests. Its name is not longer than that of a slot's
+// Job. The name of the first Job contains a hash of the value. The name of a later Job contains its number: so a value
+// that is set again gets a new Job, and two Jobs of one number cannot exist at once.
 func manualJob(mcj *v1.MyCronJob, value string) *batchv1.Job {
 	name := hashName(mcj.Name, value)
 	if number := runNumber(mcj) + 1; number > 1 {
@@ -42,17 +41,15 @@ func manualJob(mcj *v1.MyCronJob, value string) *batchv1.Job {
 	return job
 }
 
-// hashName returns the name of the first Job that was run by hand. Operators before
-// status.lastRunNowNumber named all of them so.
+// hashName returns the name of the first run-now Job. Versions before status.lastRunNowNumber named all of them so.
 func hashName(cron, value string) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(value)) // never fails, says hash.Hash
+	_, _ = h.Write([]byte(value)) // hash.Hash documents that Write never fails
 	return fmt.Sprintf("%s-r%09x", cron, h.Sum64()>>28)
 }
 
-// runNumber returns the number of the latest recorded Job that was run by hand, 0 if
-// there is none. A status without it, from an operator that knew no numbers, counts
-// for 1: its Jobs have the names of first Jobs.
+// runNumber returns the number of the latest recorded run-now Job; 0 if there is none. A status without a number, of an
+// earlier version of the operator, counts as 1: its Jobs have the names of first Jobs.
 func runNumber(mcj *v1.MyCronJob) int64 {
 	if mcj.Status.LastRunNowNumber == 0 && mcj.Status.LastRunNow != "" {
 		return 1
@@ -69,7 +66,7 @@ func jobFrom(mcj *v1.MyCronJob, name string) *batchv1.Job {
 			Labels:      map[string]string{},
 			Annotations: map[string]string{},
 			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(mcj, v1.SchemeGroupVersion.WithKind("MyCronJob")),
+				*metav1.NewControllerRef(mcj, kind),
 			},
 		},
 		Spec: *template.Spec.DeepCopy(),
@@ -79,7 +76,7 @@ func jobFrom(mcj *v1.MyCronJob, name string) *batchv1.Job {
 	delete(job.Annotations, v1.AnnotationSlot)
 	delete(job.Annotations, v1.AnnotationRunNow)
 	job.Labels[v1.LabelMyCronJob] = mcj.Name
-	// See doc.go: a Job must not vanish before its slot is recorded.
+	// See doc.go: a Job must exist until its slot is recorded.
 	job.Spec.TTLSecondsAfterFinished = nil
 	return job
 }

@@ -100,7 +100,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 }
 
 func (h *history) note(format string, args ...any) {
-	h.log = append(h.log, fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)+fmt.Sprintf(format, args...))
+	at := fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)
+	h.log = append(h.log, at+fmt.Sprintf(format, args...))
 }
 
 func (h *history) step() {
@@ -229,7 +230,7 @@ func (h *history) edit() {
 		return
 	}
 	h.countable = false
-	h.note("somebody edits the object")
+	h.note("another client edits the object")
 	h.server.change(func(now *state) {
 		now.cron = now.cron.DeepCopy()
 		now.cron.Generation++
@@ -247,7 +248,7 @@ func (h *history) foreignJob() {
 	job.Name = fmt.Sprintf("sample-%d", slotAt(h.server.clock.Now())/5*5+5)
 	job.OwnerReferences, job.Labels = nil, nil
 	if h.server.jobs[job.Name] == nil {
-		h.note("somebody makes %s", job.Name)
+		h.note("another client makes %s", job.Name)
 		h.server.change(func(now *state) { now.jobs[job.Name] = job })
 	}
 }

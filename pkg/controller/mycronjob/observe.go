@@ -7,10 +7,12 @@ package mycronjob
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,36 +35,37 @@ func indexByController(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// observed is what one sync sees of a MyCronJob's Jobs. The Jobs are the cache's
-// own: nobody may change them.
+// observed is the state that one sync decides on.
 type observed struct {
-	// jobs are those that the MyCronJob controls, oldest slot first; those that
-	// were run by hand stand where the second of their creation puts them.
+	mcj *v1.MyCronJob
+	// jobs are the Jobs that the MyCronJob controls, in the order of their slots; a run-now Job is sorted by the second
+	// of its creation. They belong to the cache: do not change them.
 	jobs []*batchv1.Job
-	// newest is the latest slot that has a Job, 0 if none has.
+	// newest is the latest slot that has a Job; 0 if none has.
 	newest slot
+	now    time.Time
 }
 
-func (c *Controller) observe(mcj *v1.MyCronJob) (observed, error) {
+// observe reads the Jobs of a MyCronJob from the cache.
+func (c *Controller) observe(_ context.Context, mcj *v1.MyCronJob) (*observed, error) {
 	objects, err := c.jobs.ByIndex(controllerIndex, string(mcj.UID))
 	if err != nil {
-		return observed{}, fmt.Errorf("list Jobs of MyCronJob %s: %w", mcj.Name, err)
+		return nil, fmt.Errorf("list Jobs of MyCronJob %s: %w", mcj.Name, err)
 	}
-	var seen observed
-	for _, o := range objects {
-		if job, ok := o.(*batchv1.Job); ok && job.Namespace == mcj.Namespace {
-			seen.jobs = append(seen.jobs, job)
-			seen.newest = max(seen.newest, slotOf(job))
+	o := &observed{mcj: mcj, now: c.clock.Now()}
+	for _, object := range objects {
+		if job, ok := object.(*batchv1.Job); ok && job.Namespace == mcj.Namespace {
+			o.jobs = append(o.jobs, job)
+			o.newest = max(o.newest, slotOf(job))
 		}
 	}
-	slices.SortFunc(seen.jobs, func(a, b *batchv1.Job) int {
+	slices.SortFunc(o.jobs, func(a, b *batchv1.Job) int {
 		return cmp.Or(cmp.Compare(orderOf(a), orderOf(b)), cmp.Compare(a.Name, b.Name))
 	})
-	return seen, nil
+	return o, nil
 }
 
-// slotOf returns the slot that job was made for, 0 if it was run by hand. It goes
-// by the name, since that is what nobody can change.
+// slotOf returns the slot of a Job; 0 for a run-now Job. It reads the name, which cannot change.
 func slotOf(job *batchv1.Job) slot {
 	owner := metav1.GetControllerOfNoCopy(job)
 	if owner == nil {
@@ -84,20 +87,19 @@ func orderOf(job *batchv1.Job) slot {
 }
 
 // has returns whether the cache shows job.
-func (o observed) has(job *batchv1.Job) bool {
+func (o *observed) has(job *batchv1.Job) bool {
 	return slices.ContainsFunc(o.jobs, func(cached *batchv1.Job) bool { return cached.UID == job.UID })
 }
 
-// unrecordedRun returns the latest Job that was run by hand, if the status does not
-// have it yet; nil otherwise. Of several first Jobs, it returns the one of the
-// annotation's value.
-func (o observed) unrecordedRun(mcj *v1.MyCronJob) *batchv1.Job {
+// unrecordedRun returns the latest run-now Job that the status does not record; nil if there is none. If several Jobs
+// have the first number, it prefers the one of the annotation's present value.
+func (o *observed) unrecordedRun() *batchv1.Job {
 	var latest *batchv1.Job
 	for _, job := range o.jobs {
-		if recorded(mcj, job) || slotOf(job) != 0 {
+		if recorded(o.mcj, job) || slotOf(job) != 0 {
 			continue
 		}
-		asked := job.Annotations[v1.AnnotationRunNow] == mcj.Annotations[v1.AnnotationRunNow]
+		asked := job.Annotations[v1.AnnotationRunNow] == o.mcj.Annotations[v1.AnnotationRunNow]
 		if latest == nil || numberOf(job) > numberOf(latest) || (numberOf(job) == numberOf(latest) && asked) {
 			latest = job
 		}
@@ -105,8 +107,7 @@ func (o observed) unrecordedRun(mcj *v1.MyCronJob) *batchv1.Job {
 	return latest
 }
 
-// numberOf returns the number of a Job that was run by hand, 0 for any other. It goes
-// by the name, as slotOf does.
+// numberOf returns the number of a run-now Job; 0 for any other Job. It reads the name, as slotOf does.
 func numberOf(job *batchv1.Job) int64 {
 	owner := metav1.GetControllerOfNoCopy(job)
 	if owner == nil {
@@ -125,7 +126,7 @@ func numberOf(job *batchv1.Job) int64 {
 }
 
 // active returns the Jobs that have not finished.
-func (o observed) active() []*batchv1.Job {
+func (o *observed) active() []*batchv1.Job {
 	var active []*batchv1.Job
 	for _, job := range o.jobs {
 		if finished(job) == "" {
@@ -135,7 +136,7 @@ func (o observed) active() []*batchv1.Job {
 	return active
 }
 
-// finished returns how job ended, Complete or Failed, or "" while it runs.
+// finished returns Complete or Failed, or "" while the Job runs.
 func finished(job *batchv1.Job) batchv1.JobConditionType {
 	for i := range job.Status.Conditions {
 		condition := &job.Status.Conditions[i]
@@ -147,7 +148,7 @@ func finished(job *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// finishedAt returns when job ended, the zero time while it runs.
+// finishedAt returns the time at which the Job finished; the zero time while it runs.
 func finishedAt(job *batchv1.Job) metav1.Time {
 	for i := range job.Status.Conditions {
 		condition := &job.Status.Conditions[i]

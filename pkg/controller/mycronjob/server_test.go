@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -27,15 +28,14 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
-	listers "github.com/glassback/glassback/pkg/generated/listers/batch/v1"
-	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 )
 
 // server is what an API server does for this controller: it stores one MyCronJob
 // and its Jobs, gives versions, refuses writes by stale ones, and keeps every
 // state that it was in, so that a cache may lag.
 type server struct {
-	clock *clocktesting.FakePassiveClock
+	clock *clocktesting.FakeClock
 	state
 	history []state
 	actions []string // every request, as "verb resource name"
@@ -53,7 +53,7 @@ type state struct {
 }
 
 func newServer(mcj *v1.MyCronJob, jobs ...*batchv1.Job) *server {
-	s := &server{clock: clocktesting.NewFakePassiveClock(t0.time()), created: map[string]int{}}
+	s := &server{clock: clocktesting.NewFakeClock(t0.time()), created: map[string]int{}}
 	s.jobs = map[string]*batchv1.Job{}
 	for _, job := range jobs {
 		s.jobs[job.Name] = job
@@ -186,18 +186,20 @@ type client struct {
 
 // connect starts an operator whose caches show the present.
 func (s *server) connect() *client {
-	c := &client{
-		server: s,
-		crons:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
-		jobs:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{controllerIndex: indexByController}),
-		events: record.NewFakeRecorder(10_000),
-	}
 	kube, glassback := &kubefake.Clientset{}, &glassbackfake.Clientset{}
 	kube.AddReactor("*", "*", s.handle)
 	glassback.AddReactor("*", "*", s.handle)
-	c.Controller = &Controller{
-		kube: kube, client: glassback, myCronJobs: listers.NewMyCronJobLister(c.crons), crons: c.crons, jobs: c.jobs,
-		recorder: c.events, clock: s.clock, written: loop.NewWritten(Name, "MyCronJob", s.clock, nil),
+	config := Config{
+		Kube: kube, Client: glassback, Recorder: record.NewFakeRecorder(10_000), Clock: s.clock,
+		MyCronJobs: externalversions.NewSharedInformerFactory(glassback, 0).Batch().V1().MyCronJobs(),
+		Jobs:       kubeinformers.NewSharedInformerFactory(kube, 0).Batch().V1().Jobs(),
+	}
+	if err := config.Jobs.Informer().AddIndexers(cache.Indexers{controllerIndex: indexByController}); err != nil {
+		panic(err)
+	}
+	c := &client{
+		Controller: newController(config), server: s, events: config.Recorder.(*record.FakeRecorder),
+		crons: config.MyCronJobs.Informer().GetIndexer(), jobs: config.Jobs.Informer().GetIndexer(),
 	}
 	c.catchUp()
 	return c

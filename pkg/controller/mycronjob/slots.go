@@ -18,7 +18,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// slot is a Unix second at which a Job is due. 0 is none.
+// slot is a Unix second at which a Job is due; 0 is no slot.
 type slot int64
 
 func (s slot) time() time.Time       { return time.Unix(int64(s), 0) }
@@ -27,23 +27,24 @@ func (s slot) metaTime() metav1.Time { return metav1.NewTime(s.time()) }
 // slotAt returns the latest second that is not after t.
 func slotAt(t time.Time) slot { return slot(t.Unix()) }
 
-// maxDue bounds how many slots one sync looks at. With more than that due, the
-// first of them are counted as missed, and the next sync goes on from there.
+// maxDue limits how many due slots one sync handles. If more are due, the sync counts the first maxDue as missed, and the
+// next sync continues after them.
 const maxDue = 100_000
 
-// timetable says when the slots of one MyCronJob come.
+// timetable computes the slots of one MyCronJob.
 type timetable struct {
-	// words are the schedule as status.schedule tells it, "every 5s" or a cron
-	// expression and its time zone. They say all of it, so that the timetable that
-	// an object had before an edit can be made from its status.
+	// words is the schedule as in status.schedule: "every 5s", or a cron expression and its time zone. newTimetable
+	// needs nothing else, so the timetable before an edit follows from the status.
 	words string
-	// after returns the first slot after s, 0 if there is none.
-	after func(s slot) slot
-	// offset is how long after its slot this object's Jobs start.
+	// interval is the number of seconds from slot to slot; 0 if schedule and location are set instead.
+	interval slot
+	schedule cron.Schedule
+	location *time.Location
+	// offset is the time from a slot to the start of this object's Job.
 	offset time.Duration
 }
 
-// words returns the schedule of a spec in words.
+// words returns the schedule of a spec as in status.schedule.
 func words(spec *v1.MyCronJobSpec) string {
 	if spec.Schedule == nil {
 		return fmt.Sprintf("every %ds", spec.Interval())
@@ -51,49 +52,49 @@ func words(spec *v1.MyCronJobSpec) string {
 	return *spec.Schedule + " " + ptr.Deref(spec.TimeZone, "UTC")
 }
 
-// newTimetable returns the timetable that words tell, for the Jobs of mcj.
+// newTimetable returns the timetable of mcj that words describes. It returns an error if words is no schedule, or names
+// an unknown time zone. It reads the time zone database, which it takes for constant: decide stays a pure function.
 func newTimetable(mcj *v1.MyCronJob, words string) (timetable, error) {
 	t := timetable{words: words, offset: jitter(mcj)}
-	var interval slot
-	if _, err := fmt.Sscanf(words, "every %ds", &interval); err == nil && interval > 0 {
-		t.after = func(s slot) slot { return (s/interval + 1) * interval }
+	if _, err := fmt.Sscanf(words, "every %ds", &t.interval); err == nil && t.interval > 0 {
 		return t, nil
 	}
 	end := max(strings.LastIndexByte(words, ' '), 0)
-	schedule, err := v1.ParseSchedule(words[:end])
-	if err != nil {
-		return t, fmt.Errorf("read schedule %q: %w", words, err)
+	var err error
+	if t.schedule, err = v1.ParseSchedule(words[:end]); err == nil {
+		t.location, err = time.LoadLocation(words[end+1:])
 	}
-	location, err := time.LoadLocation(words[end+1:])
 	if err != nil {
-		return t, fmt.Errorf("read schedule %q: %w", words, err)
+		return timetable{}, fmt.Errorf("read schedule %q: %w", words, err)
 	}
-	t.after = func(s slot) slot { return nextIn(schedule, location, s) }
 	return t, nil
 }
 
-func nextIn(schedule cron.Schedule, location *time.Location, s slot) slot {
-	next := schedule.Next(s.time().In(location))
+// after returns the first slot after s; 0 if there is none.
+func (t timetable) after(s slot) slot {
+	if t.interval > 0 {
+		return (s/t.interval + 1) * t.interval
+	}
+	next := t.schedule.Next(s.time().In(t.location))
 	if next.IsZero() {
 		return 0
 	}
 	return slotAt(next)
 }
 
-// jitter returns this object's share of spec.jitterSeconds: the same for all of
-// its slots, so that its Jobs stay evenly apart.
+// jitter returns the delay of this object's Jobs, below spec.jitterSeconds. It is the same for all slots, so that the Jobs
+// are evenly spaced.
 func jitter(mcj *v1.MyCronJob) time.Duration {
 	millis := uint64(ptr.Deref(mcj.Spec.JitterSeconds, 0)) * 1000
 	if millis == 0 {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(mcj.UID)) // never fails, says hash.Hash
+	_, _ = h.Write([]byte(mcj.UID)) // hash.Hash documents that Write never fails
 	return time.Duration(h.Sum64()%millis) * time.Millisecond
 }
 
-// due returns the slots after from whose Jobs should have started by now, in
-// their order: the first maxDue of them, and whether there are more.
+// due returns the slots after from that are due now, in order: at most the first maxDue, and whether there are more.
 func (t timetable) due(from slot, now time.Time) (slots []slot, more bool) {
 	until := slotAt(now.Add(-t.offset))
 	for s := t.after(from); s != 0 && s <= until; s = t.after(s) {
@@ -105,11 +106,10 @@ func (t timetable) due(from slot, now time.Time) (slots []slot, more bool) {
 	return slots, false
 }
 
-// start is when the Job of slot s should start.
+// start returns the time at which the Job of slot s should start.
 func (t timetable) start(s slot) time.Time { return s.time().Add(t.offset) }
 
-// untilNext returns how long it is from now until the first start after both now
-// and slot from; 0 if there is none.
+// untilNext returns the time from now to the first start after both now and slot from; 0 if there is none.
 func (t timetable) untilNext(from slot, now time.Time) time.Duration {
 	next := t.after(max(from, slotAt(now.Add(-t.offset))))
 	if next == 0 {

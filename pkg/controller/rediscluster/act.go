@@ -7,7 +7,6 @@ package rediscluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,307 +15,237 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 const (
-	// moveBudget is how long a sync moves slots at most before it looks around again.
-	moveBudget = 2 * time.Second
-	// migrateTimeout is how long Redis may be busy with sending keys: it serves nobody
-	// until then.
+	// maxMoveTime is how long a sync moves slots at most before it observes the cluster again.
+	maxMoveTime = 2 * time.Second
+	// migrateTimeout is how long Redis may take to send keys: it serves no client until then.
 	migrateTimeout = 5 * time.Second
-	// hearingTimeout is how long the old owner of slots may take to hear of the new one,
-	// which it mostly does at once. hearingPoll is how often it is asked.
-	hearingTimeout = time.Second
+	// maxKeysAtOnce is the maximum number of keys that one command sends, for the same reason.
+	maxKeysAtOnce = 32
+	// maxHearingTime is how long the old owner of slots may take to hear of the new one. Mostly it hears at
+	// once. hearingPoll is how often the operator asks it.
+	maxHearingTime = time.Second
 	hearingPoll    = 2 * time.Millisecond
-	// keysAtOnce is how many keys are sent at once, for the same reason.
-	keysAtOnce = 32
 )
 
-// actor carries out the commands of one sync.
-type actor struct {
-	*Controller
-	o        *observed
-	mine     *session
-	step     string           // what the commands are for
-	verified map[*member]bool // by verify
+// outcome is the result of writes.
+type outcome struct {
+	wrote    bool      // whether an object has changed that the caches do not show yet
+	problems []problem // for the status
+	wait     time.Duration
 }
 
-// act carries the commands out, in their order, and returns when to look again. Of the
-// upkeep, each is tried. Of the others, an error ends it: what comes next may rely on what
-// failed. So does an eviction that is not allowed yet, which is no error.
-func (a actor) act(ctx context.Context, next plan) (time.Duration, error) {
-	var errs []error
-	failed := map[*member]bool{} // A Pod whose claim is somebody else's must not be made.
-	for _, command := range next.upkeep {
-		if failed[command.on] {
-			continue
+// executor carries out the commands of one plan.
+type executor struct {
+	*Controller
+	o        *observed
+	step     string           // the purpose of the commands, for events
+	verified map[*member]bool // the members that verify has checked
+}
+
+// act carries out the plan and returns when to sync again. It tries all of the upkeep. Of the other commands,
+// each may depend on those before it: act stops at the first error, and at an eviction that the
+// PodDisruptionBudget does not allow yet, which is no error.
+func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
+	err := e.runUpkeep(ctx, p.upkeep)
+	wait, evictionRefused := p.wait, ""
+	for _, command := range p.commands {
+		commandErr := e.run(ctx, command)
+		if refused, ok := errors.AsType[evictionRefusedError](commandErr); ok {
+			wait, evictionRefused = refused.wait, refused.message
+			break
 		}
-		err := a.try(ctx, command)
-		failed[command.on] = err != nil
-		errs = append(errs, err)
-	}
-	a.mine.held = ""
-	for _, command := range next.commands {
-		err := a.try(ctx, command)
-		if held, ok := errors.AsType[heldError](err); ok {
-			a.mine.held = held.message
-			return held.wait, errors.Join(errs...)
-		}
-		if err != nil {
-			errs = append(errs, err)
+		if commandErr != nil {
+			err = errors.Join(err, commandErr)
 			break
 		}
 	}
-	return next.wait, errors.Join(errs...)
+	c.sessions.get(o.rdc).recordResult(p, evictionRefused, err, c.clock.Now())
+	return outcome{wait: wait}, err
 }
 
-func (a actor) try(ctx context.Context, c command) error {
+// runUpkeep runs all commands, but none for a member after one for it has failed: a Pod must not be created
+// if its claim belongs to another owner.
+func (e executor) runUpkeep(ctx context.Context, commands []command) error {
+	var errs []error
+	failed := map[*member]bool{}
+	for _, command := range commands {
+		if failed[command.on] {
+			continue
+		}
+		err := e.run(ctx, command)
+		failed[command.on] = err != nil
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// run carries out one command.
+func (e executor) run(ctx context.Context, c command) error {
 	klog.FromContext(ctx).V(2).Info("Acting", "command", c.String())
-	if err := a.carryOut(ctx, c); err != nil {
+	if err := e.dispatch(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
 }
 
-func (a actor) carryOut(ctx context.Context, c command) error {
+func (e executor) dispatch(ctx context.Context, c command) error {
 	switch c.verb {
 	case createClaim:
-		return a.createClaim(ctx, c.on)
+		return e.createClaim(ctx, c.on)
 	case growClaim:
-		return a.growClaim(ctx, c.on)
+		return e.growClaim(ctx, c.on)
 	case deleteClaim:
-		return a.deleteClaim(ctx, c.on)
+		return e.deleteClaim(ctx, c.on)
 	case createPod:
-		return a.createPod(ctx, c.on)
+		return e.createPod(ctx, c.on)
 	case deletePod:
-		return a.deletePod(ctx, c.on)
+		return e.deletePod(ctx, c.on)
 	case evictPod:
-		return a.evictPod(ctx, c.on)
+		return e.evictPod(ctx, c.on)
 	case meet:
-		return a.meet(ctx, c.on, c.peer)
+		return e.meet(ctx, c.on, c.peer)
 	case forget:
-		return a.node(c.on).Forget(ctx, c.id)
+		return e.node(c.on).Forget(ctx, c.id)
 	case addSlots:
-		return a.addSlots(ctx, c.on, c.slots)
+		return e.addSlots(ctx, c.on, c.slots)
 	case replicate:
-		return a.node(c.on).Replicate(ctx, c.peer.id)
+		return e.node(c.on).Replicate(ctx, c.peer.id)
 	case failover:
-		return a.failover(ctx, c)
+		return e.failover(ctx, c.on, c.how)
 	case copyFunctions:
-		return a.copyFunctions(ctx, c.on, c.peer)
+		return e.copyFunctions(ctx, c.on, c.peer)
 	case moveSlots:
-		return a.move(ctx, c.on, c.peer, c.slots)
+		return e.moveSlots(ctx, c.on, c.peer, c.slots)
 	case openSlots:
-		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
 	case reunite:
-		return a.reunite(ctx, c.on, c.slots)
+		return e.reunite(ctx, c.on, c.slots)
 	case closeSlots:
-		return a.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
+		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}
 	return fmt.Errorf("unknown command %q", c.verb)
 }
 
 // node returns the connection to a member that answers.
-func (a actor) node(m *member) Node {
-	port, _ := ports(a.o.rdc)
-	return a.sessions.node(a.mine, m.pod, listens(m.pod, port))
-}
+func (e executor) node(m *member) Node { return e.sessions.node(e.o.rdc, m.pod) }
 
-func (a actor) key() cache.ObjectName { return cache.MetaObjectToName(a.o.rdc) }
+// key returns the key of the RedisCluster.
+func (e executor) key() cache.ObjectName { return cache.MetaObjectToName(e.o.rdc) }
 
-func (a actor) createClaim(ctx context.Context, m *member) error {
-	made, err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
-		Create(ctx, claim(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
-	if apierrors.IsAlreadyExists(err) {
-		return takenError("PersistentVolumeClaim " + claimName(a.o.rdc, m.ordinal))
-	}
-	if err != nil {
-		return err
-	}
-	a.written.Record(a.key(), "create persistentvolumeclaims", a.claimCache, made)
-	return nil
-}
-
-// growClaim asks for a larger volume.
-func (a actor) growClaim(ctx context.Context, m *member) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
-		"spec":     map[string]any{"resources": map[string]any{"requests": corev1.ResourceList{corev1.ResourceStorage: a.o.rdc.Spec.Storage.Size}}},
-	})
-	if err != nil {
-		return err
-	}
-	grown, err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
-		Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
-	if err != nil {
-		return err
-	}
-	a.written.Record(a.key(), "patch persistentvolumeclaims", a.claimCache, grown)
-	return nil
-}
-
-// deleteClaim deletes exactly the claim that was seen. It stays until its Pod is gone.
-func (a actor) deleteClaim(ctx context.Context, m *member) error {
-	if m.claim.DeletionTimestamp != nil {
-		return nil
-	}
-	err := a.kube.CoreV1().PersistentVolumeClaims(a.o.rdc.Namespace).
-		Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	a.written.RecordDelete(a.key(), "delete persistentvolumeclaims", a.claimCache, m.claim)
-	return nil
-}
-
-func (a actor) createPod(ctx context.Context, m *member) error {
-	made, err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Create(ctx, pod(a.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
-	if apierrors.IsAlreadyExists(err) {
-		return takenError("Pod " + m.name)
-	}
-	if err != nil {
-		return err
-	}
-	a.written.Record(a.key(), "create pods", a.podCache, made)
-	return nil
-}
-
-// deletePod deletes exactly the Pod that was seen. One that is not ready, it deletes as
-// long as that is so: the PodDisruptionBudget counts on a Pod that has become ready.
-func (a actor) deletePod(ctx context.Context, m *member) error {
-	exactly := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
-	if !isReady(m.pod) {
-		exactly.ResourceVersion = ptr.To(m.pod.ResourceVersion)
-	}
-	err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: exactly})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	a.deleted(m, "delete pods")
-	return nil
-}
-
-// deleted notes that a Pod was deleted, and by what.
-func (a actor) deleted(m *member, by string) {
-	a.written.RecordDelete(a.key(), by, a.podCache, m.pod)
-	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, a.why())
-}
-
-// why is the step that is being carried out.
-func (a actor) why() string {
-	if a.step == "" {
+// purpose returns why the commands are carried out, for events.
+func (e executor) purpose() string {
+	if e.step == "" {
 		return "it is not needed"
 	}
-	return a.step
+	return e.step
 }
 
-// meet introduces one member to another. It is the one command that could reach somebody
-// else's node, if the address has passed on: two clusters would become one, and one of
-// them would lose everything. So both are looked at again, at the source.
-func (a actor) meet(ctx context.Context, on, peer *member) error {
+// meet introduces one member to another. If an address has passed on to another cluster's node, the two clusters
+// would become one, and one of them would lose its data. So meet first looks at both ends again, at the source.
+func (e executor) meet(ctx context.Context, on, peer *member) error {
 	for _, m := range []*member{on, peer} {
-		if err := a.verify(ctx, m); err != nil {
+		if err := e.verify(ctx, m); err != nil {
 			return err
 		}
 	}
 	self := peer.self()
-	return a.node(on).Meet(ctx, peer.ip(), self.Port, self.BusPort)
+	return e.node(on).Meet(ctx, peer.ip(), self.Port, self.BusPort)
 }
 
-// verify makes sure that the member's Pod still has its address, and that the node there
-// is the one that was seen.
-func (a actor) verify(ctx context.Context, m *member) error {
-	if a.verified[m] {
+// verify returns an error unless the member's Pod still has its address, the node there is the observed one, and
+// that node knows only nodes of this cluster.
+func (e executor) verify(ctx context.Context, m *member) error {
+	if e.verified[m] {
 		return nil
 	}
-	live, err := a.kube.CoreV1().Pods(a.o.rdc.Namespace).Get(ctx, m.name, metav1.GetOptions{})
+	live, err := e.podClient().Get(ctx, m.name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get Pod %s: %w", m.name, err)
 	}
 	if live.UID != m.pod.UID || live.Status.PodIP != m.ip() || live.DeletionTimestamp != nil {
-		return fmt.Errorf("the Pod %s is another one by now", m.name)
+		return fmt.Errorf("the Pod %s was replaced in the meantime", m.name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	view, err := a.node(m).View(ctx)
+	view, err := e.node(m).View(ctx)
 	if err != nil {
 		return err
 	}
 	if view.ID != m.id {
-		return fmt.Errorf("the node of %s is another one by now", m.name)
+		return fmt.Errorf("the node of %s was replaced in the meantime", m.name)
 	}
-	for _, e := range view.Table {
-		if !e.Handshake && a.o.byID[e.ID] == nil && !m.follows(e.ID) {
-			return fmt.Errorf("%s knows a node that is none of this cluster's Pods: %s", m.name, describe(&e))
+	for _, entry := range view.Table {
+		if !entry.Handshake && e.o.byID[entry.ID] == nil && !m.isReplicaOf(entry.ID) {
+			return fmt.Errorf("%s knows a node that belongs to no Pod of this cluster: %s", m.name, describe(&entry))
 		}
 	}
-	a.verified[m] = true
+	e.verified[m] = true
 	return nil
 }
 
-func (a actor) failover(ctx context.Context, c command) error {
-	if err := a.node(c.on).Failover(ctx, c.how); err != nil {
+// failover makes a replica take over from its master.
+func (e executor) failover(ctx context.Context, m *member, how redisnode.Failover) error {
+	if err := e.node(m).Failover(ctx, how); err != nil {
 		return err
 	}
-	a.mine.since["promoted "+c.on.name] = a.clock.Now()
-	a.recorder.Eventf(a.o.rdc, corev1.EventTypeNormal, "Failover", "%s", a.why())
+	e.sessions.get(e.o.rdc).recordPromotion(m, e.clock.Now())
+	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "Failover", "%s", e.purpose())
 	return nil
 }
 
-// addSlots gives slots to a member that nobody has. If the nodes believe that somebody
-// has them who does not, Redis refuses. Then it has the member import them, from whomever.
-func (a actor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
-	err := a.node(m).AddSlots(ctx, slots)
+// addSlots gives a member slots that have no owner. Redis refuses if the node believes that another one has them.
+// Then the node imports them instead, from any other master.
+func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots) error {
+	err := e.node(m).AddSlots(ctx, slots)
 	if err == nil || !strings.Contains(err.Error(), "already busy") {
 		return err
 	}
-	for _, other := range a.o.answering() {
+	for _, other := range e.o.answering() {
 		if other == m || !other.view.Master || m.entry(other.id) == nil {
 			continue
 		}
-		if err := a.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
+		if err := e.node(m).SetSlots(ctx, slots, redisnode.SlotImporting, other.id); err != nil {
 			return err
 		}
-		return a.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
+		return e.node(m).SetSlots(ctx, slots, redisnode.SlotNode, m.id)
 	}
 	return err
 }
 
-// reunite marks slots as on the move to whoever has keys of them, if anybody but their
-// owner does: a replica of the master that they were on the move to. Otherwise they stay.
-func (a actor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
-	for _, m := range a.o.answering() {
+// reunite marks slots as moving from their owner to the master that has keys of them: it was a replica of the
+// master to which they were moving. If no other master has keys of them, it removes their marks.
+func (e executor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
+	for _, m := range e.o.answering() {
 		if m == from || !m.view.Master || from.entry(m.id) == nil {
 			continue
 		}
-		keys, err := a.node(m).Keys(ctx, slots, 1)
+		keys, err := e.node(m).Keys(ctx, slots, 1)
 		if err != nil {
 			return err
 		}
 		if len(keys) > 0 {
 			found := redisnode.NewSlots(slices.Collect(maps.Keys(keys))...)
-			return a.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
+			return e.node(from).SetSlots(ctx, found, redisnode.SlotMigrating, m.id)
 		}
 	}
-	return a.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
+	return e.node(from).SetSlots(ctx, slots, redisnode.SlotStable, "")
 }
 
-// move moves slots, and the keys in them, while clients go on: a key that is not here any
-// more, they are sent to ask for there. What is not finished is found by its marks, and
-// gone on with.
+// moveSlots moves slots and their keys while clients use them: the old owner redirects a client to the new one if it
+// does not have a key any more. A later sync finds the marks of an unfinished move and continues it.
 // https://redis.io/docs/latest/commands/cluster-setslot/
-func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots) error {
-	began := a.clock.Now()
-	source, target := a.node(from), a.node(to)
+func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
+	begun := e.clock.Now()
+	source, target, password := e.node(from), e.node(to), e.sessions.get(e.o.rdc).password
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
 		return err
 	}
@@ -324,7 +253,7 @@ func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots
 		return err
 	}
 	for {
-		keys, err := source.Keys(ctx, slots, keysAtOnce)
+		keys, err := source.Keys(ctx, slots, maxKeysAtOnce)
 		if err != nil {
 			return err
 		}
@@ -332,33 +261,32 @@ func (a actor) move(ctx context.Context, from, to *member, slots redisnode.Slots
 			break
 		}
 		for _, some := range keys {
-			if err := source.Migrate(ctx, to.ip(), to.port(), a.mine.password, migrateTimeout, some); err != nil {
+			if err := source.Migrate(ctx, to.ip(), to.port(), password, migrateTimeout, some); err != nil {
 				return err
 			}
 		}
-		if a.clock.Since(began) > moveBudget {
-			return nil // The marks say what is left.
+		if e.clock.Since(begun) > maxMoveTime {
+			return nil // The marks remain.
 		}
 	}
 	if err := target.SetSlots(ctx, slots, redisnode.SlotNode, to.id); err != nil {
 		return err
 	}
-	return a.hears(ctx, source, slots)
+	return e.waitUntilHeard(ctx, source, slots)
 }
 
-// hears waits until the node has heard from the new owner that it has the slots, and then
-// removes its marks. It is not told: of what the new owner says in the meantime, slot by
-// slot, it would conclude that the owner has given up those that are not yet among them,
-// and take a claim for them from anybody, however old. Until it has heard, it sends who
-// asks to the new owner, since it has no keys.
-func (a actor) hears(ctx context.Context, node Node, slots redisnode.Slots) error {
-	for began := a.clock.Now(); a.clock.Since(began) < hearingTimeout; {
-		view, err := node.View(ctx)
+// waitUntilHeard waits until the old owner has heard from the new one that it has the slots, and then removes the old
+// owner's marks. The operator does not announce the new owner to the old one. If it did, the old owner would hear of
+// the slots one by one, conclude that the new owner has given up the rest, and believe any claim for them, however
+// old. Until it has heard, it has no keys and redirects clients to the new owner.
+func (e executor) waitUntilHeard(ctx context.Context, source Node, slots redisnode.Slots) error {
+	for begun := e.clock.Now(); e.clock.Since(begun) < maxHearingTime; {
+		view, err := source.View(ctx)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(view.Table, func(e redisnode.Entry) bool { return e.Myself && e.Slots.Intersect(slots).Len() > 0 }) {
-			return node.SetSlots(ctx, slots, redisnode.SlotStable, "")
+		if !slices.ContainsFunc(view.Table, func(entry redisnode.Entry) bool { return entry.Myself && entry.Slots.Intersect(slots).Len() > 0 }) {
+			return source.SetSlots(ctx, slots, redisnode.SlotStable, "")
 		}
 		select {
 		case <-ctx.Done():
@@ -366,13 +294,13 @@ func (a actor) hears(ctx context.Context, node Node, slots redisnode.Slots) erro
 		case <-time.After(hearingPoll):
 		}
 	}
-	return nil // See open.
+	return nil // A later sync removes the marks: see finishMoves.
 }
 
-// mark opens those of the slots that are not yet open so.
-func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.SlotState, open map[int]string, id string) error {
+// mark marks those slots that are not marked yet.
+func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.SlotState, marks map[int]string, id string) error {
 	var marked []int
-	for slot, with := range open {
+	for slot, with := range marks {
 		if with == id {
 			marked = append(marked, slot)
 		}
@@ -384,10 +312,25 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 	return node.SetSlots(ctx, slots, how, id)
 }
 
-// takenError says that a name is taken, as far as the caches show by somebody else. It is
-// theirs that are behind, or it is an object without the label of this RedisCluster.
-type takenError string
-
-func (e takenError) Error() string {
-	return string(e) + " exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"
+// copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It asks
+// for the code only now: it can be large.
+func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
+	dump, err := e.node(from).DumpFunctions(ctx)
+	if err != nil {
+		return err
+	}
+	libraries, err := e.node(from).Libraries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, other := range e.o.functionMasters() {
+		theirs, err := e.node(other).Libraries(ctx)
+		if err != nil {
+			return err
+		}
+		if name := differentLibrary(libraries, theirs); name != "" {
+			return fmt.Errorf("%s and %s do not have the same code of the library %s: load it on all masters", from.name, other.name, name)
+		}
+	}
+	return e.node(to).RestoreFunctions(ctx, dump)
 }

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,20 +20,20 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// What follows makes observed values: cluster one where all is as it should be, an alter
-// something that happened to it, and see what a sync makes of both.
+// The functions below build observed values: cluster builds a healthy one, an alter changes it, and see derives what a sync
+// would derive.
 //
 // The member with the ordinal 2 is the Pod demo-2 at 10.1.0.2 on machine-2, and its node
 // is id-2.
 
-// seenAt is when what is observed is.
+// seenAt is the time of the observation.
 var seenAt = time.Date(2026, 1, 9, 13, 50, 0, 0, time.UTC)
 
-// part is what a member is in its cluster.
+// part is the role of a member in its cluster.
 type part struct {
 	slots    redisnode.Slots
 	masterOf int  // the ordinal of its master, -1 if it is one
-	lone     bool // it knows nobody
+	lone     bool // it knows no other node
 }
 
 // master is a master with these slots, such as "0-5460".
@@ -43,7 +42,7 @@ func master(slots string) part { return part{slots: slotsOf(slots), masterOf: -1
 // replica is a replica of the member with the ordinal.
 func replica(of int) part { return part{masterOf: of} }
 
-// newcomer is a member that has just been made.
+// newcomer is a node that has just started.
 func newcomer() part { return part{masterOf: -1, lone: true} }
 
 func slotsOf(text string) redisnode.Slots {
@@ -61,6 +60,9 @@ func sixOf() []part {
 
 // six is a cluster as it is by default.
 func six() *observed { return cluster(sixOf()...) }
+
+// sixAnd is six with more members.
+func sixAnd(more ...part) *observed { return cluster(append(sixOf(), more...)...) }
 
 // cluster is a formed cluster of these members, by ordinal, of which none is missing, and
 // all say the same: but for newcomers.
@@ -125,44 +127,42 @@ func podAt(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	return p
 }
 
-// alter is something that happened to a cluster.
+// alter changes a cluster.
 type alter func(*observed)
 
-// see is what a sync makes of a cluster to which all that has happened: as gather has the
-// Pods, and observe what follows from it. Nodes without a Pod are so for an hour.
+// see returns what a sync would observe of the altered cluster. Nodes without a Pod have been without one for an hour.
 func see(o *observed, alters ...alter) *observed {
 	for _, a := range alters {
 		a(o)
 	}
-	o.classify()
+	o.markOutdated()
 	o.identify()
 	o.merge()
-	for _, n := range o.unknown() {
-		n.suspect, n.missed, n.witnessed = time.Hour, time.Hour, true
+	for _, n := range o.unknownNodes() {
+		n.unknownFor, n.unreachableFor, n.lossSeen = time.Hour, time.Hour, true
 	}
-	(&session{linked: map[string]link{}}).links(o)
-	o.unassigned = time.Hour
-	o.empties()
+	(&session{linked: map[string]link{}}).recordLinks(o)
+	o.unassignedFor = time.Hour
 	return o
 }
 
-// since has the nodes without a Pod be so for this long.
+// since makes the nodes be without a Pod for this long.
 func since(suspect time.Duration, o *observed) *observed {
-	for _, n := range o.unknown() {
-		n.suspect = suspect
+	for _, n := range o.unknownNodes() {
+		n.unknownFor = suspect
 	}
 	return o
 }
 
-// unwitnessed has the operator be started after the nodes without a Pod were lost.
+// unwitnessed makes the operator start after the nodes without a Pod were lost.
 func unwitnessed(o *observed) *observed {
-	for _, n := range o.unknown() {
-		n.suspect, n.missed, n.witnessed = leastPatience, leastPatience, false
+	for _, n := range o.unknownNodes() {
+		n.unknownFor, n.unreachableFor, n.lossSeen = minPatience, minPatience, false
 	}
 	return o
 }
 
-// each calls f with all that anybody says of a node, but not with what it says itself.
+// each calls f with what every other node reports of a node.
 func each(o *observed, id string, f func(e *redisnode.Entry)) {
 	for _, m := range o.members {
 		if m.view == nil || m.view.ID == id {
@@ -182,33 +182,33 @@ func saidBy(o *observed, ordinal int, id string) *redisnode.Entry {
 	return &table[slices.IndexFunc(table, func(e redisnode.Entry) bool { return e.ID == id })]
 }
 
-// failed has all say that a node has failed.
+// failedByAll makes all other nodes report that a node has failed.
 func failedByAll(o *observed, id string) {
 	each(o, id, func(e *redisnode.Entry) { e.Connected, e.Failed = false, true })
 }
 
-// silenced has members not answer for this long, without anybody having noticed.
+// silenced makes members not answer for this long, unnoticed by the other nodes.
 func silenced(lasts time.Duration, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.view, m.err, m.silent = nil, errors.New("connection refused"), lasts
+			m.view, m.whySilent, m.silentFor = nil, "connection refused", lasts
 		}
 	}
 }
 
-// noPod has Pods be gone, which all nodes have noticed. What their volumes hold stays.
+// noPod removes Pods, and all nodes have noticed. The volumes keep their data.
 func noPod(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
 			m := o.members[i]
-			m.pod, m.view, m.err, m.silent = nil, nil, errors.New("there is no Pod"), time.Second
+			m.pod, m.view, m.whySilent, m.silentFor = nil, nil, "there is no Pod", time.Second
 			failedByAll(o, idOf(i))
 		}
 	}
 }
 
-// renewed has Pods be gone with what they held, and new ones in their places.
+// renewed replaces Pods by new ones without their data.
 func renewed(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -222,12 +222,12 @@ func renewed(ordinals ...int) alter {
 			}
 			e := entryFor(newcomer(), i, true)
 			e.ID, e.IP = fmt.Sprintf("new-%d", i), m.ip()
-			m.err, m.view = nil, &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
+			m.whySilent, m.view = "", &redisnode.View{ID: e.ID, Version: "7.2.4", Master: true, Unwritten: true, Table: []redisnode.Entry{e}}
 		}
 	}
 }
 
-// takenOver is what comes of renewed or noPod once a replica was elected.
+// takenOver makes a replica the master, after renewed or noPod.
 func takenOver(was, by int) alter {
 	return func(o *observed) {
 		slots := redisnode.Slots(nil)
@@ -241,7 +241,7 @@ func takenOver(was, by int) alter {
 	}
 }
 
-// known has members know of a node that is nobody's.
+// known makes members know a node that belongs to no Pod.
 func known(id string, alive bool, slots string, ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -254,7 +254,7 @@ func known(id string, alive bool, slots string, ordinals ...int) alter {
 	}
 }
 
-// elsewhere has some say that a member is where it was before.
+// elsewhere makes some members report an earlier address of a member.
 func elsewhere(ordinal int, by ...int) alter {
 	return func(o *observed) {
 		for _, i := range by {
@@ -263,7 +263,7 @@ func elsewhere(ordinal int, by ...int) alter {
 	}
 }
 
-// greeted has a member be about to get to know another one.
+// greeted puts a member into a handshake with another one.
 func greeted(by, ordinal int) alter {
 	return func(o *observed) {
 		v := o.members[by].view
@@ -271,7 +271,7 @@ func greeted(by, ordinal int) alter {
 	}
 }
 
-// forgotten has members not know a node any more.
+// forgotten makes members forget a node.
 func forgotten(id string, by ...int) alter {
 	return func(o *observed) {
 		for _, i := range by {
@@ -281,7 +281,7 @@ func forgotten(id string, by ...int) alter {
 	}
 }
 
-// missed has one member say that it cannot reach another one.
+// missed makes one member report that it does not reach another one.
 func missed(ordinal, by int) alter {
 	return func(o *observed) { saidBy(o, by, idOf(ordinal)).Connected = false }
 }
@@ -339,7 +339,7 @@ func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 func unreadyForLong(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
-			o.members[i].unready = true
+			o.members[i].unreadyFor = time.Hour
 		}
 	}
 }
@@ -387,7 +387,7 @@ func unscheduled(p *corev1.Pod) {
 	p.Spec.NodeName = ""
 }
 
-// terminating has somebody delete volumes, whose Pods have not gone yet.
+// terminating marks volumes as being deleted, while their Pods still exist.
 func terminating(ordinals ...int) alter {
 	return func(o *observed) {
 		for _, i := range ordinals {
@@ -468,7 +468,7 @@ func has(ordinal int, slots string) alter {
 	}
 }
 
-// claims has a master say that it has slots, which nobody has heard of.
+// claims makes a master claim slots, of which no other node has heard.
 func claims(ordinal int, slots string) alter {
 	return func(o *observed) { saidBy(o, ordinal, idOf(ordinal)).Slots = slotsOf(slots) }
 }
@@ -481,9 +481,9 @@ func unformed(o *observed) {
 	}
 }
 
-// asked has a replica have been told a moment ago to take over.
+// asked makes a replica have received a command to take over a moment ago.
 func asked(ordinal int) alter {
-	return func(o *observed) { o.members[ordinal].promoted = time.Second }
+	return func(o *observed) { o.members[ordinal].promotedFor = time.Second }
 }
 
 // accepting sets the annotation that accepts a loss.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -36,14 +35,13 @@ import (
 // Name is the controller's name, for --controllers, logs and traces.
 const Name = "rediscluster"
 
-// A failed sync is retried after retryFirst, then twice as long each time, but
-// never longer than retryMost.
+// The loop retries a failed sync after minRetry, and then after twice the last delay, at most maxRetry.
 const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 30 * time.Second
+	minRetry = 20 * time.Millisecond
+	maxRetry = 30 * time.Second
 )
 
-// Config is what a Controller works with.
+// Config holds what a Controller needs.
 type Config struct {
 	Kube          kubernetes.Interface
 	Client        versioned.Interface
@@ -59,14 +57,13 @@ type Config struct {
 	Trace         *trace.Recorder
 }
 
-// Controller forms Redis Clusters, and keeps them. See the package's documentation for
-// what it does and what it keeps.
+// Controller forms Redis Clusters and keeps them. The package's documentation lists what it does and
+// what it guarantees.
 type Controller struct {
 	applied
 	kube       kubernetes.Interface
-	client     versioned.Interface
 	clusters   listers.RedisClusterLister
-	cache      cache.Store // what clusters reads
+	status     *report.Writer[*v1.RedisCluster, v1.RedisClusterStatus]
 	pods       corelisters.PodLister
 	podCache   cache.Store
 	claims     corelisters.PersistentVolumeClaimLister
@@ -78,12 +75,11 @@ type Controller struct {
 	loop       *loop.Loop
 }
 
-// New returns a Controller whose event handlers are on the informers. It starts
-// nothing.
+// New returns a Controller and adds its event handlers to the informers. It starts nothing.
 func New(config Config) (*Controller, error) {
 	c := newController(config)
 	c.loop = loop.New(loop.Config{
-		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
+		Name: Name, Kind: kind.Kind, Sync: c.Sync, MinRetry: minRetry, MaxRetry: maxRetry, Clock: config.Clock, Trace: config.Trace,
 	})
 	if err := c.loop.Watch(config.RedisClusters.Informer(), kind.Kind, loop.Self); err != nil {
 		return nil, err
@@ -107,8 +103,7 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// labelled is the key of the RedisCluster that an object's label names: claims have no
-// owner.
+// labelled returns the key of the RedisCluster that an object's label names: claims have no owner.
 func labelled(obj metav1.Object) (cache.ObjectName, bool) {
 	name, ok := obj.GetLabels()[v1.LabelRedisCluster]
 	return cache.NewObjectName(obj.GetNamespace(), name), ok
@@ -117,11 +112,17 @@ func labelled(obj metav1.Object) (cache.ObjectName, bool) {
 func newController(config Config) *Controller {
 	written := loop.NewWritten(Name, kind.Kind, config.Clock, config.Trace)
 	return &Controller{
-		applied:    newApplied(config, written),
-		kube:       config.Kube,
-		client:     config.Client,
-		clusters:   config.RedisClusters.Lister(),
-		cache:      config.RedisClusters.Informer().GetStore(),
+		applied:  newApplied(config, written),
+		kube:     config.Kube,
+		clusters: config.RedisClusters.Lister(),
+		status: report.NewWriter(report.Config[*v1.RedisCluster, v1.RedisClusterStatus]{
+			Kind: kind.Kind, Resource: "redisclusters", Store: config.RedisClusters.Informer().GetStore(),
+			Written: written, Recorder: config.Recorder, Clock: config.Clock,
+			Fields: func(rdc *v1.RedisCluster) (*v1.RedisClusterStatus, []metav1.Condition) {
+				return &rdc.Status, rdc.Status.Conditions
+			},
+			Calm: expectedReasons, MinorEvery: textEvery, Major: withoutTexts,
+		}, config.Client.RedisV1().RedisClusters),
 		pods:       config.Pods.Lister(),
 		podCache:   config.Pods.Informer().GetStore(),
 		claims:     config.Claims.Lister(),
@@ -133,17 +134,23 @@ func newController(config Config) *Controller {
 	}
 }
 
-// Loop returns the controller's workqueue and workers, for those who want to look at them.
+// Loop returns the controller's workqueue and workers, for the inspection page and metrics.
 func (c *Controller) Loop() *loop.Loop { return c.loop }
 
 // Run syncs RedisClusters until ctx is done (see loop.Loop.Run).
 func (c *Controller) Run(ctx, drain context.Context, workers int) {
 	c.loop.Run(ctx, drain, workers)
-	c.sessions.close()
+	c.sessions.closeAll()
 }
 
-// Sync takes the next step for one RedisCluster. It is called again when a Pod of it
-// changes, and when the step says so: nobody tells of what happens within Redis.
+// Sync takes the next step for one RedisCluster. It returns when to sync again: no watch reports what
+// happens within Redis.
+//
+// It differs from the other controllers in two things. It applies the children before it observes: no
+// Pod is created before its ConfigMap exists and its PodDisruptionBudget counts it, a Secret that cannot
+// be read delays no child, and a slow write does not make old what the nodes say. And it reports
+// before it acts: later syncs rely on the status to know that the cluster was formed, and which node a
+// silent Pod is.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if wait := c.written.Wait(key); wait > 0 {
 		return wait, nil
@@ -153,44 +160,36 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
-		return c.report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
+		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	seen, err := c.gather(rdc)
-	if err != nil {
-		return 0, err
+	children, applyErr := c.applyChildren(ctx, rdc)
+	if children.wrote {
+		return c.written.Wait(key), applyErr // A watch event will start the next sync.
 	}
-	out, applyErr := c.apply(ctx, seen)
-	if out.wrote {
-		return c.written.Wait(key), applyErr // The caches are about to show it.
-	}
-	seen.uncounted = out.uncounted
-	mine := c.sessions.of(rdc)
-	if err := c.observe(ctx, seen, mine); err != nil {
-		return 0, errors.Join(applyErr, err)
-	}
-	if seen.blinks() {
-		return check, applyErr
-	}
-	next := decide(seen)
-	if stalled := mine.waited(next, c.clock.Now()); stalled > stalledAfter && len(next.problems) == 0 {
-		next.problems = append(next.problems, problem{reasonStalled, "Nothing has come of this for long: " + next.progress()})
-	}
-	// What is known is written down before it is acted on: see formed, and Node.ID.
-	wait, err := c.report(ctx, rdc, statusAfter(seen, next, out.problems))
+	o, err := c.observe(ctx, rdc)
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
-	again, actErr := actor{Controller: c, o: seen, mine: mine, step: next.step, verified: map[*member]bool{}}.act(ctx, next)
-	mine.came(actErr, c.clock.Now())
-	return loop.Soonest(loop.Soonest(wait, again), out.wait), errors.Join(applyErr, actErr)
+	p := decide(o)
+	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
+	if p.keepStatus {
+		return p.wait, applyErr
+	}
+	wait, err := c.status.Report(ctx, rdc, statusOf(o, p, children))
+	if err != nil {
+		return 0, errors.Join(applyErr, err)
+	}
+	done, actErr := c.act(ctx, o, p)
+	return loop.Soonest(loop.Soonest(wait, done.wait), children.wait), errors.Join(applyErr, actErr)
 }
 
-// fetch returns a copy of the RedisCluster with its defaults, or nil if there is nothing
-// to do for it: it is gone, or going, or paused.
+// fetch returns a copy of the RedisCluster with its defaults. It returns nil if there is nothing to do:
+// the object is gone, being deleted, or paused.
 func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 	cached, err := c.clusters.RedisClusters(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.owners.Forget(key)
+		c.status.Forget(key)
 		c.sessions.forget(key)
 		return nil, nil
 	}
@@ -203,30 +202,4 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 	rdc := cached.DeepCopy()
 	rdc.Default()
 	return rdc, nil
-}
-
-// report writes the status, if it has changed, and tells of transitions. If only what an
-// operation has come to has, it may put the write off, and returns for how long.
-func (c *Controller) report(ctx context.Context, rdc *v1.RedisCluster, status v1.RedisClusterStatus) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(rdc.Status, status) {
-		return 0, nil
-	}
-	key, mine := cache.MetaObjectToName(rdc), c.sessions.of(rdc)
-	if wait := textEvery - c.clock.Since(mine.reported); wait > 0 && !transition(rdc.Status, status) {
-		return wait, nil
-	}
-	changed := *rdc
-	changed.Status = status
-	updated, err := c.client.RedisV1().RedisClusters(rdc.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{FieldManager: glassback.Name})
-	if apierrors.IsNotFound(err) {
-		return 0, nil // Deleted meanwhile: there is nothing to report on.
-	}
-	if err != nil {
-		return 0, fmt.Errorf("update status of RedisCluster %s: %w", rdc.Name, err)
-	}
-	mine.reported = c.clock.Now()
-	c.written.Record(key, "update redisclusters/status", c.cache, updated)
-	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	report.Transitions(c.recorder, rdc, rdc.Status.Conditions, status.Conditions, calm...)
-	return 0, nil
 }

@@ -64,7 +64,7 @@ type stage struct {
 	password string                     // that nodes have
 }
 
-// quietInformer is never told of anything, and lets a test call its handlers.
+// quietInformer receives no event, and lets a test call its handlers.
 type quietInformer struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
@@ -97,34 +97,34 @@ func (p puppet) View(context.Context) (*redisnode.View, error) {
 	return &view, nil
 }
 
-func (p puppet) told(words ...any) error {
+func (p puppet) record(words ...any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commands = append(p.commands, p.ip+" "+strings.TrimSpace(fmt.Sprintln(words...)))
 	return nil
 }
 
-func (p puppet) Meet(_ context.Context, ip string, _, _ int) error { return p.told("meet", ip) }
-func (p puppet) Forget(_ context.Context, id string) error         { return p.told("forget", id) }
+func (p puppet) Meet(_ context.Context, ip string, _, _ int) error { return p.record("meet", ip) }
+func (p puppet) Forget(_ context.Context, id string) error         { return p.record("forget", id) }
 func (p puppet) AddSlots(_ context.Context, slots redisnode.Slots) error {
-	return p.told("add", slots)
+	return p.record("add", slots)
 }
-func (p puppet) Replicate(_ context.Context, id string) error { return p.told("replicate", id) }
+func (p puppet) Replicate(_ context.Context, id string) error { return p.record("replicate", id) }
 func (p puppet) Failover(_ context.Context, how redisnode.Failover) error {
-	return p.told("failover", how)
+	return p.record("failover", how)
 }
 func (p puppet) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error {
-	return p.told("set", slots, how, id)
+	return p.record("set", slots, how, id)
 }
 func (p puppet) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
 	return nil, nil
 }
 func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []string) error {
-	return p.told("migrate")
+	return p.record("migrate")
 }
 func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
 func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
-func (p puppet) RestoreFunctions(context.Context, string) error       { return p.told("restore") }
+func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
 func (p puppet) Close()                                               {}
 
 // playing is a stage with what a sync is to see.
@@ -167,7 +167,8 @@ func (s *stage) connect() {
 	}
 	core := corev1.SchemeGroupVersion
 	for name, example := range map[string]runtime.Object{
-		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{}, "configmaps": &corev1.ConfigMap{},
+		"pods": &corev1.Pod{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{}, "services": &corev1.Service{},
+		"configmaps": &corev1.ConfigMap{},
 	} {
 		kube.InformerFor(example, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			return quiet(core.WithResource(name), example)
@@ -203,7 +204,8 @@ func (s *stage) catchUp() {
 			tracker = s.client.Tracker()
 		}
 		listKind = map[string]schema.GroupVersionKind{
-			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"), "configmaps": corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
+			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
 		}[resource.Resource]
@@ -348,16 +350,18 @@ func TestSync(t *testing.T) {
 		noReport bool   // whether the status is none of this sync's
 	}{
 		"settled: nothing is written": {after: poll},
-		"a Pod that is gone is made again": {
+		"a Pod that is gone is created again": {
 			given: deletedPod, writes: []string{"create pods demo-4", statusWrite}, after: check,
 		},
-		"a Pod of somebody else has the name: it is told, and nothing is made": {
-			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Pod demo-4 exists already, and is not of this RedisCluster",
+		"a Pod of another owner has the name: a condition reports it, and nothing is created": {
+			given: foreignPod(true), writes: []string{statusWrite}, after: poll, reason: reasonConflict,
+			message: "Pod demo-4 exists already and is not controlled by this RedisCluster",
 		},
-		"also if no cache shows it: it is told with the next sync": {
-			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite}, err: "create Pod demo-4: Pod demo-4 exists already", after: check,
+		"also if no cache shows it: the next sync reports it": {
+			given: foreignPod(false), writes: []string{"create pods demo-4", statusWrite},
+			err: "create Pod demo-4: Pod demo-4 exists already", after: check,
 		},
-		"a Service of somebody else has the name: it is told, and left alone": {
+		"a Service of another owner has the name: a condition reports it, and it is left alone": {
 			given: func(s *stage) {
 				s.destroy("services", "demo")
 				s.add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "theirs", Labels: selector(s.rdc())}})
@@ -365,7 +369,7 @@ func TestSync(t *testing.T) {
 			},
 			writes: []string{statusWrite}, after: poll, reason: reasonConflict, message: "Service demo exists already and has no controller",
 		},
-		"a Service that is gone is made again": {
+		"a Service that is gone is created again": {
 			given: func(s *stage) { s.destroy("services", "demo") }, writes: []string{"patch services demo"}, after: 5 * time.Second, noReport: true,
 		},
 		"paused: nothing is done": {
@@ -382,14 +386,14 @@ func TestSync(t *testing.T) {
 			},
 			noReport: true,
 		},
-		"an invalid spec is told, and nothing else is done": {
+		"an invalid spec is reported, and nothing else is done": {
 			given: func(s *stage) {
 				deletedPod(s)
 				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "nowhere" })
 			},
 			writes: []string{statusWrite}, reason: reasonInvalidSpec, message: "spec.addr",
 		},
-		"the Secret is missing: it is told, and nothing else is done": {
+		"the Secret is missing: the revision changes first, and nothing else is done": {
 			given: edited(func(rdc *v1.RedisCluster) {
 				rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "auth", Key: "password"}
 			}),
@@ -418,7 +422,8 @@ func TestSync(t *testing.T) {
 				t.Errorf("after %s, want %s", after, test.after)
 			}
 			degraded := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded)
-			if bad := degraded.Status == metav1.ConditionTrue; !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
+			bad := degraded.Status == metav1.ConditionTrue
+			if !test.noReport && (bad != (test.reason != "") || (bad && degraded.Reason != test.reason)) {
 				t.Errorf("Degraded %s because of %s, want %q", degraded.Status, degraded.Reason, test.reason)
 			}
 			if !strings.Contains(degraded.Message, test.message) {
@@ -430,7 +435,7 @@ func TestSync(t *testing.T) {
 
 func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
 	s := playing(t, sixStored()).settle()
-	if len(s.controller.sessions.keys()) != 1 {
+	if len(s.controller.sessions.byKey) != 1 {
 		t.Fatal("there is no session")
 	}
 	if err := s.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("redisclusters"), "default", "demo"); err != nil {
@@ -440,8 +445,8 @@ func TestSyncOfOneThatIsGoneForgetsIt(t *testing.T) {
 	if writes, after, err := s.sync(); len(writes) > 0 || after != 0 || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want nothing", writes, after, err)
 	}
-	if keys := s.controller.sessions.keys(); len(keys) > 0 {
-		t.Errorf("sessions %v, want none", keys)
+	if known := s.controller.sessions.byKey; len(known) > 0 {
+		t.Errorf("sessions %v, want none", known)
 	}
 }
 
@@ -485,12 +490,12 @@ func TestSyncGoesOnAfterAnError(t *testing.T) {
 	if !slices.Contains(writes, "create pods demo-2") || slices.Contains(writes, "create pods demo-1") || err != nil {
 		t.Errorf("writes %q, error %v; want the Pod that was not made", writes, err)
 	}
-	if s.controller.sessions.of(s.rdc()).failure != nil {
+	if s.controller.sessions.get(s.rdc()).failure != nil {
 		t.Error("the failure is remembered after a success")
 	}
 }
 
-func TestSyncTellsOfCommandsThatKeepFailing(t *testing.T) {
+func TestSyncReportsCommandsThatKeepFailing(t *testing.T) {
 	s := playing(t, sixStored()).settle()
 	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("exceeded quota")
@@ -536,7 +541,7 @@ func TestSyncOutlivesABlink(t *testing.T) {
 	if writes, after, err := s.sync(); len(writes) > 0 || after != check || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want to look again", writes, after, err)
 	}
-	s.clock.Step(blinkTime + time.Second)
+	s.clock.Step(shortSilence + time.Second)
 	if writes, _, err := s.sync(); !slices.Equal(writes, []string{statusWrite}) || err != nil {
 		t.Errorf("writes %q, error %v once it is longer; want the status", writes, err)
 	}
@@ -565,7 +570,7 @@ func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			if writes, _, err := s.sync(); slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "meet") }) || err == nil {
-				t.Errorf("writes %q, error %v; want nobody introduced", writes, err)
+				t.Errorf("writes %q, error %v; want no introduction", writes, err)
 			}
 		})
 	}
@@ -626,7 +631,7 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		"there is no Secret":              {func(*stage) {}, reasonNoPassword},
 		"it is empty":                     {secretWith(nil), reasonNoPassword},
 		"it has another key":              {secretWith(map[string][]byte{"pass": []byte(password)}), reasonNoPassword},
-		"it is as it should be":           {good, reasonFormed},
+		"it has the password":             {good, reasonFormed},
 		"nodes have another":              {func(s *stage) { good(s); s.password = "another" }, reasonPassword},
 		"a node does not answer for long": {func(s *stage) { good(s); s.errs[ipOf(4)] = errors.New("i/o timeout") }, reasonSilent},
 		"commands are given": {func(s *stage) {
@@ -657,7 +662,7 @@ func TestSyncKeepsThePassword(t *testing.T) {
 				t.Fatal(err)
 			}
 			if all := said.String() + string(status) + strings.Join(s.happened(), "\n") + s.log.String(); strings.Contains(all, password) {
-				t.Errorf("the password is told: %s", all)
+				t.Errorf("the password is shown: %s", all)
 			}
 			if s.log.Len() == 0 {
 				t.Error("nothing was logged: this test says nothing about the log")

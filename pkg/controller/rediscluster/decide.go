@@ -6,100 +6,223 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
+
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-const (
-	// leastPatience is how long it may take at least until the nodes have missed one that is
-	// gone, and have elected a replica of it.
-	leastPatience = 20 * time.Second
-	// failoverPatience is how long a replica may take to take over: Redis gives up after
-	// five seconds.
-	failoverPatience = 6 * time.Second
-	// silencePatience is how long a Pod that is to be replaced may be silent before that is
-	// taken for its state.
-	silencePatience = 10 * time.Second
-
-	// maxMeets bounds how many nodes are introduced at once.
-	maxMeets = 64
-	// batch is how many slots are moved at once.
-	batch = 16
-)
-
-// policies are what decides, in their order: the first that has something to do, or to
-// wait for, says what. So what comes first in the list is done before anything after it,
-// and each may rely on those before it having nothing to say.
+// policies decide what to do, in this order: the first one that returns a plan decides. So a policy runs
+// only when all policies before it are satisfied, and can rely on that.
 //
-// None of them remembers anything: whatever was interrupted goes on by what is seen.
-var policies = []func(*observed) *plan{
-	possible,  // there is a password, and no other Pod has the name of one
-	strangers, // no node of another cluster is among the nodes
-	losses,    // every slot has an owner that lives, or comes back
-	strays,    // keys that were moved to a master that is gone are with its replica
-	adrift,    // slots whose old owner was replaced while it gave them are given by the new one
-	gone,      // nodes whose Pods are gone are forgotten
-	broken,    // Pods that do not run, and are not what they should be now, are replaced
-	introduce, // nodes know each other, where they are now
-	form,      // the slots are given out, once
-	adopt,     // who is not to be a master is a replica of one
-	agree,     // all that answer say the same of each other
-	open,      // slots that were on the move are moved
-	functions, // a new master has the functions of the others, before its first slot
-	balance,   // the masters have the slots, and nobody else
-	whole,     // every Pod answers, and every replica is up to date
-	remove,    // who is to leave is forgotten and deleted
-	spread,    // every master has as many replicas as the others
-	roll,      // Pods that are not what they should be now are replaced, one by one
-	ready,     // the Pods are ready
-	grow,      // volumes are as large as they should be
+// No policy remembers anything: an interrupted operation continues from what is observed.
+var policies = []policy{
+	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
+	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
+	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
+	{"replaceLostMasters", replaceLostMasters},   // every slot has an owner that lives or will come back
+	{"moveStrandedKeys", moveStrandedKeys},       // keys that were moved to a lost master are on its replica
+	{"finishImports", finishImports},             // slots whose owner was replaced during a move continue from the new owner
+	{"forgetNodes", forgetNodes},                 // no node knows a node whose Pod is gone
+	{"replaceBrokenPods", replaceBrokenPods},     // a Pod that cannot run has the current revision
+	{"introduceNodes", introduceNodes},           // all nodes know each other, at their current addresses
+	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
+	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
+	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
+	{"finishMoves", finishMoves},                 // no slot is half moved
+	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
+	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares
+	{"waitForReplicas", waitForReplicas},         // every node answers, and every replica is up to date
+	{"removePods", removePods},                   // the members that leave are forgotten and deleted
+	{"balanceReplicas", balanceReplicas},         // every master has as many replicas as the others
+	{"rollPods", rollPods},                       // every Pod has the current revision; they are replaced one by one
+	{"waitForReadiness", waitForReadiness},       // the Pods are ready
+	{"growVolumes", growVolumes},                 // the volumes have the size of the spec
 }
 
-// decide returns what is to be done next: whatever is missing is made, and the first policy
-// has its way.
+// policy ensures one property of a cluster. decide returns nil if the cluster has that property.
+type policy struct {
+	name   string
+	decide func(*observed) *plan
+}
+
+// decide returns what to do next: missing Pods are created in any case, and one policy adds its plan.
 func decide(o *observed) plan {
-	upkeep := children(o)
+	p := plan{wait: poll}
+	upkeep := missingPods(o)
+	if len(upkeep) > 0 {
+		p.step, p.wait = "Creating Pods", brief
+	}
 	for _, policy := range policies {
-		if p := policy(o); p != nil {
-			p.upkeep = upkeep
-			if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
-				p.held = o.held
-			}
-			return *p
+		if decided := policy.decide(o); decided != nil {
+			p, p.policy = *decided, policy.name
+			break
 		}
 	}
-	p := plan{wait: poll, upkeep: upkeep}
-	if len(upkeep) > 0 {
-		p.step, p.wait = "Making Pods", brief
+	p.upkeep = upkeep
+	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
+		p.evictionRefused = o.evictionRefused
+	}
+	if p.waits() && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 {
+		p.problems = []problem{{reasonStalled, fmt.Sprintf("There was no progress for more than %s: %s", stalledAfter, p.progress())}}
 	}
 	return p
 }
 
-func possible(o *observed) *plan {
+// The operations, as status.operation.type has them.
+const (
+	opForm     = "Form"
+	opScaleOut = "ScaleOut"
+	opScaleIn  = "ScaleIn"
+	opRoll     = "Roll"
+	opHeal     = "Heal"
+)
+
+// The delays until the next sync. A change of a Pod starts a sync by itself; a change within Redis does not.
+const (
+	poll  = 10 * time.Second       // while nothing is to be done
+	check = time.Second            // while Pods start, or nodes copy data
+	brief = 250 * time.Millisecond // while nodes exchange what they know
+	soon  = 20 * time.Millisecond  // while one node hears what another has just announced
+)
+
+// plan is what to do next.
+type plan struct {
+	policy          string    // the name of the policy that decided; "" if all are satisfied
+	keepStatus      bool      // whether to report nothing and do nothing
+	step            string    // the step of the operation, for status.operation; "" if the cluster is as the spec says
+	evictionRefused string    // why the eviction among the commands was refused the last time; "" if it was not
+	upkeep          []command // commands that do not depend on each other
+	commands        []command // commands of which each depends on those before it
+	wait            time.Duration
+	problems        []problem
+	loss            *loss // the slots that were lost, until a user accepts the loss
+}
+
+// waits returns whether the plan only waits for something.
+func (p plan) waits() bool {
+	acts := len(p.commands)+len(p.upkeep) > 0 && p.evictionRefused == ""
+	return p.step != "" && !acts
+}
+
+// progress returns the step, and what delays it.
+func (p plan) progress() string {
+	if p.evictionRefused == "" {
+		return p.step
+	}
+	return p.step + ". The PodDisruptionBudget does not allow the eviction now: " + p.evictionRefused
+}
+
+// verb is the kind of a command. Logs and tests have these words.
+type verb string
+
+const (
+	createClaim   verb = "create claim of"
+	growClaim     verb = "grow claim of"
+	deleteClaim   verb = "delete claim of"
+	createPod     verb = "create Pod"
+	deletePod     verb = "delete Pod"
+	evictPod      verb = "evict Pod"      // if the PodDisruptionBudget allows it
+	meet          verb = "meet"           // on gets to know peer
+	forget        verb = "forget"         // on forgets the node id
+	addSlots      verb = "add slots"      // on gets slots that have no owner
+	replicate     verb = "replicate"      // on becomes a replica of peer
+	failover      verb = "failover"       // on takes over from its master
+	moveSlots     verb = "move slots"     // from on to peer
+	copyFunctions verb = "copy functions" // from peer to on
+	closeSlots    verb = "close slots"    // on removes the marks of slots
+	openSlots     verb = "open slots"     // on marks slots as moving to peer
+	reunite       verb = "reunite"        // on marks slots as moving to the node that has keys of them
+)
+
+// command is one write, or a sequence of writes with one purpose.
+type command struct {
+	verb  verb
+	on    *member
+	peer  *member
+	id    string
+	slots redisnode.Slots
+	how   redisnode.Failover
+}
+
+// String returns the command in a few words, for logs and tests.
+func (c command) String() string {
+	words := []string{string(c.verb), c.on.name}
+	if c.how != redisnode.Graceful {
+		words = append(words, string(c.how))
+	}
+	if c.peer != nil {
+		words = append(words, c.peer.name)
+	}
+	if c.id != "" {
+		words = append(words, c.id)
+	}
+	if len(c.slots) > 0 {
+		words = append(words, c.slots.String())
+	}
+	return strings.Join(words, " ")
+}
+
+// wait returns a plan that does nothing until the next sync.
+func wait(after time.Duration, format string, args ...any) *plan {
+	return &plan{step: fmt.Sprintf(format, args...), wait: after}
+}
+
+// do returns a plan that carries out commands. The next sync follows soon; it follows at once after slots
+// were moved, since there is nothing to wait for.
+func do(commands []command, format string, args ...any) *plan {
+	p := &plan{step: fmt.Sprintf(format, args...), commands: commands, wait: brief}
+	if commands[0].verb == moveSlots {
+		p.wait = time.Millisecond
+	}
+	return p
+}
+
+// stuck returns a plan that does nothing until a user has acted.
+func stuck(reason, format string, args ...any) *plan {
+	message := fmt.Sprintf(format, args...)
+	return &plan{step: message, wait: check, problems: []problem{{reason, message}}}
+}
+
+// shortSilence is how long a node of a settled cluster may not answer before the operator reports it.
+const shortSilence = 3 * time.Second
+
+// ignoreShortSilence keeps the status of a settled cluster while running nodes have not answered for a moment.
+func ignoreShortSilence(o *observed) *plan {
+	if !o.formed || o.rdc.Status.Operation != nil || o.rdc.Status.ObservedGeneration != o.rdc.Generation {
+		return nil
+	}
+	silent := o.membersWhere(func(m *member) bool { return !m.answers() })
+	if len(silent) == 0 || slices.ContainsFunc(silent, func(m *member) bool { return !transientlySilent(m) }) {
+		return nil
+	}
+	return &plan{keepStatus: true, wait: check}
+}
+
+// transientlySilent returns whether a silent member may only be slow to answer.
+func transientlySilent(m *member) bool {
+	return m.silentFor <= shortSilence && whyNotAsked(m.pod) == nil && !notStarting(m.pod) && !m.refused
+}
+
+// stopForProblems stops everything but the creation of Pods while an obstacle needs a user.
+func stopForProblems(o *observed) *plan {
 	if len(o.problems) == 0 {
 		return nil
 	}
 	return &plan{step: o.problems[0].message, wait: poll, problems: o.problems}
 }
 
-// patience is how long nodes have to find out themselves.
-func (o *observed) patience() time.Duration {
-	timeout, err := strconv.Atoi(string(o.rdc.Spec.Config["cluster-node-timeout"]))
-	if err != nil {
-		return leastPatience
-	}
-	return max(leastPatience, 4*time.Duration(timeout)*time.Millisecond)
-}
-
-func agree(o *observed) *plan {
-	for _, m := range o.holders() {
+// waitForAgreement waits until every master with slots answers, and all nodes describe each other alike.
+func waitForAgreement(o *observed) *plan {
+	for _, m := range o.slotOwners() {
 		if !m.answers() {
-			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], cause(m.err))
+			return wait(check, "Waiting for %s, which has the slots %s: %s", m.name, o.slots[m.id], m.whySilent)
 		}
 	}
-	if quarrel := o.quarrel(); quarrel != "" {
-		return wait(brief, "Waiting for the nodes to agree: %s", quarrel)
+	if disagreement := o.disagreement(); disagreement != "" {
+		return wait(brief, "Waiting for the nodes to agree: %s", disagreement)
 	}
 	return nil
 }

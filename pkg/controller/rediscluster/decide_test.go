@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/dump"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -81,7 +84,15 @@ func waits(step string) decision { return decision{step: step, wait: check} }
 
 func stuckBy(reason, step string) decision { return decision{step: step, reason: reason, wait: check} }
 
+// waitsBriefly is the decision to wait until nodes have heard of each other.
+func waitsBriefly(step string) decision { return decision{step: step, wait: brief} }
+
 func does(step string, commands ...string) decision { return decision{step: step, commands: commands} }
+
+// moves is the decision to move slots, and to look again shortly.
+func moves(step string, commands ...string) decision {
+	return decision{step: step, commands: commands, wait: shortly}
+}
 
 // making is a decision by which Pods or volumes are made, too.
 func (d decision) making(upkeep ...string) decision {
@@ -121,7 +132,7 @@ func every(words string, ordinals ...int) []string {
 
 func clearStatus(o *observed) { o.rdc.Status = v1.RedisClusterStatus{} }
 
-// takenBy has the name of a Pod be somebody else's.
+// takenBy makes a Pod of another owner have the name of a member.
 func takenBy(ordinal int) alter {
 	return func(o *observed) {
 		noPod(ordinal)(o)
@@ -152,37 +163,61 @@ func TestDecideChildren(t *testing.T) {
 				"create claim of demo-2", "create Pod demo-2", "create claim of demo-3", "create Pod demo-3",
 				"create claim of demo-4", "create Pod demo-4", "create claim of demo-5", "create Pod demo-5"),
 		},
-		"a Pod that is gone is made again, on its volume":   {seen: see(six(), stored, noPod(4)), want: waits("demo-4: there is no Pod").making("create Pod demo-4")},
-		"a Pod that has ended is deleted, to be made again": {seen: see(six(), podIs(finished, 4), silenced(1, 4)), want: waits("demo-4").making("delete Pod demo-4")},
-		"the others are helped meanwhile":                   {seen: see(six(), stored, noPod(4), elsewhere(3, 0)), want: does("Introducing", "meet demo-0 demo-3").making("create Pod demo-4")},
-		"a Pod that has ended and is going is waited for":   {seen: see(six(), podIs(finished, 4), podIs(going, 4), silenced(1, 4)), want: waits("demo-4")},
-		"volumes grow when the spec asks for more":          {seen: see(six(), stored, larger), want: does("Growing 6 volumes to 2Gi", every("grow claim of demo-%d", 0, 1, 2, 3, 4, 5)...)},
+		"a Pod that is gone is made again, on its volume": {
+			seen: see(six(), stored, noPod(4)), want: waits("demo-4: there is no Pod").making("create Pod demo-4"),
+		},
+		"a Pod that has ended is deleted, to be made again": {
+			seen: see(six(), podIs(finished, 4), silenced(1, 4)), want: waits("demo-4").making("delete Pod demo-4"),
+		},
+		"the others are helped meanwhile": {
+			seen: see(six(), stored, noPod(4), elsewhere(3, 0)),
+			want: does("Introducing", "meet demo-0 demo-3").making("create Pod demo-4"),
+		},
+		"a Pod that has ended and is going is waited for": {
+			seen: see(six(), podIs(finished, 4), podIs(going, 4), silenced(1, 4)), want: waits("demo-4"),
+		},
+		"volumes grow when the spec asks for more": {
+			seen: see(six(), stored, larger),
+			want: does("Growing 6 volumes to 2Gi", every("grow claim of demo-%d", 0, 1, 2, 3, 4, 5)...),
+		},
 		"after all else":        {seen: see(six(), stored, larger, podIs(old, 3)), want: does("Replacing demo-3", "evict Pod demo-3")},
 		"volumes do not shrink": {seen: see(six(), stored, smaller), want: settledIs},
-		"no Pod is made on a volume that is being deleted":       {seen: see(six(), stored, noPod(3), terminating(3)), want: waits("demo-3: there is no Pod")},
+		"no Pod is made on a volume that is being deleted": {
+			seen: see(six(), stored, noPod(3), terminating(3)), want: waits("demo-3: there is no Pod"),
+		},
 		"a name that is taken is a problem, and nothing is done": {seen: see(six(), takenBy(3)), want: taken},
 		"a name that is taken holds up what nodes are to do":     {seen: see(six(), takenBy(3), renewed(4)), want: taken},
-		"a name that is taken does not hold up the other Pods":   {seen: see(six(), takenBy(3), noPod(4)), want: taken.making("create Pod demo-4")},
+		"a name that is taken does not hold up the other Pods": {
+			seen: see(six(), takenBy(3), noPod(4)), want: taken.making("create Pod demo-4"),
+		},
 		"without a password nothing is done": {
-			seen: see(six(), silenced(1, 0, 1, 2, 3, 4, 5), func(o *observed) { o.problems = []problem{{reasonNoPassword, "Secret x does not exist"}} }),
+			seen: see(six(), silenced(1, 0, 1, 2, 3, 4, 5),
+				func(o *observed) { o.problems = []problem{{reasonNoPassword, "Secret x does not exist"}} }),
 			want: decision{step: "does not exist", reason: reasonNoPassword, wait: poll},
 		},
 	}.run(t)
 }
 
 func TestDecideStrangers(t *testing.T) {
+	ghost, heldUp := known("ghost", true, "", 4), stuckBy(reasonStranger, "ghost")
 	decisions{
-		"a node of nobody that lives stops everything":        {seen: see(six(), known("ghost", true, "", 0, 1)), want: stuckBy(reasonStranger, "Node ghost at 10.9.9.9:6379")},
-		"also if one node alone knows it":                     {seen: see(six(), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
-		"also if only one of those that know it is connected": {seen: see(six(), known("ghost", false, "", 0, 1), known("ghost", true, "", 2)), want: stuckBy(reasonStranger, "ghost")},
-		"also if it has slots":                                {seen: see(six(), known("ghost", true, "0-100", 0)), want: stuckBy(reasonStranger, "ghost")},
-		"a replica is not told to take over then":             {seen: see(six(), renewed(0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
-		"no Pod is replaced then":                             {seen: see(six(), allOld, known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
-		"nobody is introduced then":                           {seen: see(six(), elsewhere(3, 0), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost")},
-		"nothing is given up then":                            {seen: see(six(), renewed(0, 3), known("ghost", true, "", 4), accepting(lossToken("0-5460"))), want: stuckBy(reasonStranger, "ghost")},
-		"Pods are made nevertheless":                          {seen: see(six(), stored, noPod(3), known("ghost", true, "", 4)), want: stuckBy(reasonStranger, "ghost").making("create Pod demo-3")},
-		"at first it may be the node of a Pod that was there": {seen: since(leastPatience-1, see(six(), known("ghost", true, "", 4))), want: waits("to miss ghost at 10.9.9.9")},
-		"a node of nobody that is dead is forgotten by those that know it": {
+		"a living node without a Pod stops everything": {
+			seen: see(six(), known("ghost", true, "", 0, 1)), want: stuckBy(reasonStranger, "Node ghost at 10.9.9.9:6379"),
+		},
+		"also if one node alone knows it": {seen: see(six(), ghost), want: heldUp},
+		"also if only one of those that know it is connected": {
+			seen: see(six(), known("ghost", false, "", 0, 1), known("ghost", true, "", 2)), want: heldUp,
+		},
+		"also if it has slots":                    {seen: see(six(), known("ghost", true, "0-100", 0)), want: heldUp},
+		"a replica is not told to take over then": {seen: see(six(), renewed(0), ghost), want: heldUp},
+		"no Pod is replaced then":                 {seen: see(six(), allOld, ghost), want: heldUp},
+		"no node is introduced then":              {seen: see(six(), elsewhere(3, 0), ghost), want: heldUp},
+		"nothing is given up then":                {seen: see(six(), renewed(0, 3), ghost, accepting(lossToken("0-5460"))), want: heldUp},
+		"Pods are made nevertheless":              {seen: see(six(), stored, noPod(3), ghost), want: heldUp.making("create Pod demo-3")},
+		"at first it may be the node of a Pod that was there": {
+			seen: since(minPatience-1, see(six(), ghost)), want: waits("to miss ghost at 10.9.9.9"),
+		},
+		"a lost node without a Pod is forgotten by the nodes that know it": {
 			seen: see(six(), known("ghost", false, "", 0, 4)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 4)...),
 		},
 	}.run(t)
@@ -197,94 +232,129 @@ func TestDecideLosses(t *testing.T) {
 	forgetting := does("whose loss was accepted", every("forget demo-%d id-0", 1, 2, 4, 5)...).losing("0-5460")
 	lost := stuckBy(reasonDataLoss, "The slots 0-5460 (5461 of 16384) have lost what they held").losing("0-5460")
 	some := stuckBy(reasonDataLoss, "The slots 5001-5460 (460 of 16384) have lost what they held").losing("5001-5460")
+	demo3TakesOver := does("demo-3 takes over", "failover demo-3 FORCE")
 	withKeys := func(o *observed) { o.formed = false }
 	decisions{
-		"a master's Pod is gone: another is elected":           {seen: since(time.Second, see(six(), renewed(0))), want: waits("be elected for the slots 0-5460")},
-		"nobody was elected: its replica is told to take over": {seen: see(six(), renewed(0)), want: does("demo-3 takes over the slots 0-5460", "failover demo-3 FORCE")},
-		"it is told once, and gets the time":                   {seen: see(six(), renewed(0), asked(3)), want: waits("Waiting for demo-3 to take over")},
-		"it reaches most masters: they can agree":              {seen: see(six(), renewed(0), silenced(1, 1)), want: does("demo-3 takes over", "failover demo-3 FORCE")},
-		"it reaches half of them: nobody is asked":             {seen: see(six(), renewed(0), missed(1, 3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
-		"a replica that never got its data does not take over": {seen: see(six(), renewed(0), viewed(func(v *redisnode.View) { v.Keys, v.Offset = 0, 0 }, 3)), want: lost},
-		"most masters are gone: nobody is asked":               {seen: see(six(), renewed(0, 1)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER")},
+		"a master's Pod is gone: another is elected": {
+			seen: since(time.Second, see(six(), renewed(0))), want: waits("be elected for the slots 0-5460"),
+		},
+		"no replica was elected: one is told to take over": {
+			seen: see(six(), renewed(0)), want: does("demo-3 takes over the slots 0-5460", "failover demo-3 FORCE"),
+		},
+		"it gets one command, and the time":       {seen: see(six(), renewed(0), asked(3)), want: waits("Waiting for demo-3 to take over")},
+		"it reaches most masters: they can agree": {seen: see(six(), renewed(0), silenced(1, 1)), want: demo3TakesOver},
+		"it reaches half of them: no master is asked": {
+			seen: see(six(), renewed(0), missed(1, 3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER"),
+		},
+		"a replica that never got its data does not take over": {
+			seen: see(six(), renewed(0), viewed(func(v *redisnode.View) { v.Keys, v.Offset = 0, 0 }, 3)), want: lost,
+		},
+		"most masters are gone: no master is asked": {
+			seen: see(six(), renewed(0, 1)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER"),
+		},
 		"the replica with the most of the data takes over": {
-			seen: see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), renewed(0), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 6)),
+			seen: see(sixAnd(replica(0), replica(1), replica(2)), renewed(0), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 6)),
 			want: does("demo-6 takes over", "failover demo-6 FORCE"),
 		},
 		"one that was not linked at last waits for one that is silent": {
-			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)),
+			want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
 		},
 		"one that does not know when it was linked, too": {
 			seen: see(triples(), renewed(0), unlinked(-1, 0, 3), silenced(5*time.Second, 6)), want: waits("Waiting for demo-6, which may have more"),
 		},
 		"one that was linked at last does not": {
-			seen: see(triples(), renewed(0), unlinked(time.Hour+leastPatience, 1000, 3), silenced(5*time.Second, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(time.Hour+minPatience, 1000, 3), silenced(5*time.Second, 6)), want: demo3TakesOver,
 		},
 		"one that was restarted since has no offset, but may have all of the data": {
-			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(-1, 0, 6)), want: does("demo-6 takes over", "failover demo-6 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(-1, 0, 6)),
+			want: does("demo-6 takes over", "failover demo-6 FORCE"),
 		},
 		"of those that were linked at last, the one with the most of the data": {
-			seen: see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour+time.Second, 900, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour+time.Second, 900, 6)), want: demo3TakesOver,
 		},
 		"since when the master is lost is not known: a person decides between one that was restarted and one that was not": {
 			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(-1, 0, 6))),
 			want: stuckBy(reasonHeldBack, "demo-3 or demo-6 has more of what their master held"),
 		},
 		"one that was linked at last for sure takes over": {
-			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*leastPatience, 1000, 3), unlinked(-1, 0, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(2*minPatience, 1000, 3), unlinked(-1, 0, 6))), want: demo3TakesOver,
 		},
 		"the offset decides between two that were not restarted": {
-			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: unwitnessed(see(triples(), renewed(0), unlinked(time.Hour, 1000, 3), unlinked(time.Hour, 900, 6))), want: demo3TakesOver,
 		},
 		"nothing is known of any that was restarted": {
-			seen: unwitnessed(see(six(), renewed(0), unlinked(-1, 0, 3))), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: unwitnessed(see(six(), renewed(0), unlinked(-1, 0, 3))), want: demo3TakesOver,
 		},
 		"the others are not waited for if all are stale": {
-			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(3*time.Hour, 16, 6)), want: does("demo-3 takes over", "failover demo-3 FORCE"),
+			seen: see(triples(), renewed(0), unlinked(2*time.Hour, 17, 3), unlinked(3*time.Hour, 16, 6)), want: demo3TakesOver,
 		},
 		"the slots of another master do not wait": {
-			seen: see(triples(), renewed(0, 1), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)), want: does("demo-4 takes over the slots 5461-10922", "failover demo-4 TAKEOVER"),
+			seen: see(triples(), renewed(0, 1), unlinked(2*time.Hour, 17, 3), silenced(5*time.Second, 6)),
+			want: does("demo-4 takes over the slots 5461-10922", "failover demo-4 TAKEOVER"),
 		},
 		"one that sees no other master waits for one that may have been elected there": {
-			seen: see(triples(), renewed(0), alone(3)), want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
+			seen: see(triples(), renewed(0), alone(3)),
+			want: waits("Waiting for demo-6, which may have more of what the slots 0-5460 held than demo-3"),
 		},
 		"it does not wait if no other replica is missing": {
 			seen: see(six(), renewed(0), alone(3)), want: does("demo-3 takes over", "failover demo-3 TAKEOVER"),
 		},
 		"a volume whose Pod is not made yet may have the slots": {
-			seen: see(six(), stored, clearStatus, noPod(0), linkDown(3)), want: waits("Waiting for demo-0, which may have the slots 0-5460: there is no Pod").making("create Pod demo-0"),
+			seen: see(six(), stored, clearStatus, noPod(0), linkDown(3)),
+			want: waits("Waiting for demo-0, which may have the slots 0-5460: there is no Pod").making("create Pod demo-0"),
 		},
 		"that of a Pod that leaves, too": {
-			seen: see(cluster(append(sixOf(), replica(0))...), stored, clearStatus, sized(6), renewed(0), noPod(6)), want: waits("Waiting for demo-6, which may have the slots 0-5460: there is no Pod").making("create Pod demo-6"),
+			seen: see(sixAnd(replica(0)), stored, clearStatus, sized(6), renewed(0), noPod(6)),
+			want: waits("Waiting for demo-6, which may have the slots 0-5460: there is no Pod").making("create Pod demo-6"),
 		},
 		"a claim that never had a volume has nothing": {
-			seen: see(six(), stored, clearStatus, noPod(0), unbound(0)), want: does("demo-3 takes over", "failover demo-3 FORCE").making("create Pod demo-0"),
+			seen: see(six(), stored, clearStatus, noPod(0), unbound(0)), want: demo3TakesOver.making("create Pod demo-0"),
 		},
-		"unless a machine has its Pod: the caches are behind":          {seen: see(six(), stored, namelessly(0), unbound(0)), want: waits("Waiting for demo-0, which may have the slots 0-5460")},
-		"a replica whose Pod is silent has the data: it is waited for": {seen: see(six(), stored, renewed(0), silenced(time.Hour, 3)), want: waits("Waiting for demo-3, which has what the slots 0-5460 hold")},
-		"a replica whose Pod is gone has it on its volume":             {seen: see(six(), stored, renewed(0), noPod(3), noPodYet(3)), want: waits("Waiting for demo-3, which has what the slots 0-5460 hold")},
-		"master and replica are gone: their slots are lost":            {seen: see(six(), renewed(0, 3)), want: lost},
-		"also if no node owns them any more":                           {seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), forgotten("id-3", 1, 2, 4, 5)), want: lost},
-		"some slots of a master were lost":                             {seen: see(six(), has(0, "0-5000")), want: some},
-		"some are lost though it is not known that it was formed":      {seen: see(six(), has(0, "0-5000"), withKeys), want: some},
-		"nothing is lost while somebody is silent, who may know better": {
+		"unless a machine has its Pod: the caches are behind": {
+			seen: see(six(), stored, namelessly(0), unbound(0)),
+			want: waits("Waiting for demo-0, which may have the slots 0-5460"),
+		},
+		"a replica whose Pod is silent has the data: it is waited for": {
+			seen: see(six(), stored, renewed(0), silenced(time.Hour, 3)),
+			want: waits("Waiting for demo-3, which has what the slots 0-5460 hold"),
+		},
+		"a replica whose Pod is gone has it on its volume": {
+			seen: see(six(), stored, renewed(0), noPod(3), noPodYet(3)),
+			want: waits("Waiting for demo-3, which has what the slots 0-5460 hold"),
+		},
+		"master and replica are gone: their slots are lost": {seen: see(six(), renewed(0, 3)), want: lost},
+		"also if no node owns them any more": {
+			seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), forgotten("id-3", 1, 2, 4, 5)), want: lost,
+		},
+		"some slots of a master were lost":                        {seen: see(six(), has(0, "0-5000")), want: some},
+		"some are lost though it is not known that it was formed": {seen: see(six(), has(0, "0-5000"), withKeys), want: some},
+		"nothing is lost while a member is silent, which may have the data": {
 			seen: see(six(), renewed(0, 3), silenced(time.Hour, 4)), want: waits("Waiting for demo-4: the slots 0-5460 have no master"),
 		},
-		"nothing is lost while nobody answers":        {seen: see(six(), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: waits("Waiting for demo-0: connection refused")},
-		"a wrong value accepts nothing":               {seen: see(six(), renewed(0, 3), accepting("true")), want: lost},
-		"the value of another loss accepts nothing":   {seen: see(six(), renewed(0, 3), accepting(lossToken("0-5459"))), want: lost},
-		"accepted: those who had them are forgotten":  {seen: see(six(), renewed(0, 3), token), want: forgetting},
-		"accepted: nothing is done before all answer": {seen: see(six(), renewed(0, 3), silenced(1, 5), token), want: waits("Waiting for demo-5")},
-		"accepted: one member gets them, all at once": {
-			seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), token), want: does("demo-0 gets the slots 0-5460", "add slots demo-0 0-5460").losing("0-5460"),
+		"nothing is lost while no member answers": {
+			seen: see(six(), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: waits("Waiting for demo-0: connection refused"),
 		},
-		"an acceptance that is left over is not one of another loss": {seen: see(six(), renewed(1, 4), token), want: stuckBy(reasonDataLoss, "5461-10922").losing("5461-10922")},
-		"an acceptance that is left over does nothing":               {seen: see(six(), token), want: settledIs},
+		"a wrong value accepts nothing":              {seen: see(six(), renewed(0, 3), accepting("true")), want: lost},
+		"the value of another loss accepts nothing":  {seen: see(six(), renewed(0, 3), accepting(lossToken("0-5459"))), want: lost},
+		"accepted: those who had them are forgotten": {seen: see(six(), renewed(0, 3), token), want: forgetting},
+		"accepted: nothing is done before all answer": {
+			seen: see(six(), renewed(0, 3), silenced(1, 5), token), want: waits("Waiting for demo-5"),
+		},
+		"accepted: one member gets them, all at once": {
+			seen: see(six(), renewed(0, 3), forgotten("id-0", 1, 2, 4, 5), token),
+			want: does("demo-0 gets the slots 0-5460", "add slots demo-0 0-5460").losing("0-5460"),
+		},
+		"an acceptance that is left over is not one of another loss": {
+			seen: see(six(), renewed(1, 4), token), want: stuckBy(reasonDataLoss, "5461-10922").losing("5461-10922"),
+		},
+		"an acceptance that is left over does nothing": {seen: see(six(), token), want: settledIs},
 	}.run(t)
 }
 
 // triples is a cluster of three masters with two replicas each.
 func triples() *observed {
-	o := cluster(append(sixOf(), replica(0), replica(1), replica(2))...)
+	o := sixAnd(replica(0), replica(1), replica(2))
 	replicas(2)(o)
 	return o
 }
@@ -316,7 +386,7 @@ func orphaned(ordinal int) alter {
 	}
 }
 
-// namelessly has a silent Pod be one whose node nobody knows: it has another address, and
+// namelessly makes the node of a silent Pod unknown: it has another address, and
 // was never noted.
 func namelessly(ordinal int) alter {
 	return func(o *observed) {
@@ -333,23 +403,49 @@ func TestDecideGoneAndBroken(t *testing.T) {
 			seen: see(six(), renewed(3)), want: does("Forgetting nodes", every("forget demo-%d id-3", 0, 1, 2, 4, 5)...),
 		},
 		"who is the replica of a node does not forget it": {
-			seen: see(six(), known("ghost", false, "", 0, 1, 2, 3, 4, 5), orphaned(3)), want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 1, 2, 4, 5)...),
+			seen: see(six(), known("ghost", false, "", 0, 1, 2, 3, 4, 5), orphaned(3)),
+			want: does("Forgetting nodes", every("forget demo-%d ghost", 0, 1, 2, 4, 5)...),
 		},
-		"nobody is forgotten who may be the node of a silent Pod": {seen: see(six(), stored, namelessly(3)), want: waits("Waiting for demo-3")},
-		"nor of a volume whose Pod is not made yet":               {seen: see(six(), stored, clearStatus, noPod(3)), want: waits("Waiting for demo-3: there is no Pod").making("create Pod demo-3")},
-		"a Pod that runs is left alone, however silent":           {seen: see(six(), allOld, silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"a Pod of this revision that does not run, too":           {seen: see(six(), stored, podIs(unstarted, 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"one of another revision is replaced":                     {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience, 3)), want: does("Replacing demo-3, which cannot run as it is", "delete Pod demo-3")},
-		"not at once":                                             {seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience-1, 3)), want: waits("Waiting for demo-3")},
-		"one whose container does not start is, too":              {seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)), want: does("Replacing demo-3", "delete Pod demo-3")},
-		"unless it is being deleted":                              {seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
-		"one with slots and a volume is, too":                     {seen: see(six(), stored, podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: does("Replacing demo-0", "delete Pod demo-0")},
-		"one with slots and no volume is not":                     {seen: see(six(), podIs(both(old, crashing), 0), silenced(time.Hour, 0)), want: stuckBy(reasonHeldBack, "demo-0 does not run, and may have the only copy of the slots 0-5460")},
+		"no node is forgotten that may be the node of a silent Pod": {seen: see(six(), stored, namelessly(3)), want: waits("Waiting for demo-3")},
+		"nor of a volume whose Pod is not made yet": {
+			seen: see(six(), stored, clearStatus, noPod(3)),
+			want: waits("Waiting for demo-3: there is no Pod").making("create Pod demo-3"),
+		},
+		"a Pod that runs is left alone, however silent": {seen: see(six(), allOld, silenced(time.Hour, 3)), want: waits("Waiting for demo-3")},
+		"a Pod of this revision that does not run, too": {
+			seen: see(six(), stored, podIs(unstarted, 3), silenced(time.Hour, 3)), want: waits("Waiting for demo-3"),
+		},
+		"one of another revision is replaced": {
+			seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience, 3)),
+			want: does("Replacing demo-3, which cannot run as it is", "delete Pod demo-3"),
+		},
+		"not at once": {
+			seen: see(six(), stored, podIs(both(old, unstarted), 3), silenced(silencePatience-1, 3)),
+			want: waits("Waiting for demo-3"),
+		},
+		"one whose container does not start is, too": {
+			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)),
+			want: does("Replacing demo-3", "delete Pod demo-3"),
+		},
+		"unless it is being deleted": {
+			seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)),
+			want: waits("Waiting for demo-3"),
+		},
+		"one with slots and a volume is, too": {
+			seen: see(six(), stored, podIs(both(old, crashing), 0), silenced(time.Hour, 0)),
+			want: does("Replacing demo-0", "delete Pod demo-0"),
+		},
+		"one with slots and no volume is not": {
+			seen: see(six(), podIs(both(old, crashing), 0), silenced(time.Hour, 0)),
+			want: stuckBy(reasonHeldBack, "demo-0 does not run, and may have the only copy of the slots 0-5460"),
+		},
 		"nor a replica, if its master is silent too": {
-			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 0, 3)), want: stuckBy(reasonHeldBack, "demo-3 does not run, and may have the only copy of the slots 0-5460"),
+			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 0, 3)),
+			want: stuckBy(reasonHeldBack, "demo-3 does not run, and may have the only copy of the slots 0-5460"),
 		},
-		"nor if nobody tells who has slots": {
-			seen: see(six(), podIs(both(old, crashing), 0, 1, 2, 3, 4, 5), silenced(time.Hour, 0, 1, 2, 3, 4, 5)), want: stuckBy(reasonHeldBack, "demo-0 does not run"),
+		"nor if no node tells who has slots": {
+			seen: see(six(), podIs(both(old, crashing), 0, 1, 2, 3, 4, 5), silenced(time.Hour, 0, 1, 2, 3, 4, 5)),
+			want: stuckBy(reasonHeldBack, "demo-0 does not run"),
 		},
 		"Pods that never started are replaced by what can": {
 			seen: see(cluster(newcomer(), newcomer(), newcomer()), unformed, podIs(both(old, unstarted), 0, 1, 2), silenced(time.Hour, 0, 1, 2)),
@@ -365,22 +461,38 @@ func TestDecideIntroduce(t *testing.T) {
 	apartFrom := part{slots: slotsOf("5000-6000"), masterOf: -1, lone: true}
 	harmless := part{masterOf: -1, lone: true, slots: nil}
 	decisions{
-		"new nodes are introduced to the first":     {seen: see(news(), unformed), want: does("Introducing", every("meet demo-%d demo-0", 1, 2, 3, 4, 5)...)},
-		"those that are about to know it are not":   {seen: see(news(), unformed, greeted(1, 0), greeted(4, 0)), want: does("Introducing", every("meet demo-%d demo-0", 2, 3, 5)...)},
-		"a new node goes to the others":             {seen: see(cluster(append(sixOf(), harmless)...)), want: does("Introducing", "meet demo-6 demo-0")},
-		"a new node with a low ordinal does so too": {seen: see(six(), renewed(1), takenOver(1, 4), forgotten("id-1", 0, 2, 3, 4, 5)), want: does("Introducing", "meet demo-1 demo-0")},
-		"a Pod with a new address is told of":       {seen: see(six(), elsewhere(3, 0, 5)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
-		"to all, also while some are silent":        {seen: see(six(), elsewhere(3, 0, 5), silenced(1, 1)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3")},
-		"unless it is about to be known there":      {seen: see(six(), elsewhere(3, 0, 5), greeted(0, 3)), want: does("Introducing", "meet demo-5 demo-3")},
-		"one that was forgotten by some is told of": {seen: see(six(), forgotten("id-3", 2)), want: does("Introducing", "meet demo-2 demo-3")},
-		"nobody is introduced who knows a node without a Pod": {
+		"new nodes are introduced to the first": {
+			seen: see(news(), unformed), want: does("Introducing", every("meet demo-%d demo-0", 1, 2, 3, 4, 5)...),
+		},
+		"those that are about to know it are not": {
+			seen: see(news(), unformed, greeted(1, 0), greeted(4, 0)),
+			want: does("Introducing", every("meet demo-%d demo-0", 2, 3, 5)...),
+		},
+		"a new node goes to the others": {seen: see(sixAnd(harmless)), want: does("Introducing", "meet demo-6 demo-0")},
+		"a new node with a low ordinal does so too": {
+			seen: see(six(), renewed(1), takenOver(1, 4), forgotten("id-1", 0, 2, 3, 4, 5)),
+			want: does("Introducing", "meet demo-1 demo-0"),
+		},
+		"a Pod with a new address is introduced": {
+			seen: see(six(), elsewhere(3, 0, 5)), want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3"),
+		},
+		"to all, also while some are silent": {
+			seen: see(six(), elsewhere(3, 0, 5), silenced(1, 1)),
+			want: does("Introducing", "meet demo-0 demo-3", "meet demo-5 demo-3"),
+		},
+		"unless it is about to be known there": {
+			seen: see(six(), elsewhere(3, 0, 5), greeted(0, 3)), want: does("Introducing", "meet demo-5 demo-3"),
+		},
+		"one that some have forgotten is introduced": {seen: see(six(), forgotten("id-3", 2)), want: does("Introducing", "meet demo-2 demo-3")},
+		"a node that knows a node without a Pod is not introduced": {
 			seen: see(six(), stored, namelessly(4), renewed(3)), want: waits("Waiting for demo-0 to forget"),
 		},
-		"nobody is introduced to one who does": {
-			seen: see(cluster(append(sixOf(), harmless)...), stored, namelessly(4), forgotten("id-4", 1, 2, 3, 5)), want: waits("Waiting for demo-0 to forget id-4"),
+		"no node is introduced to one that does": {
+			seen: see(sixAnd(harmless), stored, namelessly(4), forgotten("id-4", 1, 2, 3, 5)), want: waits("Waiting for demo-0 to forget id-4"),
 		},
-		"two that do not know each other both have a slot: nobody touches them": {
-			seen: see(cluster(append(sixOf(), apartFrom)...)), want: stuckBy(reasonDivided, "demo-0 and demo-6 do not know each other, and both have the slots 5000-6000"),
+		"two that do not know each other both have a slot: they are left alone": {
+			seen: see(sixAnd(apartFrom)),
+			want: stuckBy(reasonDivided, "demo-0 and demo-6 do not know each other, and both have the slots 5000-6000"),
 		},
 		"no more than so many at once": {
 			seen: see(cluster(slices.Repeat([]part{newcomer()}, maxMeets+10)...), unformed),
@@ -402,24 +514,48 @@ func TestDecideFormAndAdopt(t *testing.T) {
 	shares := []string{"add slots demo-0 0-5460", "add slots demo-1 5461-10921", "add slots demo-2 10922-16383"}
 	unadopted := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), master(""), master(""), master("")}
 	lonely := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), master("")}
+	leaving := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(6), master("")}
 	decisions{
-		"nodes that know each other get the slots":         {seen: see(empties(), unformed), want: does("Giving out the slots to 3 masters", shares...)},
-		"half of that was done: the rest is":               {seen: see(empties(), unformed, has(1, "5461-10921")), want: does("Giving out", shares[0], shares[2])},
-		"a part of a part was done: the rest is":           {seen: see(empties(), unformed, has(1, "5461-6000")), want: does("Giving out", shares[0], "add slots demo-1 6001-10921", shares[2])},
-		"masters are on different machines":                {seen: see(empties(), unformed, on("a", 0, 1, 2), on("b", 3, 4)), want: does("Giving out", "add slots demo-0 0-5460", "add slots demo-3 5461-10921", "add slots demo-5 10922-16383")},
-		"a Pod is missing: nothing is given out":           {seen: see(empties(), unformed, silenced(1, 5)), want: waits("Waiting for demo-5")},
-		"one does not know another: nothing is given out":  {seen: see(empties(), unformed, forgotten("id-3", 4), greeted(4, 3)), want: decision{step: "demo-4 does not know demo-3", wait: brief}},
-		"one does not reach another: nothing is given out": {seen: see(empties(), unformed, missed(3, 4)), want: decision{step: "demo-4 does not reach demo-3", wait: brief}},
-		"those without slots become replicas":              {seen: see(cluster(unadopted...)), want: does("Giving masters to 3 replicas", "replicate demo-3 demo-0", "replicate demo-4 demo-1", "replicate demo-5 demo-2")},
-		"on other machines, if possible":                   {seen: see(cluster(unadopted...), on("machine-0", 3), on("machine-1", 4)), want: does("Giving masters", "replicate demo-3 demo-1", "replicate demo-4 demo-0", "replicate demo-5 demo-2")},
-		"the rest of them do, if some are":                 {seen: see(cluster(lonely...)), want: does("Giving masters to 1", "replicate demo-5 demo-2")},
-		"a silent master gets none":                        {seen: see(cluster(lonely...), silenced(1, 2)), want: does("Giving masters to 1", "replicate demo-5 demo-0")},
-		"one that has just been made waits to be known":    {seen: see(six(), renewed(3), forgotten("id-3", 0, 1, 2, 4, 5), greeted(3, 0)), want: decision{step: "does not know", wait: brief}},
+		"nodes that know each other get the slots": {seen: see(empties(), unformed), want: does("Giving out the slots to 3 masters", shares...)},
+		"half of that was done: the rest is": {
+			seen: see(empties(), unformed, has(1, "5461-10921")), want: does("Giving out", shares[0], shares[2]),
+		},
+		"a part of a part was done: the rest is": {
+			seen: see(empties(), unformed, has(1, "5461-6000")),
+			want: does("Giving out", shares[0], "add slots demo-1 6001-10921", shares[2]),
+		},
+		"masters are on different machines": {
+			seen: see(empties(), unformed, on("a", 0, 1, 2), on("b", 3, 4)),
+			want: does("Giving out", "add slots demo-0 0-5460", "add slots demo-3 5461-10921", "add slots demo-5 10922-16383"),
+		},
+		"a Pod is missing: nothing is given out": {seen: see(empties(), unformed, silenced(1, 5)), want: waits("Waiting for demo-5")},
+		"one does not know another: nothing is given out": {
+			seen: see(empties(), unformed, forgotten("id-3", 4), greeted(4, 3)),
+			want: waitsBriefly("demo-4 does not know demo-3"),
+		},
+		"one does not reach another: nothing is given out": {
+			seen: see(empties(), unformed, missed(3, 4)), want: waitsBriefly("demo-4 does not reach demo-3"),
+		},
+		"those without slots become replicas": {
+			seen: see(cluster(unadopted...)),
+			want: does("Giving masters to 3 replicas", "replicate demo-3 demo-0", "replicate demo-4 demo-1", "replicate demo-5 demo-2"),
+		},
+		"on other machines, if possible": {
+			seen: see(cluster(unadopted...), on("machine-0", 3), on("machine-1", 4)),
+			want: does("Giving masters", "replicate demo-3 demo-1", "replicate demo-4 demo-0", "replicate demo-5 demo-2"),
+		},
+		"the rest of them do, if some are": {seen: see(cluster(lonely...)), want: does("Giving masters to 1", "replicate demo-5 demo-2")},
+		"a silent master gets none": {
+			seen: see(cluster(lonely...), silenced(1, 2)), want: does("Giving masters to 1", "replicate demo-5 demo-0"),
+		},
+		"one that has just been made waits to be known": {
+			seen: see(six(), renewed(3), forgotten("id-3", 0, 1, 2, 4, 5), greeted(3, 0)), want: waitsBriefly("does not know"),
+		},
 		"who may be needed as a master waits until all are there": {
-			seen: see(cluster(append(sixOf(), newcomer(), newcomer())...), orphaned(5), silenced(1, 6, 7)), want: waits("Waiting for demo-6"),
+			seen: see(sixAnd(newcomer(), newcomer()), orphaned(5), silenced(1, 6, 7)), want: waits("Waiting for demo-6"),
 		},
 		"a replica of a leaving master that has no slots gets another": {
-			seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(6), master("")), sized(6)),
+			seen: see(cluster(leaving...), sized(6)),
 			want: does("Giving masters to 1", "replicate demo-5 demo-2"),
 		},
 	}.run(t)
@@ -427,33 +563,78 @@ func TestDecideFormAndAdopt(t *testing.T) {
 
 func TestDecideAgreeAndOpen(t *testing.T) {
 	replaced := cluster(master("0-5460"), replica(4), master("10923-16383"), replica(0), master("5461-10922"), replica(2))
-	quarrel := func(step string) decision { return decision{step: step, wait: brief} }
 	slotGone := func(o *observed) { saidBy(o, 0, "id-0").Migrating = map[int]string{7: "gone"} }
-	moves := func(step string, commands ...string) decision {
-		return decision{step: step, commands: commands, wait: shortly}
-	}
 	decisions{
-		"a master is silent: it is waited for":                     {seen: see(six(), silenced(1, 1)), want: waits("Waiting for demo-1, which has the slots 5461-10922: connection refused")},
-		"one does not reach another":                               {seen: see(six(), missed(3, 4)), want: quarrel("demo-4 does not reach demo-3")},
-		"one has not heard which slots another has":                {seen: see(six(), claims(1, "5461-10900"), claims(2, "10901-16383")), want: quarrel("demo-0 has not heard which slots demo-1 has")},
-		"one has not heard that another is a replica":              {seen: see(six(), func(o *observed) { saidBy(o, 0, "id-4").Master = true }), want: quarrel("demo-0 has not heard which role demo-4 has")},
-		"what those say who are to be removed does not count":      {seen: see(cluster(append(sixOf(), master(""))...), sized(6), forgotten("id-6", 0, 1)), want: does("Removing demo-6", append(every("forget demo-%d id-6", 2, 3, 4, 5), "delete Pod demo-6")...)},
-		"a move goes on, some slots at a time":                     {seen: see(six(), moving("0-20", 0, 1, true)), want: moves("Going on with the slots 0-15", "move slots demo-0 demo-1 0-15")},
-		"a move goes on that the giver alone knows of":             {seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that the taker alone knows of":             {seen: see(six(), expecting("7,9", 1, 0)), want: moves("Going on", "move slots demo-0 demo-1 7,9")},
-		"a move goes on that is not needed any more":               {seen: see(six(), moving("5461", 1, 2, true)), want: moves("Going on", "move slots demo-1 demo-2 5461")},
-		"slots are not given before the taker can keep them":       {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9)), want: decision{step: "Waiting for demo-1 to hear of the last change of demo-0", wait: shortly}},
-		"who has heard of the epoch can keep them":                 {seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)), want: moves("Going on", "move slots demo-0 demo-1 7")},
-		"who has the latest epoch of all, which is not that later": {seen: see(six(), moving("7", 0, 1, true), epoch(0, 2), behind(2, 1)), want: decision{step: "Waiting for demo-1", wait: shortly}},
-		"the mark of a taker that has the slot is removed":         {seen: see(six(), expecting("5461", 1, 0)), want: does("Closing the slots 5461 on demo-1", "close slots demo-1 5461")},
-		"the mark of a giver that has given is removed":            {seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463")},
-		"but not before it has heard":                              {seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)), want: quarrel("Waiting for demo-0 to hear who has the slot 5460 now")},
-		"the taker is gone: the mark is removed":                   {seen: see(six(), slotGone), want: does("a node that is gone", "reunite demo-0 7")},
-		"a node is silent, which may have its keys":                {seen: see(six(), slotGone, silenced(time.Second, 4)), want: waits("Waiting for demo-4, which may have keys")},
-		"the taker was replaced by its replica: that gets them":    {seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7")},
-		"the taker has become a replica of the giver":              {seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7")},
-		"the taker is no master any more: its mark is removed":     {seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7")},
-		"two moves: one after the other":                           {seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)), want: moves("Going on", "move slots demo-0 demo-1 7")},
+		"a master is silent: it is waited for": {
+			seen: see(six(), silenced(1, 1)),
+			want: waits("Waiting for demo-1, which has the slots 5461-10922: connection refused"),
+		},
+		"one does not reach another": {seen: see(six(), missed(3, 4)), want: waitsBriefly("demo-4 does not reach demo-3")},
+		"one has not heard which slots another has": {
+			seen: see(six(), claims(1, "5461-10900"), claims(2, "10901-16383")),
+			want: waitsBriefly("demo-0 has not heard which slots demo-1 has"),
+		},
+		"one has not heard that another is a replica": {
+			seen: see(six(), func(o *observed) { saidBy(o, 0, "id-4").Master = true }),
+			want: waitsBriefly("demo-0 has not heard which role demo-4 has"),
+		},
+		"what those say who are to be removed does not count": {
+			seen: see(sixAnd(master("")), sized(6), forgotten("id-6", 0, 1)),
+			want: does("Removing demo-6", append(every("forget demo-%d id-6", 2, 3, 4, 5), "delete Pod demo-6")...),
+		},
+		"a move continues, some slots at a time": {
+			seen: see(six(), moving("0-20", 0, 1, true)),
+			want: moves("Continuing to move the slots 0-15", "move slots demo-0 demo-1 0-15"),
+		},
+		"a move continues that the giver alone knows of": {
+			seen: see(six(), moving("7,9", 0, 1, false)), want: moves("Continuing", "move slots demo-0 demo-1 7,9"),
+		},
+		"a move continues that the taker alone knows of": {
+			seen: see(six(), expecting("7,9", 1, 0)), want: moves("Continuing", "move slots demo-0 demo-1 7,9"),
+		},
+		"a move continues that is not needed any more": {
+			seen: see(six(), moving("5461", 1, 2, true)), want: moves("Continuing", "move slots demo-1 demo-2 5461"),
+		},
+		"slots are not given before the taker can keep them": {
+			seen: see(six(), moving("7", 0, 1, true), epoch(0, 9)),
+			want: decision{step: "Waiting for demo-1 to hear of the last change of demo-0", wait: shortly},
+		},
+		"who has heard of the epoch can keep them": {
+			seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)),
+			want: moves("Continuing", "move slots demo-0 demo-1 7"),
+		},
+		"who has the latest epoch of all, which is not that later": {
+			seen: see(six(), moving("7", 0, 1, true), epoch(0, 2), behind(2, 1)),
+			want: decision{step: "Waiting for demo-1", wait: shortly},
+		},
+		"the mark of a taker that has the slot is removed": {
+			seen: see(six(), expecting("5461", 1, 0)),
+			want: does("Closing the slots 5461 on demo-1", "close slots demo-1 5461"),
+		},
+		"the mark of a giver that has given is removed": {
+			seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463"),
+		},
+		"but not before it has heard": {
+			seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)),
+			want: waitsBriefly("Waiting for demo-0 to hear who has the slot 5460 now"),
+		},
+		"the taker is gone: the mark is removed": {seen: see(six(), slotGone), want: does("a node that is gone", "reunite demo-0 7")},
+		"a node is silent, which may have its keys": {
+			seen: see(six(), slotGone, silenced(time.Second, 4)), want: waits("Waiting for demo-4, which may have keys"),
+		},
+		"the taker was replaced by its replica: that gets them": {
+			seen: see(replaced, moving("7", 0, 1, false)), want: moves("from demo-0 to demo-4", "move slots demo-0 demo-4 7"),
+		},
+		"the taker has become a replica of the giver": {
+			seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7"),
+		},
+		"the taker is no master any more: its mark is removed": {
+			seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7"),
+		},
+		"two moves: one after the other": {
+			seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)),
+			want: moves("Continuing", "move slots demo-0 demo-1 7"),
+		},
 	}.run(t)
 }
 
@@ -464,35 +645,68 @@ func TestDecideBalance(t *testing.T) {
 	}
 	inherited := []part{master("0-5460"), master("5461-10922"), replica(0), replica(1), replica(6), replica(6), master("10923-16383")}
 	triples := append(sixOf(), replica(0), replica(1), replica(2))
-	moves := func(step string, commands ...string) decision {
-		return decision{step: step, commands: commands, wait: shortly}
-	}
 	decisions{
-		"a new master gets slots of the others":       {seen: see(cluster(wider...)), want: moves("4096 are left, now from demo-0 to demo-6", "move slots demo-0 demo-6 0-15")},
-		"the others go on with it":                    {seen: see(cluster(wider...), has(0, "1365-5460"), has(6, "0-1364")), want: moves("2731 are left", "move slots demo-1 demo-6 5461-5476")},
-		"it has them all":                             {seen: see(cluster(wider...), has(0, "1365-5460"), has(1, "6827-10922"), has(2, "12288-16383"), has(6, "0-1364,5461-6826,10923-12287")), want: settledIs},
-		"slots are not moved while a link is down":    {seen: see(cluster(wider...), missed(0, 6)), want: decision{step: "does not reach", wait: brief}},
-		"a master that leaves gives its slots away":   {seen: see(cluster(narrower...), sized(6)), want: moves("4096 are left, now from demo-6 to demo-0", "move slots demo-6 demo-0 12288-12303")},
-		"it is not removed before it has given all":   {seen: see(cluster(narrower...), sized(6), has(6, "16000-16383"), has(0, "0-4095,12288-15999")), want: moves("from demo-6 to demo-1", "move slots demo-6 demo-1 16000-16015")},
-		"its replica takes over if there are too few": {seen: see(cluster(inherited...), sized(6)), want: does("demo-4 takes over from its master, which leaves", "failover demo-4")},
-		"it gets the time for that":                   {seen: see(cluster(inherited...), sized(6), asked(4)), want: decision{step: "Waiting for demo-4 to take over from demo-6", wait: brief}},
-		"the one that is connected does":              {seen: see(cluster(inherited...), sized(6), linkDown(4)), want: does("demo-5 takes over", "failover demo-5")},
-		"somebody deletes a master's volume: as if it left": {
+		"a new master gets slots of the others": {
+			seen: see(cluster(wider...)),
+			want: moves("4096 are left, now from demo-0 to demo-6", "move slots demo-0 demo-6 0-15"),
+		},
+		"the others go on with it": {
+			seen: see(cluster(wider...), has(0, "1365-5460"), has(6, "0-1364")),
+			want: moves("2731 are left", "move slots demo-1 demo-6 5461-5476"),
+		},
+		"it has them all": {
+			seen: see(cluster(wider...), has(0, "1365-5460"), has(1, "6827-10922"), has(2, "12288-16383"), has(6, "0-1364,5461-6826,10923-12287")),
+			want: settledIs,
+		},
+		"slots are not moved while a link is down": {seen: see(cluster(wider...), missed(0, 6)), want: waitsBriefly("does not reach")},
+		"a master that leaves gives its slots away": {
+			seen: see(cluster(narrower...), sized(6)),
+			want: moves("4096 are left, now from demo-6 to demo-0", "move slots demo-6 demo-0 12288-12303"),
+		},
+		"it is not removed before it has given all": {
+			seen: see(cluster(narrower...), sized(6), has(6, "16000-16383"), has(0, "0-4095,12288-15999")),
+			want: moves("from demo-6 to demo-1", "move slots demo-6 demo-1 16000-16015"),
+		},
+		"its replica takes over if there are too few": {
+			seen: see(cluster(inherited...), sized(6)),
+			want: does("demo-4 takes over from its master, which leaves", "failover demo-4"),
+		},
+		"it gets the time for that": {
+			seen: see(cluster(inherited...), sized(6), asked(4)),
+			want: waitsBriefly("Waiting for demo-4 to take over from demo-6"),
+		},
+		"the one that is connected does": {
+			seen: see(cluster(inherited...), sized(6), linkDown(4)), want: does("demo-5 takes over", "failover demo-5"),
+		},
+		"a user deletes a master's volume: it leaves": {
 			seen: see(six(), stored, terminating(0)), want: does("demo-3 takes over from its master, which leaves", "failover demo-3"),
 		},
 		"more masters of the same Pods: one is made anew": {
 			seen: see(cluster(triples...), replicas(1)),
-			want: does("Replacing demo-6, to become a master", append([]string{"evict Pod demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
+			want: does("Replacing demo-6, to become a master",
+				append([]string{"evict Pod demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
 		},
 		"with its volume": {
 			seen: see(cluster(triples...), stored, replicas(1)),
-			want: does("Replacing demo-6", append([]string{"evict Pod demo-6", "delete claim of demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
+			want: does("Replacing demo-6",
+				append([]string{"evict Pod demo-6", "delete claim of demo-6"}, every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5, 7, 8)...)...),
 		},
-		"but not while one is missing":                      {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
-		"nor while another replica of its master is behind": {seen: see(cluster(triples...), stored, replicas(1), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
-		"nor while the replica of another master is":        {seen: see(cluster(triples...), replicas(1), linkDown(8)), want: waits("Waiting for demo-8 to be up to date")},
-		"nor while the cluster cannot be used":              {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)), want: waits("Waiting for demo-0, by whom")},
-		"nor while its master cannot keep what is written":  {seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)), want: waits("Waiting for demo-0, which cannot keep")},
+		"but not while one is missing": {seen: see(cluster(triples...), replicas(1), silenced(1, 8)), want: waits("Waiting for demo-8")},
+		"nor while another replica of its master is behind": {
+			seen: see(cluster(triples...), stored, replicas(1), linkDown(3)),
+			want: waits("Waiting for demo-3 to be up to date"),
+		},
+		"nor while the replica of another master is": {
+			seen: see(cluster(triples...), replicas(1), linkDown(8)), want: waits("Waiting for demo-8 to be up to date"),
+		},
+		"nor while the cluster cannot be used": {
+			seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.StateOK = false }, 0)),
+			want: waits("Waiting for demo-0, which reports"),
+		},
+		"nor while its master cannot keep what is written": {
+			seen: see(cluster(triples...), replicas(1), viewed(func(v *redisnode.View) { v.WriteError = "aof_last_write_status is err" }, 0)),
+			want: waits("Waiting for demo-0, which cannot write to its disk"),
+		},
 		"fewer masters of the same Pods: one gives its slots away": {
 			seen: see(cluster(narrower...), replicas(2)), want: moves("are left", "move slots demo-2 demo-0 8192-8207"),
 		},
@@ -502,27 +716,64 @@ func TestDecideBalance(t *testing.T) {
 func TestDecideWholeAndRemove(t *testing.T) {
 	leaving := append(sixOf(), master(""), replica(6), master(""))
 	left := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(2), replica(0)}
+	owner := []part{master("0-5460"), master("5461-10922"), master("10923-16000"), replica(0), replica(1), replica(2), master("16001-16383")}
 	full := viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)
 	notOK := func(v *redisnode.View) { v.StateOK = false }
 	six, seven := []int{0, 1, 2, 3, 4, 5}, []int{0, 1, 2, 3, 4, 5, 6, 8}
+	removed := does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)
 	decisions{
-		"a replica is silent: it is waited for":                 {seen: see(cluster(sixOf()...), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
-		"also if another is to be replaced":                     {seen: see(cluster(sixOf()...), podIs(old, 3), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused")},
-		"also if another is to be removed":                      {seen: see(cluster(left...), sized(6), silenced(1, 4)), want: waits("Waiting for demo-4")},
-		"one by whom the cluster is down is waited for":         {seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)), want: waits("Waiting for demo-1, by whom the cluster cannot be used")},
-		"a replica that is behind is waited for":                {seen: see(cluster(sixOf()...), podIs(old, 3), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
-		"a replica that is behind is, if it is to be removed":   {seen: see(cluster(left...), sized(6), linkDown(4)), want: waits("Waiting for demo-4 to be up to date")},
-		"who is to be removed is waited for by nobody":          {seen: see(cluster(left...), sized(6), silenced(1, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"nor whether it is behind":                              {seen: see(cluster(left...), sized(6), linkDown(6), viewed(notOK, 6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"replicas are removed before their masters":             {seen: see(cluster(leaving...), sized(6)), want: does("Removing demo-7", append(every("forget demo-%d id-7", seven...), "delete Pod demo-7")...)},
-		"one after the other":                                   {seen: see(cluster(left...), sized(6), podIs(going, 6), silenced(1, 6)), want: waits("Waiting for demo-6 to be gone")},
-		"one that has no slots, but keys, is kept":              {seen: see(cluster(append(sixOf(), master(""))...), sized(6), full), want: stuckBy(reasonHeldBack, "demo-6 has no slots, but 3 keys")},
-		"a replica has keys, and is removed":                    {seen: see(cluster(left...), sized(6), full), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete Pod demo-6")...)},
-		"the volume of one that leaves is deleted, and first":   {seen: see(cluster(left...), stored, sized(6)), want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete claim of demo-6", "delete Pod demo-6")...)},
-		"a silent one that leaves, with slots, is waited for":   {seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16000"), replica(0), replica(1), replica(2), master("16001-16383")), sized(6), silenced(time.Hour, 6)), want: waits("Waiting for demo-6, which has the slots 16001-16383")},
-		"a silent one of which nobody knows which node it is":   {seen: see(cluster(left...), stored, sized(6), namelessly(6)), want: waits("Waiting for demo-6, which may have keys: connection refused")},
-		"unless it cannot have anything yet":                    {seen: see(cluster(left...), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", six...)), want: does("Removing demo-6", "delete claim of demo-6", "delete Pod demo-6")},
-		"somebody deletes a replica's volume: its Pod goes too": {seen: see(cluster(sixOf()...), stored, terminating(5)), want: does("Removing demo-5", append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...)},
+		"a replica is silent: it is waited for": {
+			seen: see(cluster(sixOf()...), silenced(1, 4)), want: waits("Waiting for demo-4: connection refused"),
+		},
+		"also if another is to be replaced": {
+			seen: see(cluster(sixOf()...), podIs(old, 3), silenced(1, 4)),
+			want: waits("Waiting for demo-4: connection refused"),
+		},
+		"also if another is to be removed": {seen: see(cluster(left...), sized(6), silenced(1, 4)), want: waits("Waiting for demo-4")},
+		"one by whom the cluster is down is waited for": {
+			seen: see(cluster(sixOf()...), podIs(old, 3), viewed(notOK, 1)),
+			want: waits("Waiting for demo-1, which reports that the cluster cannot be used"),
+		},
+		"a replica that is behind is waited for": {
+			seen: see(cluster(sixOf()...), podIs(old, 3), linkDown(4)), want: waits("Waiting for demo-4 to be up to date"),
+		},
+		"a replica that is behind is, if it is to be removed": {
+			seen: see(cluster(left...), sized(6), linkDown(4)), want: waits("Waiting for demo-4 to be up to date"),
+		},
+		"a member that is to be removed is not waited for": {seen: see(cluster(left...), sized(6), silenced(1, 6)), want: removed},
+		"nor whether it is behind":                         {seen: see(cluster(left...), sized(6), linkDown(6), viewed(notOK, 6)), want: removed},
+		"replicas are removed before their masters": {
+			seen: see(cluster(leaving...), sized(6)),
+			want: does("Removing demo-7", append(every("forget demo-%d id-7", seven...), "delete Pod demo-7")...),
+		},
+		"one after the other": {
+			seen: see(cluster(left...), sized(6), podIs(going, 6), silenced(1, 6)),
+			want: waits("Waiting for demo-6 to be gone"),
+		},
+		"one that has no slots, but keys, is kept": {
+			seen: see(sixAnd(master("")), sized(6), full), want: stuckBy(reasonHeldBack, "demo-6 has no slots, but 3 keys"),
+		},
+		"a replica has keys, and is removed": {seen: see(cluster(left...), sized(6), full), want: removed},
+		"the volume of one that leaves is deleted, and first": {
+			seen: see(cluster(left...), stored, sized(6)),
+			want: does("Removing demo-6", append(every("forget demo-%d id-6", six...), "delete claim of demo-6", "delete Pod demo-6")...),
+		},
+		"a silent one that leaves, with slots, is waited for": {
+			seen: see(cluster(owner...), sized(6), silenced(time.Hour, 6)),
+			want: waits("Waiting for demo-6, which has the slots 16001-16383"),
+		},
+		"a silent one whose node is unknown": {
+			seen: see(cluster(left...), stored, sized(6), namelessly(6)),
+			want: waits("Waiting for demo-6, which may have keys: connection refused"),
+		},
+		"unless it cannot have anything yet": {
+			seen: see(cluster(left...), stored, sized(6), namelessly(6), unbound(6), podIs(unscheduled, 6), forgotten("id-6", six...)),
+			want: does("Removing demo-6", "delete claim of demo-6", "delete Pod demo-6"),
+		},
+		"a user deletes a replica's volume: its Pod goes too": {
+			seen: see(cluster(sixOf()...), stored, terminating(5)),
+			want: does("Removing demo-5", append(every("forget demo-%d id-5", 0, 1, 2, 3, 4), "delete claim of demo-5", "delete Pod demo-5")...),
+		},
 	}.run(t)
 }
 
@@ -532,32 +783,72 @@ func TestDecideSpreadRollReady(t *testing.T) {
 	alone := []part{master("0-5460"), master("5461-10922"), master("10923-16383")}
 	drained := []part{master(""), master("0-8191"), master("8192-16383")}
 	decisions{
-		"a replica goes from who has two to who has none": {seen: see(cluster(uneven...)), want: does("Moving the replica demo-3 from demo-0 to demo-1", "replicate demo-3 demo-1")},
-		"one that is on another machine":                  {seen: see(cluster(uneven...), on("machine-1", 3)), want: does("Moving the replica demo-4", "replicate demo-4 demo-1")},
-		"one more is not too many":                        {seen: see(cluster(append(sixOf(), replica(0))...)), want: settledIs},
-		"replicas are spread before Pods are replaced":    {seen: see(cluster(uneven...), allOld), want: does("Moving the replica", "replicate demo-3 demo-1")},
+		"a replica goes from who has two to who has none": {
+			seen: see(cluster(uneven...)),
+			want: does("Moving the replica demo-3 from demo-0 to demo-1", "replicate demo-3 demo-1"),
+		},
+		"one that is on another machine": {
+			seen: see(cluster(uneven...), on("machine-1", 3)),
+			want: does("Moving the replica demo-4", "replicate demo-4 demo-1"),
+		},
+		"one more is not too many": {seen: see(sixAnd(replica(0))), want: settledIs},
+		"replicas are spread before Pods are replaced": {
+			seen: see(cluster(uneven...), allOld), want: does("Moving the replica", "replicate demo-3 demo-1"),
+		},
 
-		"another revision: replicas are replaced first": {seen: see(six(), allOld), want: does("Replacing demo-3: 6 Pods are not up to date", "evict Pod demo-3")},
+		"another revision: replicas are replaced first": {
+			seen: see(six(), allOld), want: does("Replacing demo-3: 6 Pods are not up to date", "evict Pod demo-3"),
+		},
 		"one at a time": {seen: see(six(), allOld, podIs(going, 3), silenced(1, 3)), want: waits("Waiting for demo-3")},
-		"the one after it, when that is up to date":         {seen: see(six(), podIs(old, 0, 1, 2, 4, 5)), want: does("Replacing demo-4: 5 Pods", "evict Pod demo-4")},
-		"not before it is":                                  {seen: see(six(), podIs(old, 0, 1, 2, 4, 5), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
-		"a master after its replica has taken over":         {seen: see(six(), podIs(old, 0, 1, 2)), want: does("demo-3 takes over from demo-0, which is to be replaced", "failover demo-3")},
-		"which gets the time for it":                        {seen: see(six(), podIs(old, 0, 1, 2), asked(3)), want: decision{step: "Waiting for demo-3 to take over from demo-0", wait: brief}},
-		"and then as a replica":                             {seen: see(cluster(swapped...), podIs(old, 0, 1, 2)), want: does("Replacing demo-0: 3 Pods", "evict Pod demo-0")},
-		"a master with a volume and no replica is replaced": {seen: see(cluster(alone...), stored, replicas(0), podIs(old, 0, 1)), want: does("Replacing demo-0, which has no replica", "evict Pod demo-0")},
-		"one without is emptied":                            {seen: see(cluster(alone...), replicas(0), podIs(old, 0)), want: decision{step: "from demo-0 to demo-1", commands: []string{"move slots demo-0 demo-1 0-15"}, wait: shortly}},
-		"and replaced when it is":                           {seen: see(cluster(drained...), replicas(0), podIs(old, 0)), want: does("Removing demo-0", "forget demo-1 id-0", "forget demo-2 id-0", "delete Pod demo-0")},
+		"the one after it, when that is up to date": {
+			seen: see(six(), podIs(old, 0, 1, 2, 4, 5)), want: does("Replacing demo-4: 5 Pods", "evict Pod demo-4"),
+		},
+		"not before it is": {seen: see(six(), podIs(old, 0, 1, 2, 4, 5), linkDown(3)), want: waits("Waiting for demo-3 to be up to date")},
+		"a master after its replica has taken over": {
+			seen: see(six(), podIs(old, 0, 1, 2)),
+			want: does("demo-3 takes over from demo-0, which is to be replaced", "failover demo-3"),
+		},
+		"which gets the time for it": {
+			seen: see(six(), podIs(old, 0, 1, 2), asked(3)), want: waitsBriefly("Waiting for demo-3 to take over from demo-0"),
+		},
+		"and then as a replica": {
+			seen: see(cluster(swapped...), podIs(old, 0, 1, 2)), want: does("Replacing demo-0: 3 Pods", "evict Pod demo-0"),
+		},
+		"a master with a volume and no replica is replaced": {
+			seen: see(cluster(alone...), stored, replicas(0), podIs(old, 0, 1)),
+			want: does("Replacing demo-0, which has no replica", "evict Pod demo-0"),
+		},
+		"one without is emptied": {
+			seen: see(cluster(alone...), replicas(0), podIs(old, 0)),
+			want: moves("from demo-0 to demo-1", "move slots demo-0 demo-1 0-15"),
+		},
+		"and replaced when it is": {
+			seen: see(cluster(drained...), replicas(0), podIs(old, 0)),
+			want: does("Removing demo-0", "forget demo-1 id-0", "forget demo-2 id-0", "delete Pod demo-0"),
+		},
 		"one that has no slots, but keys, and no volume is not": {
-			seen: see(cluster(append(sixOf(), master(""))...), podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, 3 keys, and no volume"),
+			seen: see(sixAnd(master("")), podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)),
+			want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, 3 keys, and no volume"),
 		},
 		"one with a volume is": {
-			seen: see(cluster(append(sixOf(), master(""))...), stored, podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)), want: does("Replacing demo-6", "evict Pod demo-6"),
+			seen: see(sixAnd(master("")), stored, podIs(old, 6), viewed(func(v *redisnode.View) { v.Keys = 3 }, 6)),
+			want: does("Replacing demo-6", "evict Pod demo-6"),
 		},
-		"a Pod that is not ready is deleted: no budget counts on it":       {seen: see(six(), allOld, podIs(unready, 3)), want: does("Replacing demo-3: 6 Pods", "delete Pod demo-3")},
-		"it waits its turn at first":                                       {seen: see(six(), allOld, podIs(unready, 4)), want: does("Replacing demo-3: 6 Pods", "evict Pod demo-3")},
-		"one that has not been ready for long is the first":                {seen: see(six(), allOld, podIs(unready, 4), unreadyForLong(4)), want: does("Replacing demo-4: 6 Pods", "delete Pod demo-4")},
-		"a master that has not been ready for long is, after its failover": {seen: see(six(), allOld, podIs(unready, 1), unreadyForLong(1)), want: does("demo-4 takes over from demo-1", "failover demo-4")},
-		"an operation ends when all Pods are ready":                        {seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready")},
+		"a Pod that is not ready is deleted: no budget counts on it": {
+			seen: see(six(), allOld, podIs(unready, 3)), want: does("Replacing demo-3: 6 Pods", "delete Pod demo-3"),
+		},
+		"it waits its turn at first": {seen: see(six(), allOld, podIs(unready, 4)), want: does("Replacing demo-3: 6 Pods", "evict Pod demo-3")},
+		"one that has not been ready for long is the first": {
+			seen: see(six(), allOld, podIs(unready, 4), unreadyForLong(4)),
+			want: does("Replacing demo-4: 6 Pods", "delete Pod demo-4"),
+		},
+		"a master that has not been ready for long is, after its failover": {
+			seen: see(six(), allOld, podIs(unready, 1), unreadyForLong(1)),
+			want: does("demo-4 takes over from demo-1", "failover demo-4"),
+		},
+		"an operation ends when all Pods are ready": {
+			seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready"),
+		},
 		"then it has ended":              {seen: see(six(), under(opRoll)), want: settledIs},
 		"a probe that fails begins none": {seen: see(six(), podIs(unready, 3)), want: settledIs},
 	}.run(t)
@@ -566,8 +857,8 @@ func TestDecideSpreadRollReady(t *testing.T) {
 // TestDecideKeepsTheOnlyCopy asks policies alone for what the ones before them prevent.
 func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 	o := see(cluster(master("0-16383"), replica(0)), podIs(old, 0), linkDown(1))
-	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *roll(o))
-	if p := roll(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
+	stuckBy(reasonHeldBack, "demo-0 is to be replaced, but has the only copy of the slots 0-16383").compare(t, *rollPods(o))
+	if p := rollPods(see(six(), allOld, podIs(going, 0, 1, 2, 3, 4, 5))); p != nil {
 		t.Errorf("%q of Pods that are being deleted", p.step)
 	}
 }
@@ -575,7 +866,7 @@ func TestDecideKeepsTheOnlyCopy(t *testing.T) {
 // scene is one of many states of a cluster, most of which no cluster was ever in.
 type scene struct {
 	*observed
-	told []string // what happened
+	history []string // what happened
 }
 
 // happening is an alter of a scene, in words.
@@ -600,7 +891,7 @@ func sceneOf(r *rand.Rand) scene {
 	s := scene{observed: cluster(parts...)}
 	var alters []alter
 	add := func(words string, a alter) {
-		s.told = append(s.told, words)
+		s.history = append(s.history, words)
 		alters = append(alters, a)
 	}
 	if r.Intn(2) == 0 {
@@ -633,7 +924,7 @@ func sceneOf(r *rand.Rand) scene {
 	case 0:
 		since(time.Second, s.observed)
 	case 1:
-		s.told = append(s.told, "the operator was started since")
+		s.history = append(s.history, "the operator was started since")
 		unwitnessed(s.observed)
 	}
 	return s
@@ -641,7 +932,8 @@ func sceneOf(r *rand.Rand) scene {
 
 // aboutCopies are the happenings after which some copies of the data are better than others.
 var aboutCopies = []string{
-	"silent", "silent for a moment", "no Pod", "renewed", "nameless", "link down", "stale", "restarted", "never bound", "old", "crashing", "never noted",
+	"silent", "silent for a moment", "no Pod", "renewed", "nameless", "link down", "stale", "restarted", "never bound", "old",
+	"crashing", "never noted",
 	"unlike replicas",
 }
 
@@ -672,7 +964,7 @@ func unlikeReplicas(r *rand.Rand, n int) alter {
 	}
 }
 
-// attempt does nothing if what is to happen to somebody cannot, as who is silent says
+// attempt does nothing if what is to happen to a member cannot, as a silent one says
 // nothing.
 func attempt(o *observed, a alter) {
 	defer func() { _ = recover() }()
@@ -701,7 +993,7 @@ func happenings() []happening {
 		one("link down", func(i int) alter { return linkDown(i) }),
 		one("stale", func(i int) alter { return unlinked(2*time.Hour, 17, i) }),
 		one("restarted", func(i int) alter { return unlinked(-1, 0, i) }),
-		one("keys of nobody", func(i int) alter { return viewed(func(v *redisnode.View) { v.Keys = 3 }, i) }),
+		one("keys without slots", func(i int) alter { return viewed(func(v *redisnode.View) { v.Keys = 3 }, i) }),
 		one("never bound", func(i int) alter {
 			return func(o *observed) {
 				renewed(i)(o)
@@ -743,14 +1035,14 @@ func happenings() []happening {
 				trial.members[i] = new(*m)
 			}
 			see(&trial)
-			if p := losses(&trial); p != nil && p.loss != nil {
+			if p := replaceLostMasters(&trial); p != nil && p.loss != nil {
 				accepting(p.loss.token)(o)
 			}
 		}),
 	}
 }
 
-// TestDecideIsSafe has decide look at thousands of states, and never does it what may lose
+// TestDecideIsSafe has decide look at thousands of states, and never does anything that may lose
 // anything.
 func TestDecideIsSafe(t *testing.T) {
 	const seed = 20260109
@@ -764,7 +1056,7 @@ func TestDecideIsSafe(t *testing.T) {
 			s := sceneOf(rand.New(rand.NewSource(seed + int64(i))))
 			defer func() {
 				if p := recover(); p != nil {
-					t.Errorf("seed %d, %q: %v", seed+i, s.told, p)
+					t.Errorf("seed %d, %q: %v", seed+i, s.history, p)
 				}
 			}()
 			p := decide(s.observed)
@@ -772,11 +1064,14 @@ func TestDecideIsSafe(t *testing.T) {
 				did[c.verb]++
 			}
 			if message := s.harm(p); message != "" {
-				t.Errorf("seed %d, %q: %s: %s, by %q", seed+i, s.told, message, p.step, inWords(slices.Concat(p.upkeep, p.commands)))
+				t.Errorf("seed %d, %q: %s: %s, by %q", seed+i, s.history, message, p.step, inWords(slices.Concat(p.upkeep, p.commands)))
 			}
 		}()
 	}
-	for _, v := range []verb{createPod, deletePod, evictPod, deleteClaim, meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, copyFunctions} {
+	for _, v := range []verb{
+		createPod, deletePod, evictPod, deleteClaim, meet, forget, addSlots, replicate, failover,
+		moveSlots, closeSlots, openSlots, copyFunctions,
+	} {
 		if did[v] == 0 {
 			t.Errorf("no state has led to %q: this test says nothing about it", v)
 		}
@@ -801,9 +1096,9 @@ func (s scene) harm(p plan) string {
 	if len(deleted) > 1 {
 		return fmt.Sprintf("deletes %d Pods at once", len(deleted))
 	}
-	for _, n := range s.unknown() {
-		if !s.dead(n.ID) && len(p.commands) > 0 {
-			return "acts though " + n.ID + " is nobody's, and lives"
+	for _, n := range s.unknownNodes() {
+		if !s.unreachable(n.ID) && len(p.commands) > 0 {
+			return "acts though " + n.ID + " belongs to no Pod, and lives"
 		}
 	}
 	for _, c := range p.upkeep {
@@ -817,7 +1112,7 @@ func (s scene) harm(p plan) string {
 func (s scene) harmOf(c command) string {
 	for _, m := range []*member{c.on, c.peer} {
 		if m != nil && !slices.Contains(s.members, m) {
-			return "is of nobody here"
+			return "is for no member"
 		}
 	}
 	switch c.verb {
@@ -830,7 +1125,7 @@ func (s scene) harmOf(c command) string {
 		return "is no command"
 	}
 	if !c.on.answers() || (c.peer != nil && !c.peer.answers()) {
-		return "is told to who does not answer"
+		return "is for a member that does not answer"
 	}
 	switch c.verb {
 	case meet:
@@ -847,7 +1142,7 @@ func (s scene) harmOf(c command) string {
 		}
 	case addSlots:
 		if taken := c.slots.Intersect(s.assigned()); taken.Len() > 0 || (s.formed && !s.lossAccepted()) {
-			return "gives out what is somebody's"
+			return "assigns slots that have an owner"
 		}
 	case replicate:
 		if s.slots[c.on.id].Len() > 0 || c.on == c.peer || !c.peer.view.Master {
@@ -888,18 +1183,66 @@ func (s scene) lossAccepted() bool {
 	return ok
 }
 
-// TestDecideChangesNothing has decide look twice at what nobody may change.
+// TestDecideChangesNothing compares what was observed before and after a decision and its status.
 func TestDecideChangesNothing(t *testing.T) {
 	for i := range 300 {
 		s := sceneOf(rand.New(rand.NewSource(int64(i))))
+		deep := i < 30 // A dump takes long.
+		before := ""
+		if deep {
+			before = dump.ForHash(s.observed)
+		}
 		first, again := decide(s.observed), decide(s.observed)
 		if !slices.Equal(inWords(first.commands), inWords(again.commands)) {
-			t.Errorf("seed %d, %q: %q at first, and then %q", i, s.told, inWords(first.commands), inWords(again.commands))
+			t.Errorf("seed %d, %q: %q at first, and then %q", i, s.history, inWords(first.commands), inWords(again.commands))
+		}
+		statusOf(s.observed, first, outcome{})
+		if deep && dump.ForHash(s.observed) != before {
+			t.Errorf("seed %d, %q: the policy %s or the status changed what was observed", i, s.history, first.policy)
 		}
 		ids := slices.Sorted(maps.Keys(s.nodes))
 		s.merge()
 		if got := slices.Sorted(maps.Keys(s.nodes)); !slices.Equal(got, ids) {
-			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.told, ids, got)
+			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.history, ids, got)
+		}
+	}
+}
+
+// TestObservedIsPlain ensures that what was observed can be written to a file.
+func TestObservedIsPlain(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(path string, is reflect.Type)
+	walk = func(path string, is reflect.Type) {
+		if seen[is] {
+			return
+		}
+		seen[is] = true
+		switch is.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is a %s", path, is.Kind())
+		case reflect.Map:
+			walk(path+" (key)", is.Key())
+			walk(path, is.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(path, is.Elem())
+		case reflect.Struct:
+			for field := range is.Fields() {
+				walk(path+"."+field.Name, field.Type)
+			}
+		}
+	}
+	walk("observed", reflect.TypeFor[observed]())
+	if len(seen) < 50 {
+		t.Errorf("%d types were found, want those of Pods, claims and views too", len(seen))
+	}
+}
+
+// TestPoliciesHaveTheNamesOfTheirFunctions, which logs have.
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	for _, p := range policies {
+		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+p.name) {
+			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

@@ -30,20 +30,18 @@ import (
 	"github.com/glassback/glassback/pkg/child"
 )
 
-// The builders below make the children of a RedisCluster that is valid and has its
-// defaults. They are pure: the same spec makes the same children.
+// The functions below build the children of a valid RedisCluster with its defaults. They are pure: the same
+// spec builds the same children.
 
 var kind = v1.SchemeGroupVersion.WithKind("RedisCluster")
 
-// AnnotationRevision is on every Pod, and holds the revision that it was made from.
+// AnnotationRevision on a Pod holds the revision that the Pod was created from.
 const AnnotationRevision = v1.GroupName + "/revision"
 
-// podRevision counts how often Pods had to be replaced since the operator, and not
-// the spec, had changed. Raise it with a change of pod, of redisConf or of the scripts
-// that running Pods must have. Each of the clusters then replaces its Pods, one by one,
-// once the operator is upgraded. What is changed without raising it, new Pods have, and
-// those made with the next change of the spec. The ConfigMap of a revision that is there
-// already stays as it is.
+// podRevision counts the versions of the operator that had to replace all Pods. Raise it with a change of pod, of
+// redisConf or of the scripts that running Pods must have: each cluster then replaces its Pods, one by one, after
+// the upgrade. Without raising it, a change reaches only new Pods, and all Pods with the next change of the spec.
+// The existing ConfigMap of a revision stays as it is.
 const podRevision = 1
 
 const (
@@ -51,11 +49,11 @@ const (
 	portRedis     = "redis"
 	portBus       = "bus"
 
-	// busOffset is what Redis adds to its port for the bus of the cluster.
+	// busOffset is the distance from Redis' port to its port for the cluster bus.
 	busOffset = 10000
 	maxPort   = 65535
-	// userID is that of the user redis, and of its group, in Docker's images of Debian.
-	// Those of Alpine, where it is 999 and 1000, do as well: no file there is theirs.
+	// userID is the ID of the user redis, and of its group, in Docker's Debian images. It works in Docker's Alpine
+	// images too, where the IDs are 999 and 1000: no file there belongs to them.
 	userID = 999
 
 	dirData   = "/data"
@@ -79,7 +77,7 @@ func claimName(rdc *v1.RedisCluster, ordinal int) string { return "data-" + podN
 
 func configurationName(rdc *v1.RedisCluster) string { return rdc.Name + "-" + revision(rdc) }
 
-// ports are those on which every node listens: for clients, and for the other nodes.
+// ports returns the ports on which every node listens: for clients, and for the cluster bus.
 func ports(rdc *v1.RedisCluster) (port, bus int) {
 	addr, _ := netip.ParseAddrPort(rdc.Spec.Addr) // It is valid.
 	port = int(addr.Port())
@@ -89,22 +87,21 @@ func ports(rdc *v1.RedisCluster) (port, bus int) {
 	return port, bus
 }
 
-// revision names all that a Pod is made from. A Pod of another one is to be replaced.
+// revision returns a hash of everything that a Pod is created from. A Pod with another revision has to be replaced.
 //
-// It is made from the spec and from podRevision, and not from what they come to:
-// otherwise every upgrade of the operator that changes a script would restart every
-// cluster. What does not change a Pod that is there is left out: sizes, and the IP of
-// addr, which is only published.
+// Its inputs are the spec and podRevision, and not the Pod that is built from them: otherwise every upgrade of the
+// operator that changes a script would restart every cluster. It leaves out what does not change a Pod: sizes, and
+// the IP in addr, which is only published.
 func revision(rdc *v1.RedisCluster) string {
 	s := &rdc.Spec
 	port, _ := ports(rdc)
-	var made strings.Builder
-	add := func(what string, value ...any) {
-		fmt.Fprintf(&made, "%s", what)
-		for _, v := range value {
-			fmt.Fprintf(&made, " %q", fmt.Sprint(v)) // Quoted: no two lists come to the same text.
+	var inputs strings.Builder
+	add := func(name string, values ...any) {
+		fmt.Fprintf(&inputs, "%s", name)
+		for _, v := range values {
+			fmt.Fprintf(&inputs, " %q", fmt.Sprint(v)) // Quoted, so that two different lists never give the same text.
 		}
-		fmt.Fprintln(&made)
+		fmt.Fprintln(&inputs)
 	}
 	add("pod", podRevision)
 	add("image", s.Image)
@@ -112,11 +109,11 @@ func revision(rdc *v1.RedisCluster) string {
 	add("storage", s.Storage != nil)
 	if r := s.Resources; r != nil {
 		for _, list := range []struct {
-			name string
-			of   corev1.ResourceList
+			name      string
+			resources corev1.ResourceList
 		}{{"limit", r.Limits}, {"request", r.Requests}} {
-			for _, name := range slices.Sorted(maps.Keys(list.of)) {
-				quantity := list.of[name] // A copy: String writes into it.
+			for _, name := range slices.Sorted(maps.Keys(list.resources)) {
+				quantity := list.resources[name] // A copy: String caches its result in it.
 				add(list.name, name, quantity.String())
 			}
 		}
@@ -130,12 +127,12 @@ func revision(rdc *v1.RedisCluster) string {
 	if ref := s.AuthSecretRef; ref != nil {
 		add("auth", ref.Name, ref.Key)
 	}
-	sum := sha256.Sum256([]byte(made.String()))
+	sum := sha256.Sum256([]byte(inputs.String()))
 	return hex.EncodeToString(sum[:])[:10]
 }
 
-// service gives each Pod a name, <pod>.<name>, by which clients find a first node. They
-// have the others from it, by IP.
+// service returns the Service that gives each Pod the DNS name <pod>.<name>. Clients find a first node by it, and learn
+// the IPs of the others from that node.
 func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	port, bus := ports(rdc)
 	servicePort := func(name string, number int) *corev1ac.ServicePortApplyConfiguration {
@@ -145,20 +142,19 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
 		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selector(rdc)).
-			// A Redis Cluster is its own judge of who is there. And no node is ready before
-			// the cluster is formed, nor after a shard is lost, when it is looked for most.
+			// A Redis Cluster knows itself which nodes it has. And no node is ready before the cluster is formed, nor
+			// after a shard is lost.
 			WithPublishNotReadyAddresses(true).
 			WithPorts(servicePort(portRedis, port), servicePort(portBus, bus)))
 }
 
-// budget allows one eviction at a time, while all Pods are ready: two could take a master
-// with its replica. pods is how many there are, and are to be made.
+// budget returns the PodDisruptionBudget. It allows one eviction at a time, while all Pods are ready: two evictions could
+// hit a master and its replica. pods is the number of Pods that exist or will be created.
 //
-// It is a number, and not maxUnavailable: for that, Kubernetes takes spec.size for how
-// many there are to be, and so allows more while Pods are being added or removed. It
-// leaves unhealthyPodEvictionPolicy at its default, by which a Pod that is not ready can be
-// evicted if all others are ready. AlwaysAllow would let a drain evict all Pods of a
-// machine while they load their data, or while the loss of one shard has no Pod be ready.
+// It sets minAvailable, and not maxUnavailable: with the latter, Kubernetes expects spec.size Pods, and so allows more
+// evictions while Pods are added or removed. unhealthyPodEvictionPolicy keeps its default: a Pod that is not ready
+// can be evicted if all others are ready. AlwaysAllow would let a drain evict all Pods of a machine while they load
+// their data, or while no Pod is ready because one shard is lost.
 func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
@@ -166,10 +162,9 @@ func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApply
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))))
 }
 
-// configuration holds redis.conf and the scripts. Every revision has one of its own, so
-// that a container that starts again has the configuration that its Pod was made with.
-// It is immutable. So it is to be created, and never to be applied to one that is there:
-// another version of the operator may have made it, with other scripts.
+// configuration returns the ConfigMap with redis.conf and the scripts. Every revision has its own, so that a container
+// that restarts has the configuration that its Pod was created with. It is immutable: it is created, and never applied
+// to an existing one, which another version of the operator may have created with other scripts.
 func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(configurationName(rdc), rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
@@ -180,23 +175,22 @@ func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		})
 }
 
-// redisConf is what all nodes have in common. start.sh adds what only the Pod knows.
+// redisConf returns the configuration that all nodes share. start.sh adds what differs for each Pod.
 //
-// Of a directive that is there twice, the later counts: config overrides what comes
-// before it, and nothing overrides what comes after it, even if config came past
-// validation.
+// If a directive occurs twice, the later one counts: spec.config overrides what stands before it. It cannot override
+// what stands after it, even if it passed validation by mistake.
 func redisConf(rdc *v1.RedisCluster) string {
 	port, bus := ports(rdc)
 	lines := []string{
-		// At most a second of writes is lost when a machine goes down. A replica that lags
-		// loses more at a failover: fsync with every write would cost a lot for little.
+		// A machine that goes down loses one second of writes at most. A failover to a replica that lags loses more,
+		// so an fsync for every write would cost a lot and gain little.
 		"appendfsync everysec",
-		// The append-only file has it all. To write everything a second time costs a fork.
+		// The append-only file has all data. A snapshot would need a fork.
 		`save ""`,
-		// A master that fails is replaced in about 7 s, and not in 20.
+		// A failed master is replaced within about 7 s, instead of 20.
 		"cluster-node-timeout 5000",
-		// A master has few replicas, and they seldom come together: to wait 5 s for another
-		// makes each formation and each restart that much longer.
+		// A master has few replicas, and they seldom connect at the same time: waiting 5 s for another one would make
+		// each formation and each restart 5 s longer.
 		"repl-diskless-sync-delay 0",
 	}
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
@@ -209,17 +203,17 @@ func redisConf(rdc *v1.RedisCluster) string {
 	lines = append(lines,
 		"port "+strconv.Itoa(port),
 		"cluster-enabled yes",
-		// The operator says which replica is whose. Two that move them would fight: a master
-		// that has given its last slot away would become a replica by itself.
+		// The operator alone decides which master a replica has. Otherwise a master that has given its last slot away
+		// would become a replica by itself.
 		"cluster-allow-replica-migration no",
-		// It is beside the data, since it is to be kept and lost with it.
+		// The file is beside the data, so that both are kept or lost together.
 		"cluster-config-file nodes.conf",
 		"dir "+dirData,
-		// Without it, a master that restarts before it is missed is an empty master, and
-		// its replicas follow: the shard is wiped, and the state is ok.
+		// Without it, a master that restarts before the others notice comes back empty, and its replicas delete their
+		// data too: the shard is lost, and the state is ok.
 		"appendonly yes",
-		// It would refuse everybody but localhost while there is no password. Who may
-		// connect to a Pod is for NetworkPolicies to say.
+		// Protected mode would refuse all connections but those from localhost while there is no password.
+		// NetworkPolicies can restrict access to a Pod.
 		"protected-mode no",
 	)
 	if bus != port+busOffset {
@@ -228,7 +222,7 @@ func redisConf(rdc *v1.RedisCluster) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// pod is one node.
+// pod returns the Pod of one node.
 func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	name := podName(rdc, ordinal)
 	return &corev1.Pod{
@@ -241,12 +235,12 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 			Hostname: name, Subdomain: rdc.Name,
 			Containers:    []corev1.Container{container(rdc)},
 			Volumes:       volumes(rdc, ordinal),
-			Affinity:      apart(rdc),
+			Affinity:      antiAffinity(rdc),
 			RestartPolicy: corev1.RestartPolicyAlways,
-			// Redis waits up to 10 s for its replicas to have everything, and then writes
-			// what is left to the disk, which may be slow.
+			// Redis waits up to 10 s until its replicas have all data, and then writes the rest to the disk, which may be
+			// slow.
 			TerminationGracePeriodSeconds: ptr.To[int64](60),
-			// Redis asks nothing of the API server, and reads no addresses of Services.
+			// Redis neither calls the API server nor reads environment variables with Services.
 			AutomountServiceAccountToken: ptr.To(false),
 			EnableServiceLinks:           ptr.To(false),
 			SecurityContext:              podSecurity(rdc),
@@ -254,8 +248,7 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	}
 }
 
-// container is what runs in a Pod. The image's own entrypoint is not asked: start.sh is
-// all that is to happen, and nobody is root.
+// container returns the container of a Pod. It runs start.sh instead of the image's entrypoint, and not as root.
 func container(rdc *v1.RedisCluster) corev1.Container {
 	port, bus := ports(rdc)
 	c := corev1.Container{
@@ -274,14 +267,14 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 			{Name: "config", MountPath: dirConfig, ReadOnly: true},
 			{Name: "tmp", MountPath: "/tmp"},
 		},
-		// Redis says that it is loading, so that no startup probe is needed. A minute
-		// without any answer is more than a slow command takes: those are answered BUSY.
+		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
+		// minute without any answer means that it hangs.
 		LivenessProbe: probe("live.sh", 10, 6),
-		// Each takes about 15 ms of a CPU, and what the container runtime needs to start it.
-		// With six nodes on one small machine, every 5 s is 2% of a core; every 2 s would be 5%
-		// for as long as the cluster lives, to be Ready 3 s sooner once.
+		// A probe takes about 15 ms of CPU, and the container runtime's time to start it. With six nodes on one small
+		// machine, a period of 5 s costs 2% of a core. A period of 2 s would cost 5% all the time, and make the cluster
+		// Ready 3 s sooner once.
 		ReadinessProbe: probe("ready.sh", 5, 2),
-		// Why start.sh refuses is then in the status of the Pod.
+		// So the Pod's status has the reason why start.sh refuses to start Redis.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
@@ -293,14 +286,14 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 		c.Resources = *r.DeepCopy()
 	}
 	if rdc.Spec.AuthSecretRef != nil {
-		// The scripts take the password from this file, and want one if this is set.
+		// The scripts read the password from this file, and require one if this variable is set.
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "auth", MountPath: dirAuth, ReadOnly: true})
 	}
 	return c
 }
 
-// probe runs a script, which itself gives up before its time is over.
+// probe returns a probe that runs a script. The script itself gives up before the timeout.
 func probe(script string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", dirConfig + "/" + script}}},
@@ -309,8 +302,7 @@ func probe(script string, period, failures int32) *corev1.Probe {
 }
 
 func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
-	// Without storage, it outlives the container, which is what keeps a master that
-	// crashes from coming back empty.
+	// An emptyDir outlives the container, so that a master that crashes does not come back empty.
 	data := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	if rdc.Spec.Storage != nil {
 		data = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(rdc, ordinal)}}
@@ -321,8 +313,8 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: configurationName(rdc)},
 			DefaultMode:          ptr.To[int32](0o555),
 		}}},
-		// Nothing but a shell writes there: an old bash puts what it gives to redis-server
-		// into a file, which has the password in it. So it is not on a disk.
+		// Only a shell writes here: an old bash writes the input of redis-server, with the password, to a file. So the
+		// volume is in memory, and not on a disk.
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi")),
 		}}},
@@ -330,13 +322,13 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 	if ref := rdc.Spec.AuthSecretRef; ref != nil {
 		all = append(all, corev1.Volume{Name: "auth", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
-			DefaultMode: ptr.To[int32](0o440), // Its group is fsGroup.
+			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
 		}}})
 	}
 	return all
 }
 
-// podSecurity is what the standard "restricted" wants
+// podSecurity returns what the Pod Security Standard "restricted" requires
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
 func podSecurity(rdc *v1.RedisCluster) *corev1.PodSecurityContext {
 	s := &corev1.PodSecurityContext{
@@ -345,15 +337,15 @@ func podSecurity(rdc *v1.RedisCluster) *corev1.PodSecurityContext {
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	if port, _ := ports(rdc); port < 1024 {
-		// Not every runtime lets a user who is not root listen there.
+		// Some container runtimes do not let a user other than root listen on such a port.
 		s.Sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
 	}
 	return s
 }
 
-// apart has the scheduler place the nodes apart from each other, on machines first. It
-// is a wish: a cluster of six runs on a single machine too.
-func apart(rdc *v1.RedisCluster) *corev1.Affinity {
+// antiAffinity makes the scheduler spread the Pods over machines, and then over zones, if possible: a cluster of six can
+// run on a single machine too.
+func antiAffinity(rdc *v1.RedisCluster) *corev1.Affinity {
 	term := func(weight int32, topology string) corev1.WeightedPodAffinityTerm {
 		return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)}, TopologyKey: topology,
@@ -366,9 +358,8 @@ func apart(rdc *v1.RedisCluster) *corev1.Affinity {
 	}}
 }
 
-// claim is where a node keeps its data; nil without storage. It has no owner: it outlives
-// the RedisCluster, so that what was deleted by mistake is found again by a RedisCluster
-// of the same name.
+// claim returns the PersistentVolumeClaim for a node's data; nil without storage. It has no owner, so that it outlives
+// the RedisCluster: after a deletion by mistake, a new RedisCluster with the same name finds the data again.
 func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	storage := rdc.Spec.Storage.DeepCopy()
 	if storage == nil {
@@ -384,7 +375,7 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// selector finds the Pods.
+// selector returns the labels that select the Pods.
 func selector(rdc *v1.RedisCluster) map[string]string {
 	return map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: rdc.Name}
 }

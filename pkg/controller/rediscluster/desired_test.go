@@ -137,7 +137,9 @@ func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
 		before := rdc.DeepCopy()
 		p, again := pod(rdc, 0), pod(rdc, 0)
 		c := claim(rdc, 0)
-		for _, labels := range []map[string]string{service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, p.Labels, selector(rdc)} {
+		for _, labels := range []map[string]string{
+			service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, p.Labels, selector(rdc),
+		} {
 			labels["changed"] = "yes"
 		}
 		for _, list := range []corev1.ResourceList{p.Spec.Containers[0].Resources.Limits, p.Spec.Containers[0].Resources.Requests} {

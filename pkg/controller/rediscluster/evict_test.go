@@ -68,8 +68,12 @@ func TestTheBudgetCountsPodsAndNotTheSize(t *testing.T) {
 		"Pods that are being deleted":           {seen: see(twelve(), sized(6), podIs(going, 10, 11), silenced(1, 10, 11)), want: 11},
 		"Pods that are to be made of volumes":   {seen: see(twelve(), stored, sized(6), noPod(9, 10, 11)), want: 11},
 		"none for a volume that is to go":       {seen: see(twelve(), stored, sized(6), noPod(11), terminating(11)), want: 10},
-		"a Pod of another that it selects":      {seen: see(six()), given: selected("other", map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: "demo"}), want: 6},
-		"no Pod that it does not select":        {seen: see(six()), given: selected("other", onlyLabelled), want: 5},
+		"a Pod of another that it selects": {
+			seen:  see(six()),
+			given: selected("other", map[string]string{v1.LabelApp: v1.AppRedis, v1.LabelRedisCluster: "demo"}),
+			want:  6,
+		},
+		"no Pod that it does not select": {seen: see(six()), given: selected("other", onlyLabelled), want: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := playing(t, test.seen)
@@ -102,7 +106,9 @@ func TestTheBudgetIsRaisedBeforePodsAreMade(t *testing.T) {
 	}
 	s.catchUp()
 	refused = false
-	if writes, _, err = s.sync(); !slices.Contains(writes, "patch poddisruptionbudgets demo") || len(madeBy(writes)) > 0 || err != nil || s.budget().MinAvailable.IntVal != 7 {
+	writes, _, err = s.sync()
+	if !slices.Contains(writes, "patch poddisruptionbudgets demo") || len(madeBy(writes)) > 0 || err != nil ||
+		s.budget().MinAvailable.IntVal != 7 {
 		t.Errorf("writes %q, error %v, budget %+v; want it raised, and no Pod", writes, err, s.budget())
 	}
 	s.catchUp()
@@ -117,7 +123,7 @@ func madeBy(writes []string) []string {
 }
 
 func TestTheBudgetIsLoweredAfterPodsAreGone(t *testing.T) {
-	s := playing(t, see(cluster(append(sixOf(), replica(0))...), sized(6)))
+	s := playing(t, see(sixAnd(replica(0)), sized(6)))
 	pods := s.informers[corev1.SchemeGroupVersion.WithResource("pods")].GetStore()
 	var seen []int32
 	for range 10 {
@@ -182,7 +188,8 @@ func TestTheBudgetOfAnEarlierVersion(t *testing.T) {
 	s := playing(t, sixStored())
 	earlier := budget(s.rdc(), 6)
 	earlier.Spec.MinAvailable, earlier.Spec.MaxUnavailable = nil, ptr.To(intstr.FromInt32(1))
-	if _, err := s.kube.PolicyV1().PodDisruptionBudgets("default").Apply(t.Context(), earlier, metav1.ApplyOptions{FieldManager: glassback.Name}); err != nil {
+	budgets := s.kube.PolicyV1().PodDisruptionBudgets("default")
+	if _, err := budgets.Apply(t.Context(), earlier, metav1.ApplyOptions{FieldManager: glassback.Name}); err != nil {
 		t.Fatal(err)
 	}
 	s.catchUp()
@@ -217,7 +224,8 @@ func TestARollEvicts(t *testing.T) {
 	if want := []string{statusWrite, "evict pods demo-3"}; !sameWrites(writes, want) || after != brief || err != nil {
 		t.Errorf("writes %q, after %s, error %v; want %q", writes, after, err, want)
 	}
-	if events := s.happened(); len(events) != 1 || !strings.Contains(events[0], "PodDeleted Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date") {
+	const deleted = "PodDeleted Deleted Pod demo-3: Replacing demo-3: 6 Pods are not up to date"
+	if events := s.happened(); len(events) != 1 || !strings.Contains(events[0], deleted) {
 		t.Errorf("events %q", events)
 	}
 	if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -255,7 +263,8 @@ func TestARollWaitsForTheBudget(t *testing.T) {
 		s.showStatus()
 		s.clock.Step(textEvery)
 	}
-	const words = "Replacing demo-3: 6 Pods are not up to date. The PodDisruptionBudget does not allow the eviction now: The disruption budget demo needs 5 healthy pods and has 5 currently"
+	const words = "Replacing demo-3: 6 Pods are not up to date. The PodDisruptionBudget does not allow the eviction now: " +
+		"The disruption budget demo needs 5 healthy pods and has 5 currently"
 	if step := s.rdc().Status.Operation.Step; step != words {
 		t.Errorf("step %q", step)
 	}
@@ -298,7 +307,7 @@ func (s *stage) showStatus() {
 // TestSpareStaysWholeWhileTheBudgetHoldsIt has nothing of a replica be gone, or forgotten,
 // before its Pod may go.
 func TestSpareStaysWholeWhileTheBudgetHoldsIt(t *testing.T) {
-	s := playing(t, see(cluster(append(sixOf(), replica(0), replica(1), replica(2))...), stored, replicas(1)))
+	s := playing(t, see(sixAnd(replica(0), replica(1), replica(2)), stored, replicas(1)))
 	if _, _, err := s.sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +342,12 @@ func TestEvictionsThatFail(t *testing.T) {
 		}
 	}
 	unprocessed := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
-	unprocessed.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget demo is still being processed by the server."}}
+	unprocessed.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget demo is still being processed by the server.",
+	}}
+	addBudget := func(s *stage, name string, spec policyv1.PodDisruptionBudgetSpec) {
+		s.add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: spec})
+	}
 	for name, test := range map[string]struct {
 		given   func(*stage)
 		after   time.Duration
@@ -342,16 +356,18 @@ func TestEvictionsThatFail(t *testing.T) {
 		message string // of it; a part
 	}{
 		"the budget's controller is behind: it says when to ask again": {
-			given: answers(unprocessed), after: 10 * time.Second, reason: reasonRolling, message: "The disruption budget demo is still being processed by the server.",
+			given: answers(unprocessed), after: 10 * time.Second, reason: reasonRolling,
+			message: "The disruption budget demo is still being processed by the server.",
 		},
 		"the Pod has two budgets": {
 			given: func(s *stage) {
-				s.add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
-					MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelApp: v1.AppRedis}},
-				}})
-				s.add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "of-others", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
+				addBudget(s, "by-hand", policyv1.PodDisruptionBudgetSpec{
+					MinAvailable: ptr.To(intstr.FromInt32(1)),
+					Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelApp: v1.AppRedis}},
+				})
+				addBudget(s, "of-others", policyv1.PodDisruptionBudgetSpec{
 					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelApp: "another"}},
-				}})
+				})
 			},
 			after: brief, err: "evict Pod demo-3: Pod demo-3 cannot be evicted", reason: reasonBudgets,
 			message: "Pod demo-3 cannot be evicted, since 2 PodDisruptionBudgets select it. Delete by-hand, or change what it selects",
@@ -363,7 +379,8 @@ func TestEvictionsThatFail(t *testing.T) {
 			given: answers(apierrors.NewTooManyRequests("busy", 1)), after: brief, err: "busy", reason: reasonRolling,
 		},
 		"the operator may not": {
-			given: answers(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "demo-3", errors.New("no"))), after: brief, err: "forbidden", reason: reasonRolling,
+			given: answers(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "demo-3", errors.New("no"))), after: brief,
+			err: "forbidden", reason: reasonRolling,
 		},
 		"the Pod is another one by now": {
 			given: func(s *stage) {

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
@@ -28,108 +28,161 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// viewTimeout is how long a node has to answer. Those that do not are not waited for any
-// longer: the others may need help.
+// observed is what one sync sees: the Pods and volumes in the caches, the cluster as each of its nodes
+// describes it, and what the controller remembers. It has only plain values, and nothing changes it
+// after observe has returned it.
+type observed struct {
+	rdc     *v1.RedisCluster
+	members []*member // by ordinal
+	now     time.Time
+
+	// formed is whether all slots were assigned once.
+	formed bool
+	// problems are obstacles that the caches or the Secret show.
+	problems []problem
+	// unassignedFor is for how long some slots have had no owner.
+	unassignedFor time.Duration
+	// functionsDifferFor is for how long the masters have not had the same functions.
+	functionsDifferFor time.Duration
+	// failure is the error of the last commands, and failingFor for how long commands have failed. They
+	// are nil and 0 if the last commands succeeded.
+	failure    *problem
+	failingFor time.Duration
+	// evictionRefused is why the last eviction was refused; "" if it was not.
+	evictionRefused string
+	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
+	actedAt time.Time
+
+	// revisions are those of the Pods that exist.
+	revisions map[string]bool
+	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
+	// operator will create. uncounted is how many of them it does not count yet.
+	pods, uncounted int
+
+	byID map[string]*member
+	// nodes are all nodes that any member knows, by ID. Each is as it describes itself; if it does not
+	// answer, it is as the member with the latest epoch describes it.
+	nodes map[string]*node
+	// slots are the slots of each owner, by the latest epoch. A node without slots has no entry.
+	slots map[string]redisnode.Slots
+}
+
+// member is a Pod of the cluster that exists or will be created.
+type member struct {
+	name    string
+	ordinal int
+	pod     *corev1.Pod                   // nil if it does not exist
+	claim   *corev1.PersistentVolumeClaim // nil if it does not exist, or the spec has no storage
+	taken   bool                          // whether a Pod of another owner has the name
+
+	// view is what the redis-server reports. It is nil if the server does not answer; whySilent then
+	// says why, and refused whether the server refused the password.
+	view      *redisnode.View
+	whySilent string
+	refused   bool
+	entries   map[string]*redisnode.Entry // the view's table, by ID
+	// silentFor is for how long the server has not answered.
+	silentFor time.Duration
+	// id is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
+	id string
+
+	// outdated is whether the Pod has another revision than the spec.
+	outdated bool
+	// unreadyFor is for how long the Pod has run without being ready.
+	unreadyFor time.Duration
+	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
+	// not asked, or longer ago than failoverPatience.
+	promotedFor time.Duration
+	// unlinkedFor is for how long a replica that answers has not been linked to its master, by its own
+	// account or by earlier syncs. It is negative if neither is known.
+	unlinkedFor time.Duration
+}
+
+// node is a node of the Redis Cluster that some member knows.
+type node struct {
+	redisnode.Entry
+	member *member // nil if the node belongs to no Pod of this cluster
+	// unknownFor is for how long the node has belonged to no Pod.
+	unknownFor time.Duration
+	// unreachableFor is for how long no member has been connected to the node, by what the operator saw.
+	unreachableFor time.Duration
+	// lossSeen is whether a member was connected to the node until shortly before that. If not, the node
+	// may have been lost much earlier, for example before the operator started.
+	lossSeen bool
+}
+
+// problem is a reason and a message for a condition.
+type problem struct {
+	reason, message string
+}
+
+// viewTimeout is how long a node may take to answer. The operator does not wait longer for a silent
+// node: the other nodes may need it.
 const viewTimeout = 2 * time.Second
 
-// observe asks every node what it knows, and fills that in. It asks nobody else.
-func (c *Controller) observe(ctx context.Context, o *observed, mine *session) error {
-	var refusal errNoPassword
-	switch err := c.sessions.authenticate(ctx, o.rdc, mine); {
-	case err == nil:
-		c.ask(ctx, o, mine)
-	case errors.As(err, &refusal):
-		o.problems = append(o.problems, problem{reasonNoPassword, refusal.Error()})
-	case apierrors.IsNotFound(err):
-		o.problems = append(o.problems, problem{reasonNoPassword,
-			fmt.Sprintf("Secret %s, which is to have the password, does not exist: create it", o.rdc.Spec.AuthSecretRef.Name)})
+// observe reads everything that a sync depends on: the caches, the password, and what every node
+// reports.
+func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
+	o, err := c.observeObjects(rdc)
+	if err != nil {
+		return nil, err
+	}
+	switch noPassword, err := c.sessions.authenticate(ctx, rdc); {
+	case err != nil:
+		return nil, err
+	case noPassword != nil:
+		o.problems = append(o.problems, *noPassword)
 	default:
-		return err
+		c.askNodes(ctx, o)
 	}
 	o.identify()
 	o.merge()
-	mine.begin()
-	for _, m := range o.members {
-		if !m.answers() {
-			m.silent = mine.lasting("silent "+m.name, o.now)
-		}
-		if at, ok := mine.since["promoted "+m.name]; ok && o.now.Sub(at) < failoverPatience {
-			m.promoted = mine.lasting("promoted "+m.name, o.now)
-		}
-	}
-	for _, n := range o.unknown() {
-		n.suspect = mine.lasting("suspect "+n.ID, o.now)
-	}
-	mine.misses(o)
-	mine.links(o)
-	if o.functionsDiffer() != "" {
-		o.differing = mine.lasting("functions differ", o.now)
-	}
-	if o.assigned().Len() < redisnode.SlotCount {
-		o.unassigned = mine.lasting("unassigned", o.now)
-	}
-	o.held = mine.held
-	if mine.failure != nil {
-		lasting := mine.lasting(failing, o.now)
-		var taken takenError
-		var budgets budgetsError
-		switch {
-		case errors.As(mine.failure, &taken):
-			o.failure = &problem{reasonConflict, taken.Error()}
-		case errors.As(mine.failure, &budgets):
-			o.failure = &problem{reasonBudgets, budgets.Error()}
-		case lasting > failingTooLong:
-			o.failure = &problem{reasonFailing, cause(mine.failure)}
-		}
-	}
-	mine.end()
-	o.empties()
-	return nil
+	c.sessions.get(rdc).recall(o)
+	return o, nil
 }
 
-// failing is what lasts while commands fail.
-const failing = "failing"
-
-// gather finds the members, by what the caches show of Pods and their volumes.
-func (c *Controller) gather(rdc *v1.RedisCluster) (*observed, error) {
+// observeObjects reads the caches and finds the members.
+func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	o := &observed{rdc: rdc, now: c.clock.Now(), revisions: map[string]bool{}}
-	if was := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); was != nil {
-		o.formed = was.Status == metav1.ConditionTrue || was.Reason != reasonForming
+	if last := meta.FindStatusCondition(rdc.Status.Conditions, v1.ConditionClusterFormed); last != nil {
+		o.formed = last.Status == metav1.ConditionTrue || last.Reason != reasonForming
 	}
-	these := klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name})
-	pods, err := c.pods.Pods(rdc.Namespace).List(these)
+	ours := klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name})
+	pods, err := c.pods.Pods(rdc.Namespace).List(ours)
 	if err != nil {
 		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
 	}
-	claims, err := c.claims.PersistentVolumeClaims(rdc.Namespace).List(these)
+	claims, err := c.claims.PersistentVolumeClaims(rdc.Namespace).List(ours)
 	if err != nil {
 		return nil, fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
 	}
-	byOrdinal := map[int]*member{}
+	o.findMembers(pods, claims)
+	o.countPods(pods, c.budgets.Observe(rdc, rdc.Name).Object)
+	return o, nil
+}
+
+// findMembers sets the members by these Pods and claims.
+func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim) {
+	rdc, size, byOrdinal := o.rdc, int(*o.rdc.Spec.Size), map[int]*member{}
 	at := func(ordinal int) *member {
 		if byOrdinal[ordinal] == nil {
 			byOrdinal[ordinal] = &member{name: podName(rdc, ordinal), ordinal: ordinal}
 		}
 		return byOrdinal[ordinal]
 	}
-	for ordinal := range int(*rdc.Spec.Size) {
+	for ordinal := range size {
 		at(ordinal)
 	}
-	counted := klabels.SelectorFromSet(selector(rdc))
 	for _, p := range pods {
-		o.revisions[p.Annotations[AnnotationRevision]] = true
-		if counted.Matches(klabels.Set(p.Labels)) {
-			o.pods++
-		}
 		ordinal, ok := ordinalOf(rdc.Name+"-", p.Name)
 		switch {
 		case !ok:
 		case metav1.IsControlledBy(p, rdc):
 			at(ordinal).pod = p
-		case ordinal < int(*rdc.Spec.Size):
+		case ordinal < size:
 			at(ordinal).taken = true
 			o.problems = append(o.problems, problem{reasonConflict,
-				fmt.Sprintf("Pod %s exists already, and is not of this RedisCluster: rename or delete one of the two", p.Name)})
+				fmt.Sprintf("Pod %s exists already and is not controlled by this RedisCluster: rename or delete one of the two", p.Name)})
 		}
 	}
 	for _, claim := range claims {
@@ -137,91 +190,88 @@ func (c *Controller) gather(rdc *v1.RedisCluster) (*observed, error) {
 		if !ok || rdc.Spec.Storage == nil {
 			continue
 		}
-		// One that is too many, and is on its way out with its Pod gone, was emptied before.
+		// A claim that is being deleted, with its ordinal beyond the size and its Pod gone, was emptied before.
 		if byOrdinal[ordinal] != nil || claim.DeletionTimestamp == nil {
 			at(ordinal).claim = claim
 		}
 	}
 	o.members = slices.SortedFunc(maps.Values(byOrdinal), func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	o.pods += len(o.those(func(m *member) bool { return m.pod == nil && !m.taken }))
-	o.classify()
-	return o, nil
+	o.markOutdated()
 }
 
-// classify finds the members that are to leave, and those that are not what the spec says now.
-func (o *observed) classify() {
-	size, current := int(*o.rdc.Spec.Size), revision(o.rdc)
-	replaced := false
+// markOutdated sets which members have another revision than the spec.
+func (o *observed) markOutdated() {
+	current := revision(o.rdc)
 	for _, m := range o.members {
-		// Of those whose volume somebody has deleted, one at a time.
-		going := m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil && !replaced
-		m.leaving = going || m.ordinal >= size
-		replaced = replaced || going
 		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != current
 	}
 }
 
-// ordinalOf returns the ordinal that name has after prefix.
+// countPods sets the revisions of the Pods, how many of them the PodDisruptionBudget has to count, and
+// how many it does not count yet. A PodDisruptionBudget that does not exist, or that an earlier version of
+// the operator wrote, has no such number.
+func (o *observed) countPods(pods []*corev1.Pod, budget *policyv1.PodDisruptionBudget) {
+	counted := klabels.SelectorFromSet(selector(o.rdc))
+	for _, p := range pods {
+		o.revisions[p.Annotations[AnnotationRevision]] = true
+		if counted.Matches(klabels.Set(p.Labels)) {
+			o.pods++
+		}
+	}
+	o.pods += len(o.membersWhere(func(m *member) bool { return m.pod == nil && !m.taken }))
+	if budget != nil && budget.Spec.MinAvailable != nil {
+		o.uncounted = max(0, o.pods-1-budget.Spec.MinAvailable.IntValue())
+	}
+}
+
+// ordinalOf returns the ordinal that follows prefix in name.
 func ordinalOf(prefix, name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	ordinal, err := strconv.Atoi(digits)
 	return ordinal, ok && err == nil && strconv.Itoa(ordinal) == digits
 }
 
-// ask asks all nodes at once what they know.
-func (c *Controller) ask(ctx context.Context, o *observed, mine *session) {
+// askNodes asks all nodes at once for their view.
+func (c *Controller) askNodes(ctx context.Context, o *observed) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	port, _ := ports(o.rdc)
-	pods := map[types.UID]bool{}
-	var asking sync.WaitGroup
+	current, asked := c.sessions.get(o.rdc), map[types.UID]bool{}
+	var requests sync.WaitGroup
 	for _, m := range o.members {
-		if m.err = unasked(m.pod); m.err != nil {
+		if err := whyNotAsked(m.pod); err != nil {
+			m.fail(err)
 			continue
 		}
-		pods[m.pod.UID] = true
-		node := c.sessions.node(mine, m.pod, listens(m.pod, port))
-		asking.Go(func() { m.view, m.err = node.View(ctx) })
-	}
-	asking.Wait()
-	mine.keep(pods)
-	for _, m := range o.members {
-		mine.refusedBy(m.err)
-		if m.unready = m.pod != nil && unreadyFor(m.pod, o.now) > silentTooLong; m.unready {
-			// Perhaps its probe has another password than the connection that is still open.
-			mine.refused = true
-		}
-		if m.view != nil && m.view.Loading {
-			m.view, m.err = nil, errors.New("it is loading its data")
-		}
-	}
-}
-
-// unreadyFor returns for how long a Pod that runs has not been ready.
-func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && pod.Status.Phase == corev1.PodRunning {
-			return now.Sub(c.LastTransitionTime.Time)
-		}
-	}
-	return 0
-}
-
-// listens returns the port of a Pod, which is another one than the spec's until it is
-// replaced.
-func listens(pod *corev1.Pod, port int) int {
-	for _, c := range pod.Spec.Containers {
-		for _, p := range c.Ports {
-			if p.Name == portRedis {
-				return int(p.ContainerPort)
+		asked[m.pod.UID] = true
+		node := c.sessions.node(o.rdc, m.pod)
+		requests.Go(func() {
+			view, err := node.View(ctx)
+			switch {
+			case err != nil:
+				m.fail(err)
+			case view.Loading:
+				m.fail(errors.New("it is loading its data"))
+			default:
+				m.view = view
 			}
-		}
+		})
 	}
-	return port
+	requests.Wait()
+	current.closeOthers(asked)
+	for _, m := range o.members {
+		m.unreadyFor = unreadyFor(m.pod, o.now)
+		// The probe of a Pod that stays unready may have another password than the open connection.
+		current.refused = current.refused || m.refused || m.unreadyFor > silentTooLong
+	}
 }
 
-// unasked says why there is nobody to ask in a Pod; nil if there is somebody.
-func unasked(pod *corev1.Pod) error {
+// fail sets why the member does not answer.
+func (m *member) fail(err error) {
+	m.view, m.whySilent, m.refused = nil, withoutPort(err), errors.Is(err, redisnode.ErrPassword)
+}
+
+// whyNotAsked returns why the operator does not ask the node in a Pod; nil if it does.
+func whyNotAsked(pod *corev1.Pod) error {
 	switch {
 	case pod == nil:
 		return errors.New("there is no Pod")
@@ -233,7 +283,33 @@ func unasked(pod *corev1.Pod) error {
 	return nil
 }
 
-// waitingFor says what a Pod that does not run waits for.
+// unreadyFor returns for how long a Pod has run without being ready.
+func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod == nil || pod.Status.Phase != corev1.PodRunning {
+		return 0
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
+			return now.Sub(c.LastTransitionTime.Time)
+		}
+	}
+	return 0
+}
+
+// portOf returns the port of a Pod. It differs from the spec's until the Pod is replaced.
+func portOf(rdc *v1.RedisCluster, pod *corev1.Pod) int {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == portRedis {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	port, _ := ports(rdc)
+	return port
+}
+
+// waitingFor returns what a Pod that does not run waits for.
 func waitingFor(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		w := s.State.Waiting
@@ -241,7 +317,7 @@ func waitingFor(pod *corev1.Pod) string {
 			continue
 		}
 		if ended := s.LastTerminationState.Terminated; ended != nil && ended.Message != "" {
-			return w.Reason + ": " + lastWords(ended.Message)
+			return w.Reason + ": " + lastOutput(ended.Message)
 		}
 		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 	}
@@ -253,45 +329,31 @@ func waitingFor(pod *corev1.Pod) string {
 	return "the Pod does not run yet"
 }
 
-// blinkTime is how long a node may not answer before a cluster in which all is well is
-// taken for one in which it is not.
-const blinkTime = 3 * time.Second
-
-// blinks returns whether nothing has happened but that nodes, which run, have not answered
-// for a moment.
-func (o *observed) blinks() bool {
-	silent := o.those(func(m *member) bool { return !m.answers() })
-	return len(silent) > 0 && o.formed && o.rdc.Status.Operation == nil && o.rdc.Status.ObservedGeneration == o.rdc.Generation &&
-		!slices.ContainsFunc(silent, func(m *member) bool {
-			return m.silent > blinkTime || unasked(m.pod) != nil || notStarting(m.pod) || errors.Is(m.err, redisnode.ErrPassword)
-		})
-}
-
-// lastWords is the end of what a container has printed, in one line.
-func lastWords(message string) string {
+// lastOutput returns the end of what a container has printed, in one line.
+func lastOutput(message string) string {
 	words := strings.Join(strings.Fields(message), " ")
-	const most = 300
-	if len(words) > most {
-		words = "…" + strings.ToValidUTF8(words[len(words)-most:], "")
+	const maxLength = 300
+	if len(words) > maxLength {
+		words = "…" + strings.ToValidUTF8(words[len(words)-maxLength:], "")
 	}
 	return words
 }
 
-// identify gives every member the ID of its node: by its own account, or by the status,
-// as long as that can be the same node. Without a volume a Pod's node ends with it.
+// identify sets the ID of every member's node: by its own view, or by the status as long as the Pod
+// can be the same node. Without a volume, a node ends with its Pod.
 func (o *observed) identify() {
 	for _, m := range o.members {
 		if m.answers() {
 			m.id = m.view.ID
 			continue
 		}
-		for _, was := range o.rdc.Status.Nodes {
-			if was.Pod == m.name && (m.claim != nil || (m.pod != nil && m.pod.Status.PodIP != "" && m.pod.Status.PodIP == was.IP)) {
-				m.id = was.ID
+		for _, last := range o.rdc.Status.Nodes {
+			if last.Pod == m.name && (m.claim != nil || (m.pod != nil && m.pod.Status.PodIP != "" && m.pod.Status.PodIP == last.IP)) {
+				m.id = last.ID
 			}
 		}
 	}
-	// One whose ID was never noted is found by its address, as the others know it.
+	// The other nodes may know the address of a member whose ID is not in the status.
 	for _, m := range o.members {
 		if m.answers() || m.id != "" || m.ip() == "" {
 			continue
@@ -304,30 +366,4 @@ func (o *observed) identify() {
 			}
 		}
 	}
-}
-
-// empties has a Pod emptied that is to be replaced, and has the only copy of its slots: one
-// at a time, and none while another leaves. The one with the fewest slots is the one that
-// was being emptied.
-func (o *observed) empties() {
-	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.holders()) < 2 ||
-		slices.ContainsFunc(o.members, func(m *member) bool { return m.leaving || !m.answers() }) {
-		return
-	}
-	outdated := o.those(func(m *member) bool { return m.outdated })
-	if len(outdated) == 0 {
-		return
-	}
-	next := slices.MinFunc(outdated, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
-	})
-	next.leaving = true
-}
-
-// short is an ID as people read it.
-func short(id string) string { return id[:min(len(id), 8)] }
-
-// describe is what a node can be told by, in messages.
-func describe(e *redisnode.Entry) string {
-	return fmt.Sprintf("%s at %s:%d", short(e.ID), e.IP, e.Port)
 }

@@ -58,7 +58,7 @@ func (s scene) harmOfRemoval(m *member, withData bool) string {
 	}
 	for _, other := range s.members {
 		o := s.nodes[s.idKnown(other)]
-		if other != m && !other.leaving && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.view.LinkUp) {
+		if other != m && !s.leaving(other) && o != nil && !o.Master && o.MasterID == n.MasterID && (!other.answers() || !other.view.LinkUp) {
 			return "deletes a replica that is up to date, while " + other.name + " is not"
 		}
 	}

@@ -89,7 +89,7 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	t.Helper()
 	dir := t.TempDir()
 	n := &scriptNode{t: t, path: path, dir: dir,
-		// An address that nobody else has, so that the port may be any.
+		// No other process has this address, so that the port may be any.
 		ip: fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)), port: 20000 + rand.IntN(10000),
 		stdout: filepath.Join(dir, "stdout"), stderr: filepath.Join(dir, "stderr"),
 	}
@@ -329,7 +329,8 @@ func TestScriptsRefusals(t *testing.T) {
 				n.write("data/nodes.conf", fmt.Sprintf(nodesConf, "master - 0 0 1", " 0-5460"))
 			}, "its data"},
 			"a lone master without data": {func(n *scriptNode) {
-				n.write("data/nodes.conf", "e72d70428107b594fac768bea9a5fe94b4bd8db5 :0@0 myself,master - 0 0 0 connected 0-16383\nvars currentEpoch 0 lastVoteEpoch 0\n")
+				n.write("data/nodes.conf", "e72d70428107b594fac768bea9a5fe94b4bd8db5 :0@0 myself,master - 0 0 0 connected 0-16383\n"+
+					"vars currentEpoch 0 lastVoteEpoch 0\n")
 			}, "its data"},
 			"a replica without data": {func(n *scriptNode) {
 				n.write("data/nodes.conf", fmt.Sprintf(nodesConf, "slave 2d2a4ab8f7e6a1cd54dcbd9d6c3e4d5b0f3f1a11 0 0 2", ""))
@@ -365,7 +366,8 @@ func TestScriptsRefusals(t *testing.T) {
 				case <-time.After(10 * time.Second):
 					t.Fatalf("it was started:\n%s", n.read(n.stdout))
 				}
-				if got := n.read(n.stderr); !strings.HasPrefix(got, "Not started: ") || strings.Count(got, "\n") != 1 || !strings.Contains(got, test.want) {
+				got := n.read(n.stderr)
+				if !strings.HasPrefix(got, "Not started: ") || strings.Count(got, "\n") != 1 || !strings.Contains(got, test.want) {
 					t.Errorf("start.sh said %q, want one line with %q", got, test.want)
 				}
 				if got := n.read(n.stdout); got != "" {
@@ -417,14 +419,17 @@ func TestScriptsEndCleanly(t *testing.T) {
 	for shell, path := range shells(t) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			config := map[string]v1.ConfigValue{"save": "900 1", "maxmemory": "64mb", "notify-keyspace-events": "", "proc-title-template": `"{title} {listen-addr}"`}
+			config := map[string]v1.ConfigValue{
+				"save": "900 1", "maxmemory": "64mb", "notify-keyspace-events": "", "proc-title-template": `"{title} {listen-addr}"`,
+			}
 			for i := range 50 { // More than a pipe takes at once without a second process.
 				config[fmt.Sprintf("# %d", i)] = v1.ConfigValue(strings.Repeat("x", 1000))
 			}
 			n := newScriptNode(t, path, config)
 			n.start()
 			for directive, want := range map[string]string{
-				"save": "900 1", "maxmemory": "67108864", "notify-keyspace-events": "", "cluster-announce-ip": n.ip, "appendonly": "yes", "cluster-node-timeout": "5000",
+				"save": "900 1", "maxmemory": "67108864", "notify-keyspace-events": "", "cluster-announce-ip": n.ip, "appendonly": "yes",
+				"cluster-node-timeout": "5000",
 			} {
 				if _, got, _ := strings.Cut(n.cli("--raw", "CONFIG", "GET", directive), "\n"); got != want {
 					t.Errorf("%s is %q, want %q", directive, got, want)
@@ -585,7 +590,7 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			replica.start()
 			replica.eventually("it is ready again", func() bool { out, _ := replica.probe("ready.sh"); return out == "" })
 
-			// Two masters that are gone are a majority: nobody takes over.
+			// Two masters that are gone are a majority: no replica takes over.
 			for _, n := range nodes[1:3] {
 				_ = n.end(syscall.SIGKILL)
 			}

@@ -7,7 +7,6 @@ package rediscluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -25,7 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// Node is what the controller asks of one redis-server: see redisnode.Node.
+// Node is the connection to one redis-server: see redisnode.Node.
 type Node interface {
 	View(ctx context.Context) (*redisnode.View, error)
 	Meet(ctx context.Context, ip string, port, busPort int) error
@@ -34,7 +34,7 @@ type Node interface {
 	Replicate(ctx context.Context, masterID string) error
 	Failover(ctx context.Context, how redisnode.Failover) error
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
-	Keys(ctx context.Context, slots redisnode.Slots, most int) (map[int][]string, error)
+	Keys(ctx context.Context, slots redisnode.Slots, maxKeys int) (map[int][]string, error)
 	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)
@@ -45,14 +45,13 @@ type Node interface {
 // DialFunc returns the Node at an address. It connects with the first request.
 type DialFunc func(ip string, port int, password string) Node
 
-// Dial is the DialFunc of real redis-servers.
+// Dial is the DialFunc for real redis-servers.
 func Dial(ip string, port int, password string) Node { return redisnode.Dial(ip, port, password) }
 
-// passwordAge is how long a password that a node refused is not asked for again.
-const passwordAge = 10 * time.Second
+// minPasswordAge is how long the operator waits before it reads a refused password again.
+const minPasswordAge = 10 * time.Second
 
-// sessions are what is remembered of every RedisCluster from one sync to the next. All of
-// it can be lost: it spares connections, and says how long something has been so.
+// sessions holds one session for each RedisCluster.
 type sessions struct {
 	kube  kubernetes.Interface
 	dial  DialFunc
@@ -62,32 +61,32 @@ type sessions struct {
 	byKey map[cache.ObjectName]*session
 }
 
-// session is what is remembered of one RedisCluster. The queue sees to it that only one
-// sync at a time uses it.
+// session holds what the controller remembers of one RedisCluster between syncs. All of it may be
+// lost: it saves connections, and tells for how long a fact has been true. The workqueue ensures that
+// one sync at a time uses a session.
 type session struct {
 	uid   types.UID
-	conns map[types.UID]conn // by Pod
+	conns map[types.UID]conn // by the UID of the Pod
 
 	secret   v1.SecretKeyReference
 	password string
-	read     time.Time // when the password was; zero if there is none
-	refused  bool      // whether a node has refused it
+	readAt   time.Time // when the password was read; zero if there is none
+	refused  bool      // whether a node refused the password
 
-	reported time.Time // when the status was written
-	failure  error     // what came of the last commands
-	held     string    // why the last eviction was refused; "" if it was not
-	acted    time.Time // when there were commands, or nothing was to be done
+	failure         error     // the error of the last commands
+	evictionRefused string    // why the last eviction was refused; "" if it was not
+	actedAt         time.Time // when the last plan was carried out that did not only wait
 
-	linked  map[string]link      // by the ID of each replica
-	reached map[string]time.Time // when a member was last connected to a node, by its ID
+	linked  map[string]link      // by the ID of the replica
+	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
 
-	since map[string]time.Time // when something was first seen, by what
-	seen  map[string]bool      // what was seen in this sync
+	since map[string]time.Time // when a fact was first observed, by its text
+	seen  map[string]bool      // the facts that this sync has observed
 }
 
-// link is when a replica was last seen to be linked to its master.
+// link records when a replica was last seen connected to its master.
 type link struct {
-	master string // its ID
+	master string // the master's ID
 	at     time.Time
 }
 
@@ -98,48 +97,40 @@ type conn struct {
 	password string
 }
 
-// of returns the session of a RedisCluster.
-func (s *sessions) of(rdc *v1.RedisCluster) *session {
+// get returns the session of a RedisCluster. It creates one if there is none for this UID.
+func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cache.MetaObjectToName(rdc)
-	mine := s.byKey[key]
-	if mine == nil || mine.uid != rdc.UID {
-		if mine != nil {
-			mine.close()
-		}
-		mine = &session{uid: rdc.UID, conns: map[types.UID]conn{},
-			linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
-		s.byKey[key] = mine
+	known := s.byKey[key]
+	if known != nil && known.uid == rdc.UID {
+		return known
 	}
-	return mine
+	if known != nil {
+		known.close()
+	}
+	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{},
+		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
+	return s.byKey[key]
 }
 
-// forget drops the session of a RedisCluster that is gone.
+// forget closes and drops the session of a RedisCluster that is gone.
 func (s *sessions) forget(key cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if mine := s.byKey[key]; mine != nil {
-		mine.close()
+	if known := s.byKey[key]; known != nil {
+		known.close()
 	}
 	delete(s.byKey, key)
 }
 
-// close closes all sessions.
-func (s *sessions) close() {
-	for _, key := range s.keys() {
-		s.forget(key)
-	}
-}
-
-func (s *sessions) keys() []cache.ObjectName {
+func (s *sessions) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []cache.ObjectName
-	for key := range maps.Keys(s.byKey) {
-		all = append(all, key)
+	for _, known := range s.byKey {
+		known.close()
 	}
-	return all
+	clear(s.byKey)
 }
 
 func (s *session) close() {
@@ -148,51 +139,53 @@ func (s *session) close() {
 	}
 }
 
-// errNoPassword says that the Secret does not hold the password.
-type errNoPassword string
-
-func (e errNoPassword) Error() string { return string(e) }
-
-// authenticate reads the password, if it was not read yet, or a node has refused it.
-func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster, mine *session) error {
-	ref := rdc.Spec.AuthSecretRef
+// authenticate reads the password if it was not read yet, or if a node refused it. It returns a problem if
+// there is no password.
+func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*problem, error) {
+	current, ref := s.get(rdc), rdc.Spec.AuthSecretRef
 	if ref == nil {
-		mine.secret, mine.password, mine.read = v1.SecretKeyReference{}, "", time.Time{}
-		return nil
+		current.secret, current.password, current.readAt = v1.SecretKeyReference{}, "", time.Time{}
+		return nil, nil
 	}
-	fresh := !mine.read.IsZero() && mine.secret == *ref
-	if fresh && (!mine.refused || s.clock.Since(mine.read) < passwordAge) {
-		return nil
+	known := !current.readAt.IsZero() && current.secret == *ref
+	if known && (!current.refused || s.clock.Since(current.readAt) < minPasswordAge) {
+		return nil, nil
 	}
 	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)
+	if apierrors.IsNotFound(err) {
+		message := fmt.Sprintf("Secret %s does not exist: create it, with the password in the key %s", ref.Name, ref.Key)
+		return &problem{reasonNoPassword, message}, nil
 	}
-	// As the scripts read it: "kubectl create secret --from-file" has the newline of the file.
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s, which has the password: %w", ref.Name, err)
+	}
+	// The scripts do the same: "kubectl create secret --from-file" adds the newline of the file.
 	password := strings.TrimRight(string(secret.Data[ref.Key]), "\n")
 	if password == "" {
-		return errNoPassword(fmt.Sprintf("Secret %s has no password in %s: set it, or name another key in spec.authSecretRef", ref.Name, ref.Key))
+		return &problem{reasonNoPassword,
+			fmt.Sprintf("Secret %s has no password in %s: set it, or name another key in spec.authSecretRef", ref.Name, ref.Key)}, nil
 	}
-	mine.secret, mine.password, mine.read, mine.refused = *ref, password, s.clock.Now(), false
-	return nil
+	current.secret, current.password, current.readAt, current.refused = *ref, password, s.clock.Now(), false
+	return nil, nil
 }
 
-// node returns the connection to a Pod.
-func (s *sessions) node(mine *session, pod *corev1.Pod, port int) Node {
-	c, ok := mine.conns[pod.UID]
-	if ok && (c.ip != pod.Status.PodIP || c.password != mine.password) {
+// node returns the connection to a Pod of the RedisCluster.
+func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
+	current := s.get(rdc)
+	c, ok := current.conns[pod.UID]
+	if ok && c.ip == pod.Status.PodIP && c.password == current.password {
+		return c.Node
+	}
+	if ok {
 		c.Close()
-		ok = false
 	}
-	if !ok {
-		c = conn{Node: s.dial(pod.Status.PodIP, port, mine.password), ip: pod.Status.PodIP, password: mine.password}
-		mine.conns[pod.UID] = c
-	}
+	c = conn{Node: s.dial(pod.Status.PodIP, portOf(rdc, pod), current.password), ip: pod.Status.PodIP, password: current.password}
+	current.conns[pod.UID] = c
 	return c.Node
 }
 
-// keep closes the connections to all but these Pods.
-func (s *session) keep(pods map[types.UID]bool) {
+// closeOthers closes the connections to all Pods but these.
+func (s *session) closeOthers(pods map[types.UID]bool) {
 	for uid, c := range s.conns {
 		if !pods[uid] {
 			c.Close()
@@ -201,21 +194,68 @@ func (s *session) keep(pods map[types.UID]bool) {
 	}
 }
 
-// lasting returns for how long something has been so, by all syncs up to this one. At
-// first that is a moment, and not nothing.
-func (s *session) lasting(what string, now time.Time) time.Duration {
-	first, ok := s.since[what]
+// The facts that a session remembers. Some have the name of a Pod or the ID of a node behind them.
+const (
+	factSilent          = "silent "
+	factPromoted        = "promoted "
+	factUnknown         = "unknown "
+	factUnreachable     = "unreachable "
+	factFunctionsDiffer = "functions differ"
+	factUnassigned      = "slots unassigned"
+	factFailing         = "commands fail"
+)
+
+// recall remembers what this sync observed, and copies into o for how long that has been true.
+func (s *session) recall(o *observed) {
+	s.beginFacts()
+	for _, m := range o.members {
+		if !m.answers() {
+			m.silentFor = s.ageOf(factSilent+m.name, o.now)
+		}
+		if at, ok := s.since[factPromoted+m.name]; ok && o.now.Sub(at) < failoverPatience {
+			m.promotedFor = s.ageOf(factPromoted+m.name, o.now)
+		}
+	}
+	for _, n := range o.unknownNodes() {
+		n.unknownFor = s.ageOf(factUnknown+n.ID, o.now)
+	}
+	s.recordReachable(o)
+	s.recordLinks(o)
+	if o.functionsDiffer() != "" {
+		o.functionsDifferFor = s.ageOf(factFunctionsDiffer, o.now)
+	}
+	if o.assigned().Len() < redisnode.SlotCount {
+		o.unassignedFor = s.ageOf(factUnassigned, o.now)
+	}
+	if s.failure != nil {
+		o.failure, o.failingFor = problemOf(s.failure), s.ageOf(factFailing, o.now)
+	}
+	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
+	s.endFacts()
+}
+
+// ageOf returns for how long a fact has been true, by all syncs up to this one. It is never 0.
+func (s *session) ageOf(fact string, now time.Time) time.Duration {
+	first, ok := s.since[fact]
 	if !ok {
 		first = now
-		s.since[what] = now
+		s.since[fact] = now
 	}
-	s.seen[what] = true
+	s.seen[fact] = true
 	return max(now.Sub(first), 1)
 }
 
-// links notes which replicas are linked to their masters, and says of the others for how
-// long they have not been. One that was restarted since does not know that itself.
-func (s *session) links(o *observed) {
+// beginFacts starts the observation of a sync.
+func (s *session) beginFacts() { s.seen = map[string]bool{} }
+
+// endFacts forgets the facts that the sync did not observe: they are no longer true.
+func (s *session) endFacts() {
+	maps.DeleteFunc(s.since, func(fact string, _ time.Time) bool { return !s.seen[fact] })
+}
+
+// recordLinks remembers which replicas are linked to their masters. For each other replica it sets for
+// how long the link has been down: a replica that was restarted since does not know that itself.
+func (s *session) recordLinks(o *observed) {
 	for _, m := range o.answering() {
 		if m.view.Master {
 			continue
@@ -225,64 +265,43 @@ func (s *session) links(o *observed) {
 			s.linked[m.id] = link{id, o.now}
 			continue
 		}
-		m.unlinked = m.view.LinkDown
-		if was, ok := s.linked[m.id]; ok && was.master == id && (m.unlinked < 0 || o.now.Sub(was.at) < m.unlinked) {
-			m.unlinked = o.now.Sub(was.at)
+		m.unlinkedFor = m.view.LinkDown
+		if last, ok := s.linked[m.id]; ok && last.master == id && (m.unlinkedFor < 0 || o.now.Sub(last.at) < m.unlinkedFor) {
+			m.unlinkedFor = o.now.Sub(last.at)
 		}
 	}
 	maps.DeleteFunc(s.linked, func(id string, _ link) bool { return o.byID[id] == nil })
 }
 
-// misses notes which nodes a member is connected to, and says of the others for how long
-// none has been, and whether that is all of the time.
-func (s *session) misses(o *observed) {
+// recordReachable remembers which nodes a member is connected to. For each other node it sets for how
+// long no member has been, and whether the operator saw the loss of the last connection.
+func (s *session) recordReachable(o *observed) {
 	for id, n := range o.nodes {
-		if !o.dead(id) {
+		if !o.unreachable(id) {
 			s.reached[id] = o.now
 			continue
 		}
-		n.missed = s.lasting("missed "+id, o.now)
-		n.witnessed = o.now.Sub(s.reached[id])-n.missed <= o.patience()
+		n.unreachableFor = s.ageOf(factUnreachable+id, o.now)
+		n.lossSeen = o.now.Sub(s.reached[id])-n.unreachableFor <= o.patience()
 	}
 	if len(o.answering()) > 0 {
 		maps.DeleteFunc(s.reached, func(id string, _ time.Time) bool { return o.nodes[id] == nil })
 	}
 }
 
-// begin is called before a sync looks for what lasts, and end after it: what it did not
-// see has ended.
-func (s *session) begin() { s.seen = map[string]bool{} }
+// recordPromotion remembers that a replica was asked to take over from its master.
+func (s *session) recordPromotion(m *member, now time.Time) { s.since[factPromoted+m.name] = now }
 
-func (s *session) end() {
-	for what := range s.since {
-		if !s.seen[what] {
-			delete(s.since, what)
-		}
-	}
-}
-
-// came notes what came of commands.
-func (s *session) came(err error, now time.Time) {
-	s.failure = err
+// recordResult remembers the result of a plan: why an eviction was refused ("" if none was), and the
+// error of the commands.
+func (s *session) recordResult(p plan, evictionRefused string, err error, now time.Time) {
+	s.evictionRefused, s.failure = evictionRefused, err
 	if err == nil {
-		delete(s.since, failing)
-	} else if _, ok := s.since[failing]; !ok {
-		s.since[failing] = now
+		delete(s.since, factFailing)
+	} else if _, ok := s.since[factFailing]; !ok {
+		s.since[factFailing] = now
 	}
-}
-
-// waited returns for how long all plans up to this one have been to wait.
-func (s *session) waited(next plan, now time.Time) time.Duration {
-	does := len(next.commands)+len(next.upkeep) > 0 && next.held == ""
-	if next.step == "" || does || s.acted.IsZero() {
-		s.acted = now
-	}
-	return now.Sub(s.acted)
-}
-
-// refusedBy notes whether a node has refused the password.
-func (s *session) refusedBy(err error) {
-	if errors.Is(err, redisnode.ErrPassword) {
-		s.refused = true
+	if !p.waits() || s.actedAt.IsZero() {
+		s.actedAt = now
 	}
 }

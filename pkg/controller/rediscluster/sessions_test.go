@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSessionMisses has a master be lost while the operator looks, and while it does not.
-func TestSessionMisses(t *testing.T) {
+// TestSessionRecordsReachable has a master be lost while the operator looks, and while it does not.
+func TestSessionRecordsReachable(t *testing.T) {
 	lost := noPod(0)
 	type step struct {
 		after time.Duration
@@ -22,11 +22,15 @@ func TestSessionMisses(t *testing.T) {
 		missed    time.Duration
 		witnessed bool
 	}{
-		"seen alive, and then lost":           {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
-		"lost before it was looked at":        {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
-		"lost while it was not looked at":     {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
-		"lost while no member answered":       {[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false},
-		"members were silent for a moment":    {[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true},
+		"seen alive, and then lost":       {[]step{{0, nil}, {time.Second, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, true},
+		"lost before it was looked at":    {[]step{{0, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while it was not looked at": {[]step{{0, nil}, {time.Hour, []alter{lost}}, {time.Minute, []alter{lost}}}, time.Minute, false},
+		"lost while no member answered": {
+			[]step{{0, nil}, {time.Hour, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, false,
+		},
+		"members were silent for a moment": {
+			[]step{{0, nil}, {time.Second, []alter{silenced(1, 0, 1, 2, 3, 4, 5)}}, {time.Second, []alter{lost}}}, 1, true,
+		},
 		"lost, alive once more, and then not": {[]step{{0, []alter{lost}}, {time.Hour, nil}, {time.Second, []alter{lost}}}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,14 +40,14 @@ func TestSessionMisses(t *testing.T) {
 				last = see(six(), step.is...)
 				now = now.Add(step.after)
 				last.now = now
-				s.begin()
-				s.misses(last)
-				s.end()
+				s.beginFacts()
+				s.recordReachable(last)
+				s.endFacts()
 			}
-			if n := last.nodes["id-0"]; n.missed != test.missed || n.witnessed != test.witnessed {
-				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.missed, n.witnessed, test.missed, test.witnessed)
+			if n := last.nodes["id-0"]; n.unreachableFor != test.missed || n.lossSeen != test.witnessed {
+				t.Errorf("missed for %s, witnessed: %t; want %s, %t", n.unreachableFor, n.lossSeen, test.missed, test.witnessed)
 			}
-			s.misses(see(cluster(master("0-16383"))))
+			s.recordReachable(see(cluster(master("0-16383"))))
 			if len(s.reached) != 1 {
 				t.Errorf("nodes that are gone are remembered: %v", s.reached)
 			}
@@ -51,8 +55,8 @@ func TestSessionMisses(t *testing.T) {
 	}
 }
 
-// TestSessionLinks has a replica lose its link, and be restarted.
-func TestSessionLinks(t *testing.T) {
+// TestSessionRecordsLinks has a replica lose its link, and be restarted.
+func TestSessionRecordsLinks(t *testing.T) {
 	s, now := &session{linked: map[string]link{}}, seenAt
 	for _, step := range []struct {
 		what  string
@@ -75,12 +79,12 @@ func TestSessionLinks(t *testing.T) {
 		o := see(six(), step.is)
 		now = now.Add(step.after)
 		o.now = now
-		s.links(o)
-		if got := o.members[3].unlinked; got != step.want {
+		s.recordLinks(o)
+		if got := o.members[3].unlinkedFor; got != step.want {
 			t.Errorf("%s: without a link for %s, want %s", step.what, got, step.want)
 		}
 	}
-	s.links(see(cluster(master("0-16383"))))
+	s.recordLinks(see(cluster(master("0-16383"))))
 	if _, ok := s.linked["id-3"]; ok {
 		t.Error("a node that is gone is remembered")
 	}

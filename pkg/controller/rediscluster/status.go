@@ -7,15 +7,11 @@ package rediscluster
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,33 +51,31 @@ const (
 	reasonFunctions   = "FunctionsDiffer"
 )
 
-// reasons are what Ready says while an operation is under way.
+// reasons are the reasons of Ready during each operation.
 var reasons = map[string]string{
 	opForm: reasonForming, opScaleOut: reasonScalingOut, opScaleIn: reasonScalingIn, opRoll: reasonRolling, opHeal: reasonHealing,
 }
 
-// calm are the reasons for which nobody need be warned.
-var calm = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling}
+// expectedReasons are the reasons whose events are no warnings.
+var expectedReasons = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling}
 
 const (
-	// textEvery is how often a status is written at most if only the words of its
-	// operation are other ones.
+	// textEvery is the minimum time between two writes of the status if only texts change.
 	textEvery = 2 * time.Second
-	// maxStep bounds the step of an operation: slots in many pieces take many words.
+	// maxStep is the maximum length of an operation's step, in bytes: many ranges of slots make a long text.
 	maxStep = 1000
-	// stalledAfter is how long an operation may wait before that is a problem.
+	// stalledAfter is how long an operation may wait before the status reports it.
 	stalledAfter = 5 * time.Minute
-	// silentTooLong is how long a Pod may be silent before that is a problem.
+	// silentTooLong is how long a Pod may be silent, or not ready, before the status reports it.
 	silentTooLong = 30 * time.Second
-	// differTooLong is how long masters may have different functions before that is a
-	// problem: a library is loaded or deleted on one after the other.
+	// differTooLong is how long masters may have different functions before the status reports it: users load or
+	// delete a library on one master after the other.
 	differTooLong = 30 * time.Second
-	// failingTooLong is how long commands may fail before that is a problem.
+	// failingTooLong is how long commands may fail before the status reports it.
 	failingTooLong = 10 * time.Second
 )
 
-// statusOfInvalid is the status of an object whose spec has errs. What runs is left
-// as it is.
+// statusOfInvalid returns the status of an object with an invalid spec. The operator changes nothing else.
 func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) v1.RedisClusterStatus {
 	status := *rdc.Status.DeepCopy()
 	status.ObservedGeneration = rdc.Generation
@@ -93,22 +87,23 @@ func statusOfInvalid(rdc *v1.RedisCluster, errs field.ErrorList, now time.Time) 
 	return status
 }
 
-// statusAfter is the status of what was seen, while next is what is done about it.
-func statusAfter(o *observed, next plan, problems []problem) v1.RedisClusterStatus {
+// statusOf returns the status of the observed cluster, while p is what the operator does next. out is the result of
+// applying the children.
+func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status := *o.rdc.Status.DeepCopy()
 	status.ObservedGeneration = o.rdc.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
-	status.Size = int32(len(o.those(func(m *member) bool { return m.pod != nil })))
+	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.pod != nil })))
 	status.Nodes = nodes(o)
-	if len(o.answering()) > 0 { // Otherwise it is not known any better.
-		status.Masters = int32(len(o.holders()))
+	if len(o.answering()) > 0 { // Otherwise nothing newer is known.
+		status.Masters = int32(len(o.slotOwners()))
 		status.Shards = shards(o)
-		status.SlotsAssigned = int32(slotsHeld(o))
+		status.SlotsAssigned = int32(ownedSlots(o))
 	}
-	problems = slices.Concat(next.problems, problems, o.troubles())
+	problems := slices.Concat(p.problems, out.problems, memberProblems(o))
 	problems = slices.CompactFunc(problems, func(a, b problem) bool { return a == b })
-	status.Operation = operation(o, next)
-	conditions(o, next, problems, &status)
+	status.Operation = operation(o, p)
+	setConditions(o, p, problems, &status)
 	status.Endpoint = ""
 	if meta.IsStatusConditionTrue(status.Conditions, v1.ConditionSlotsCovered) {
 		status.Endpoint = o.rdc.Spec.Addr
@@ -116,16 +111,16 @@ func statusAfter(o *observed, next plan, problems []problem) v1.RedisClusterStat
 	return status
 }
 
-// slotsHeld is how many slots have a master that has a Pod.
-func slotsHeld(o *observed) int {
-	held := 0
-	for _, m := range o.holders() {
-		held += o.slots[m.id].Len()
+// ownedSlots returns how many slots have a master that has a Pod.
+func ownedSlots(o *observed) int {
+	owned := 0
+	for _, m := range o.slotOwners() {
+		owned += o.slots[m.id].Len()
 	}
-	return held
+	return owned
 }
 
-// nodes are the Pods as nodes. Of one that is silent, the others tell.
+// nodes returns the Pods as nodes. The other nodes describe a silent one.
 func nodes(o *observed) []v1.Node {
 	var all []v1.Node
 	for _, m := range o.members {
@@ -149,12 +144,12 @@ func nodes(o *observed) []v1.Node {
 	return all
 }
 
-// shards are the masters with slots, by their slots.
+// shards returns the masters with slots, by their first slot.
 func shards(o *observed) []v1.Shard {
-	holders := o.holders()
-	slices.SortFunc(holders, func(a, b *member) int { return cmp.Compare(o.slots[a.id][0].First, o.slots[b.id][0].First) })
+	masters := o.slotOwners()
+	slices.SortFunc(masters, func(a, b *member) int { return cmp.Compare(o.slots[a.id][0].First, o.slots[b.id][0].First) })
 	var all []v1.Shard
-	for _, m := range holders {
+	for _, m := range masters {
 		shard := v1.Shard{Master: m.name, Slots: o.slots[m.id].String()}
 		for _, r := range o.replicasOf(m) {
 			shard.Replicas = append(shard.Replicas, r.name)
@@ -164,32 +159,32 @@ func shards(o *observed) []v1.Shard {
 	return all
 }
 
-// operation is what next is a step of. An operation goes on until all is as it should be,
-// whatever it waits for.
-func operation(o *observed, next plan) *v1.Operation {
-	if next.step == "" {
+// operation returns the operation that the plan belongs to; nil if the cluster is as the spec says. An operation ends
+// when every policy is satisfied; it continues while a policy waits.
+func operation(o *observed, p plan) *v1.Operation {
+	if p.step == "" {
 		return nil
 	}
-	was := o.rdc.Status.Operation
-	is := &v1.Operation{Type: purpose(o, was), Step: next.progress()}
-	if len(is.Step) > maxStep {
-		is.Step = strings.ToValidUTF8(is.Step[:maxStep], "") + "…"
+	last := o.rdc.Status.Operation
+	current := &v1.Operation{Type: operationType(o, last), Step: p.progress()}
+	if len(current.Step) > maxStep {
+		current.Step = strings.ToValidUTF8(current.Step[:maxStep], "") + "…"
 	}
-	if was != nil && was.Type == is.Type {
-		is.StartedAt = was.StartedAt
+	if last != nil && last.Type == current.Type {
+		current.StartedAt = last.StartedAt
 	} else {
-		is.StartedAt = &metav1.Time{Time: o.now.Truncate(time.Second)}
+		current.StartedAt = &metav1.Time{Time: o.now.Truncate(time.Second)}
 	}
-	return is
+	return current
 }
 
-// purpose is the type of the operation that is under way, if was is what was so before.
-func purpose(o *observed, was *v1.Operation) string {
+// operationType returns the type of the current operation. last is the operation in the status; nil if there was none.
+func operationType(o *observed, last *v1.Operation) string {
 	known := map[string]bool{}
 	for _, n := range o.rdc.Status.Nodes {
 		known[n.Pod] = true
 	}
-	added := slices.ContainsFunc(o.members, func(m *member) bool { return !m.leaving && !known[m.name] })
+	added := slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !known[m.name] })
 	switch {
 	case !o.formed:
 		return opForm
@@ -197,77 +192,73 @@ func purpose(o *observed, was *v1.Operation) string {
 		return opScaleIn
 	case slices.ContainsFunc(o.members, func(m *member) bool { return m.outdated }):
 		return opRoll
-	case added && (was == nil || was.Type == opHeal):
+	case added && (last == nil || last.Type == opHeal):
 		return opScaleOut
-	case was != nil:
-		return was.Type
+	case last != nil:
+		return last.Type
 	}
 	return opHeal
 }
 
-// troubles are the problems of the members.
-func (o *observed) troubles() []problem {
+// memberProblems returns the problems that the members have, and those that lasted too long.
+func memberProblems(o *observed) []problem {
 	var all []problem
 	for _, m := range o.members {
-		switch {
-		case errors.Is(m.err, redisnode.ErrPassword):
-			all = append(all, problem{reasonPassword, fmt.Sprintf("%s: %v. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.err)})
-		case m.answers() && m.view.WriteError != "":
-			all = append(all, problem{reasonNotWritten, fmt.Sprintf("%s cannot keep what is written to it: %s", m.name, m.view.WriteError)})
-		case o.onlyHere(m) != "" && !o.expected(m):
-			all = append(all, problem{reasonHeldBack, fmt.Sprintf("%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up", m.name, o.onlyHere(m))})
-		case m.answers() && m.unready && !m.leaving && m.view.StateOK && (m.view.Master || m.view.LinkUp):
-			all = append(all, problem{reasonNotReady, fmt.Sprintf("%s has not been ready for more than %s, although its node is as it should be: see the events of the Pod", m.name, silentTooLong)})
-		case m.answers() || m.leaving:
-		case m.pod != nil && notStarting(m.pod):
-			all = append(all, problem{reasonNotStarting, fmt.Sprintf("%s does not start: %s", m.name, waitingFor(m.pod))})
-		case m.silent > silentTooLong && m.err != nil:
-			all = append(all, problem{reasonSilent, fmt.Sprintf("%s has not answered for more than %s: %v", m.name, silentTooLong, cause(m.err))})
+		if p := o.memberProblem(m); p != nil {
+			all = append(all, *p)
 		}
 	}
-	if o.differing > differTooLong {
+	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
 	}
-	if o.failure != nil {
+	if o.failure != nil && (o.failure.reason != reasonFailing || o.failingFor > failingTooLong) {
 		all = append(all, *o.failure)
 	}
 	return all
 }
 
-// expected returns whether a master without slots may have keys: some are on the move, or it
-// is about to get slots.
-func (o *observed) expected(m *member) bool {
-	return len(m.self().Importing) > 0 || slices.Contains(o.masters(), m) ||
+// memberProblem returns the most important problem of a member, or nil.
+func (o *observed) memberProblem(m *member) *problem {
+	found := func(reason, format string, args ...any) *problem {
+		return &problem{reason, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case m.refused:
+		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.whySilent)
+	case m.answers() && m.view.WriteError != "":
+		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.name, m.view.WriteError)
+	case o.uniqueData(m) != "" && !o.mayHaveKeys(m):
+		return found(reasonHeldBack, "%s is a master without slots, but has %s: it is not made a replica. Delete the Pod to give them up",
+			m.name, o.uniqueData(m))
+	case m.answers() && m.unreadyFor > silentTooLong && !o.leaving(m) && m.view.StateOK && (m.view.Master || m.view.LinkUp):
+		return found(reasonNotReady, "%s has not been ready for more than %s, although its node reports no problem: see the events of the Pod",
+			m.name, silentTooLong)
+	case m.answers() || o.leaving(m):
+		return nil
+	case m.pod != nil && notStarting(m.pod):
+		return found(reasonNotStarting, "%s does not start: %s", m.name, waitingFor(m.pod))
+	case m.silentFor > silentTooLong && m.whySilent != "":
+		return found(reasonSilent, "%s has not answered for more than %s: %s", m.name, silentTooLong, m.whySilent)
+	}
+	return nil
+}
+
+// mayHaveKeys returns whether a master without slots may have keys: slots are being moved, or it is about to get
+// some.
+func (o *observed) mayHaveKeys(m *member) bool {
+	return len(m.self().Importing) > 0 || slices.Contains(o.intendedMasters(), m) ||
 		slices.ContainsFunc(o.answering(), func(other *member) bool { return len(other.self().Migrating) > 0 })
 }
 
-// cause is an error without what is another text each time: the port from which a
-// connection was tried.
-func cause(err error) string { return dialledFrom.ReplaceAllString(err.Error(), "") }
-
-var dialledFrom = regexp.MustCompile(`[^ ]+->`)
-
-// notStarting returns whether a Pod waits for a person.
-func notStarting(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if w := s.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			return true
-		}
-	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-	})
-}
-
-// conditions sets the conditions of status, whose other fields are set.
-func conditions(o *observed, next plan, problems []problem, status *v1.RedisClusterStatus) {
+// setConditions sets the conditions of status, whose other fields are set.
+func setConditions(o *observed, p plan, problems []problem, status *v1.RedisClusterStatus) {
 	c := report.Conditions{List: &status.Conditions, Generation: o.rdc.Generation, Now: o.now}
 	summary := fmt.Sprintf("Pods: %d, masters: %d, slots: %d", status.Size, status.Masters, status.SlotsAssigned)
 	op := status.Operation
 	switch {
 	case len(problems) > 0:
-		c.Set(glassback.ConditionReady, false, problems[0].reason, join(problems))
-		c.Set(glassback.ConditionDegraded, true, problems[0].reason, join(problems))
+		c.Set(glassback.ConditionReady, false, problems[0].reason, joinMessages(problems))
+		c.Set(glassback.ConditionDegraded, true, problems[0].reason, joinMessages(problems))
 	case op != nil:
 		c.Set(glassback.ConditionReady, false, reasons[op.Type], op.Step)
 		c.Set(glassback.ConditionDegraded, false, report.ReasonAsExpected, "Nothing is wrong")
@@ -280,33 +271,31 @@ func conditions(o *observed, next plan, problems []problem, status *v1.RedisClus
 	} else {
 		c.Set(glassback.ConditionProgressing, false, reasonFormed, summary)
 	}
-	known := len(o.answering()) > 0
-	groups := o.groups()
 	switch {
-	case !o.formed && o.assigned().Len() < redisnode.SlotCount:
+	case !o.formed && o.unassigned().Len() > 0:
 		c.Set(v1.ConditionClusterFormed, false, reasonForming, "The cluster is being formed")
-	case len(groups) > 1:
+	case len(o.groups()) > 1:
 		c.Set(v1.ConditionClusterFormed, false, reasonDivided, "Not all nodes know each other")
-	case known:
+	case len(o.answering()) > 0:
 		c.Set(v1.ConditionClusterFormed, true, reasonFormed, "All nodes that answer know each other")
 	}
-	switch message := uncovered(o); {
-	case message != "":
+	if message := uncovered(o); message != "" {
 		c.Set(v1.ConditionSlotsCovered, false, reasonUncovered, message)
-	default:
+	} else {
 		c.Set(v1.ConditionSlotsCovered, true, reasonCovered, "All slots have a master that answers")
 	}
-	if next.loss != nil {
-		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, next.loss.message())
-	} else if slotsHeld(o) == redisnode.SlotCount || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
+	// A loss stays True while nothing newer is known.
+	if p.loss != nil {
+		c.Set(v1.ConditionDataLoss, true, reasonDataLoss, p.loss.message())
+	} else if ownedSlots(o) == redisnode.SlotCount || meta.FindStatusCondition(status.Conditions, v1.ConditionDataLoss) == nil {
 		c.Set(v1.ConditionDataLoss, false, reasonNoLoss, "No slot has lost what it held")
 	}
 }
 
-// uncovered says which slots cannot be used; "" if all can.
+// uncovered returns which slots clients cannot use; "" if they can use all.
 func uncovered(o *observed) string {
-	covered := redisnode.Slots(nil)
-	for _, m := range o.holders() {
+	var covered redisnode.Slots
+	for _, m := range o.slotOwners() {
 		if m.answers() {
 			covered = covered.Union(o.slots[m.id])
 		}
@@ -315,14 +304,14 @@ func uncovered(o *observed) string {
 		return fmt.Sprintf("%d slots have no master that answers: %s", missing.Len(), missing)
 	}
 	for _, m := range o.answering() {
-		if !m.view.StateOK && !m.leaving && !m.blank() {
+		if !m.view.StateOK && !o.leaving(m) && !m.isBlank() {
 			return fmt.Sprintf("The cluster cannot be used by the account of %s", m.name)
 		}
 	}
 	return ""
 }
 
-func join(problems []problem) string {
+func joinMessages(problems []problem) string {
 	messages := make([]string, len(problems))
 	for i, p := range problems {
 		messages[i] = p.message
@@ -330,21 +319,12 @@ func join(problems []problem) string {
 	return strings.Join(messages, "; ")
 }
 
-// transition returns whether more has changed than the words of an operation.
-func transition(was, is v1.RedisClusterStatus) bool {
-	return !equality.Semantic.DeepEqual(withoutWords(was), withoutWords(is))
-}
-
-func withoutWords(status v1.RedisClusterStatus) v1.RedisClusterStatus {
+// withoutTexts returns a status without texts and moving slots: for these alone no write is worth while.
+func withoutTexts(status v1.RedisClusterStatus) v1.RedisClusterStatus {
 	if status.Operation != nil {
 		status.Operation = &v1.Operation{Type: status.Operation.Type}
 	}
-	status.Shards = nil // Slots are moved.
-	conditions := make([]metav1.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		c.Message = ""
-		conditions[i] = c
-	}
-	status.Conditions = conditions
+	status.Shards = nil // They change with every move of slots.
+	status.Conditions = report.WithoutMessages(status.Conditions)
 	return status
 }

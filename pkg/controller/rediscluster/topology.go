@@ -7,76 +7,357 @@ package rediscluster
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// masters are the members that are to be masters, by ordinal: as many as the spec asks
-// for, if there are enough. In this order:
-//
-//  1. those that are and stay, those with the most slots first: so the choice stays the
-//     same while slots are moved;
-//  2. replicas of masters that leave: they take the slots over as they are;
-//  3. those that have nothing yet, spread over the machines.
-//
-// A replica never becomes an empty master: Redis would have to throw away what it holds.
-// See spare for that.
-func (o *observed) masters() []*member {
-	count := int(o.rdc.Spec.Masters())
-	chosen := o.those(func(m *member) bool { return !m.leaving && m.id != "" && o.slots[m.id].Len() > 0 })
-	slices.SortStableFunc(chosen, func(a, b *member) int { return cmp.Compare(o.slots[b.id].Len(), o.slots[a.id].Len()) })
-	chosen = chosen[:min(len(chosen), count)]
-	for _, leaving := range o.holders() {
-		if len(chosen) == count || !leaving.leaving {
+// The methods below answer questions about what was observed: which node has which slots, which replica
+// has which master, which Pods leave. They change nothing.
+
+// merge combines the views of all members. Every node describes itself best.
+func (o *observed) merge() {
+	o.byID, o.nodes = map[string]*member{}, map[string]*node{}
+	for _, m := range o.members {
+		if m.id != "" {
+			o.byID[m.id] = m
+		}
+	}
+	for _, m := range o.answering() {
+		m.entries = map[string]*redisnode.Entry{}
+		for i := range m.view.Table {
+			e := &m.view.Table[i]
+			if e.Handshake { // The node has no ID of its own yet.
+				continue
+			}
+			m.entries[e.ID] = e
+			known := o.nodes[e.ID]
+			if known == nil || e.Myself || (!known.Myself && e.Epoch > known.Epoch) {
+				o.nodes[e.ID] = &node{Entry: *e, member: o.byID[e.ID]}
+			}
+		}
+	}
+	o.slots = slotsByOwner(o.nodes)
+}
+
+// slotsByOwner assigns each slot to the node that claims it with the latest epoch, as the nodes
+// themselves do. Any member may be behind, and a replaced master may not know of its successor.
+func slotsByOwner(nodes map[string]*node) map[string]redisnode.Slots {
+	byEpoch := slices.SortedFunc(maps.Values(nodes), func(a, b *node) int {
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.ID, b.ID))
+	})
+	owned := map[string]redisnode.Slots{}
+	var taken redisnode.Slots
+	for _, n := range byEpoch {
+		if !n.Master {
 			continue
 		}
-		if heir := o.heir(leaving, func(m *member) bool { return !m.leaving }); heir != nil {
-			chosen = append(chosen, heir)
+		if slots := n.Slots.Without(taken); slots.Len() > 0 {
+			owned[n.ID] = slots
+			taken = taken.Union(slots)
 		}
 	}
-	for len(chosen) < count {
-		next := o.empty(chosen)
-		if next == nil {
-			break
+	return owned
+}
+
+// answers returns whether the member answers, so that it can carry out commands.
+func (m *member) answers() bool { return m.view != nil }
+
+// isBlank returns whether the member knows no other node, and has no slots and no keys.
+func (m *member) isBlank() bool {
+	return m.answers() && len(m.view.Table) == 1 && m.view.Master && m.view.Keys == 0 && m.view.Table[0].Slots.Len() == 0
+}
+
+// entry returns what m knows of the node with this ID, or nil.
+func (m *member) entry(id string) *redisnode.Entry { return m.entries[id] }
+
+// self returns what m reports of itself.
+func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
+
+// port returns the port on which the member listens, by its own account.
+func (m *member) port() int { return m.self().Port }
+
+// isReplicaOf returns whether the member is a replica of the node with this ID.
+func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self().MasterID == id }
+
+// hasSynced returns whether a replica ever received its master's data. Redis does not elect a replica
+// that has not, but such a replica would obey a command to take over, and lose the data.
+func (m *member) hasSynced() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
+
+// isMeeting returns whether m is in a handshake with the node at this address.
+func (m *member) isMeeting(ip string, port int) bool {
+	return slices.ContainsFunc(m.view.Table, func(e redisnode.Entry) bool { return e.Handshake && e.IP == ip && e.Port == port })
+}
+
+// ip returns the IP of the member's Pod; "" if it has none.
+func (m *member) ip() string {
+	if m.pod == nil {
+		return ""
+	}
+	return m.pod.Status.PodIP
+}
+
+// machine returns the name of the Kubernetes Node that the member's Pod runs on; "" if there is none.
+func (m *member) machine() string {
+	if m.pod == nil {
+		return ""
+	}
+	return m.pod.Spec.NodeName
+}
+
+// membersWhere returns the members with a property, by ordinal.
+func (o *observed) membersWhere(is func(*member) bool) []*member {
+	var some []*member
+	for _, m := range o.members {
+		if is(m) {
+			some = append(some, m)
 		}
-		chosen = append(chosen, next)
 	}
-	slices.SortFunc(chosen, func(a, b *member) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	return chosen
+	return some
 }
 
-// empty returns a master without slots that stays, and is not among the chosen, on the
-// machine with the fewest of them; nil if there is none.
-func (o *observed) empty(chosen []*member) *member {
-	on := map[string]int{}
-	for _, m := range chosen {
-		on[m.machine()]++
+// answering returns the members that answer.
+func (o *observed) answering() []*member {
+	return o.membersWhere(func(m *member) bool { return m.answers() })
+}
+
+// slotOwners returns the masters with slots.
+func (o *observed) slotOwners() []*member {
+	return o.membersWhere(func(m *member) bool { return m.id != "" && o.slots[m.id].Len() > 0 })
+}
+
+// owner returns the member that has the slot, or nil.
+func (o *observed) owner(slot int) *member {
+	for id, slots := range o.slots {
+		if slots.Has(slot) {
+			return o.byID[id]
+		}
 	}
-	free := o.those(func(m *member) bool {
-		return m.answers() && !m.leaving && m.view.Master && o.slots[m.id].Len() == 0 && !slices.Contains(chosen, m)
-	})
-	if len(free) == 0 {
+	return nil
+}
+
+// assigned returns the slots that have an owner.
+func (o *observed) assigned() redisnode.Slots {
+	var all redisnode.Slots
+	for _, slots := range o.slots {
+		all = all.Union(slots)
+	}
+	return all
+}
+
+// unassigned returns the slots that have no owner.
+func (o *observed) unassigned() redisnode.Slots {
+	return redisnode.SlotRange(0, redisnode.SlotCount-1).Without(o.assigned())
+}
+
+// masterOf returns the master of a replica, as the replica reports it. It is nil if m is a master, if its
+// master is no member, or if m does not answer.
+func (o *observed) masterOf(m *member) *member {
+	if !m.answers() || m.view.Master {
 		return nil
 	}
-	return slices.MinFunc(free, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(on[a.machine()], on[b.machine()]), cmp.Compare(a.ordinal, b.ordinal))
+	return o.byID[m.self().MasterID]
+}
+
+// replicasOf returns the members that report m as their master.
+func (o *observed) replicasOf(m *member) []*member {
+	return o.membersWhere(func(r *member) bool { return o.masterOf(r) == m })
+}
+
+// replicaCounts returns how many replicas each master has, without those that leave.
+func (o *observed) replicaCounts() map[*member]int {
+	counts := map[*member]int{}
+	for _, m := range o.members {
+		if master := o.masterOf(m); master != nil && !o.leaving(m) {
+			counts[master]++
+		}
+	}
+	return counts
+}
+
+// unknownNodes returns the nodes that belong to no member, by ID.
+func (o *observed) unknownNodes() []*node {
+	var all []*node
+	for _, id := range slices.Sorted(maps.Keys(o.nodes)) {
+		if n := o.nodes[id]; n.member == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// unreachable returns whether no member is connected to the node with this ID.
+func (o *observed) unreachable(id string) bool {
+	return !slices.ContainsFunc(o.answering(), func(m *member) bool {
+		e := m.entry(id)
+		return e != nil && e.Connected && !e.Failed && !e.NoAddr
 	})
 }
 
-// heir returns the replica of m that is best to take over, of those that may: up to date
-// with the spec, with the most of m's data. nil if none is connected to m.
-func (o *observed) heir(m *member, may func(*member) bool) *member {
-	replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return !r.view.LinkUp || !may(r) })
-	if len(replicas) == 0 {
+// reachesMajority returns whether the member is connected to more than half of the masters with slots.
+func (o *observed) reachesMajority(m *member) bool {
+	reached := 0
+	for id := range o.slots {
+		if e := m.entry(id); e != nil && e.Connected && !e.Failed {
+			reached++
+		}
+	}
+	return reached*2 > len(o.slots)
+}
+
+// unidentified returns a member with a volume whose node is unknown; nil if there is none. Any node that
+// belongs to no Pod may be on that volume.
+func (o *observed) unidentified() *member {
+	for _, m := range o.members {
+		if o.isUnidentified(m) {
+			return m
+		}
+	}
+	return nil
+}
+
+// isUnidentified returns whether the member may be any node. Its Pod need not exist: the data is on the
+// volume. A claim that never got a volume has no data, unless a machine runs its Pod: then the cache is
+// behind.
+func (o *observed) isUnidentified(m *member) bool {
+	bound := m.claim != nil && m.claim.Spec.VolumeName != ""
+	return o.rdc.Spec.Storage != nil && !m.answers() && m.id == "" && (bound || m.machine() != "")
+}
+
+// leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or
+// a user deleted its volume, or it is emptied because it has to be replaced. The last two happen to one
+// member at a time.
+func (o *observed) leaving(m *member) bool {
+	return m.ordinal >= int(*o.rdc.Spec.Size) ||
+		(m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
+}
+
+// losesVolume returns whether the member's claim is being deleted and its Pod exists.
+func (m *member) losesVolume() bool {
+	return m.pod != nil && m.claim != nil && m.claim.DeletionTimestamp != nil
+}
+
+// withDeletedVolume returns the first member that loses its volume, or nil.
+func (o *observed) withDeletedVolume() *member {
+	for _, m := range o.members {
+		if m.losesVolume() {
+			return m
+		}
+	}
+	return nil
+}
+
+// nextToEmpty returns the outdated member to empty next, since it has the only copy of its slots. It is nil
+// if there is none, or while another member leaves. A member that was being emptied has the fewest slots.
+func (o *observed) nextToEmpty() *member {
+	if o.rdc.Spec.Storage != nil || *o.rdc.Spec.ReplicasPerMaster > 0 || len(o.slotOwners()) < 2 ||
+		slices.ContainsFunc(o.members, func(m *member) bool { return m.ordinal >= int(*o.rdc.Spec.Size) || !m.answers() }) {
 		return nil
 	}
-	return slices.MinFunc(replicas, func(a, b *member) int {
-		return cmp.Or(compareBool(a.outdated, b.outdated), cmp.Compare(b.view.Offset, a.view.Offset), cmp.Compare(a.ordinal, b.ordinal))
+	outdated := o.membersWhere(func(m *member) bool { return m.outdated })
+	if len(outdated) == 0 {
+		return nil
+	}
+	return slices.MinFunc(outdated, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(o.slots[a.id].Len(), o.slots[b.id].Len()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 }
 
-// compareBool puts false first.
+// stayingAnswer returns whether all members that stay answer.
+func (o *observed) stayingAnswer() bool {
+	return !slices.ContainsFunc(o.members, func(m *member) bool { return !o.leaving(m) && !m.answers() })
+}
+
+// keys returns how many keys the members that answer have.
+func (o *observed) keys() int64 {
+	var all int64
+	for _, m := range o.answering() {
+		all += m.view.Keys
+	}
+	return all
+}
+
+// groups returns the members that answer, grouped by which of them know each other. Each group is sorted by
+// ordinal. The group with the most slots comes first.
+func (o *observed) groups() [][]*member {
+	var groups [][]*member
+	grouped := map[*member]bool{}
+	for _, m := range o.answering() {
+		if grouped[m] {
+			continue
+		}
+		group := []*member{m}
+		grouped[m] = true
+		for i := 0; i < len(group); i++ {
+			for _, other := range o.answering() {
+				if !grouped[other] && (group[i].entry(other.id) != nil || other.entry(group[i].id) != nil) {
+					grouped[other] = true
+					group = append(group, other)
+				}
+			}
+		}
+		slices.SortFunc(group, func(a, b *member) int { return a.ordinal - b.ordinal })
+		groups = append(groups, group)
+	}
+	slices.SortStableFunc(groups, func(a, b []*member) int { return claimedSlots(b).Len() - claimedSlots(a).Len() })
+	return groups
+}
+
+// claimedSlots returns the slots that the members of a group report as their own.
+func claimedSlots(group []*member) redisnode.Slots {
+	var all redisnode.Slots
+	for _, m := range group {
+		all = all.Union(m.self().Slots)
+	}
+	return all
+}
+
+// disagreement returns in what two members disagree. It is "" if all that answer know each other, and
+// describe each other alike.
+func (o *observed) disagreement() string {
+	// A member that leaves and has no slots is removed next, whether the others know it or not.
+	concerned := o.membersWhere(func(m *member) bool { return m.answers() && !(o.leaving(m) && o.slots[m.id].Len() == 0) })
+	for _, a := range concerned {
+		for _, b := range concerned {
+			own, seen := b.self(), a.entry(b.id)
+			switch {
+			case seen == nil:
+				return fmt.Sprintf("%s does not know %s", a.name, b.name)
+			case seen.Failed || seen.MaybeFailed || (a != b && !seen.Connected):
+				return fmt.Sprintf("%s does not reach %s", a.name, b.name)
+			case seen.Master != own.Master || seen.MasterID != own.MasterID:
+				return fmt.Sprintf("%s has not heard which role %s has", a.name, b.name)
+			case !seen.Slots.Equal(own.Slots):
+				return fmt.Sprintf("%s has not heard which slots %s has", a.name, b.name)
+			}
+		}
+	}
+	return ""
+}
+
+const (
+	// minPatience is the minimum time that the operator gives the nodes to notice a lost node, and to elect
+	// one of its replicas.
+	minPatience = 20 * time.Second
+	// failoverPatience is how long a replica may take to take over: Redis gives up after five seconds.
+	failoverPatience = 6 * time.Second
+)
+
+// patience returns how long the operator waits for the nodes to handle a lost node themselves.
+func (o *observed) patience() time.Duration {
+	timeout, err := strconv.Atoi(string(o.rdc.Spec.Config["cluster-node-timeout"]))
+	if err != nil {
+		return minPatience
+	}
+	return max(minPatience, 4*time.Duration(timeout)*time.Millisecond)
+}
+
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -87,108 +368,10 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// machine is the name of the Node that the member's Pod is on.
-func (m *member) machine() string {
-	if m.pod == nil {
-		return ""
-	}
-	return m.pod.Spec.NodeName
-}
+// shortID returns the start of a node's ID, for messages.
+func shortID(id string) string { return id[:min(len(id), 8)] }
 
-// spare returns a replica that is to be made anew, empty, so that there is one more
-// master; nil if there are enough.
-func (o *observed) spare(masters []*member) *member {
-	if len(masters) >= int(o.rdc.Spec.Masters()) {
-		return nil
-	}
-	var most []*member
-	for _, m := range masters {
-		replicas := slices.DeleteFunc(o.replicasOf(m), func(r *member) bool { return r.leaving })
-		if len(replicas) > len(most) {
-			most = replicas
-		}
-	}
-	if len(most) <= int(*o.rdc.Spec.ReplicasPerMaster) {
-		return nil
-	}
-	return most[len(most)-1]
-}
+// withoutPort returns the text of an error without the local port of a connection, which differs each time.
+func withoutPort(err error) string { return localAddress.ReplaceAllString(err.Error(), "") }
 
-// transfer is slots that one member is to give to another.
-type transfer struct {
-	from, to *member
-	slots    redisnode.Slots
-	left     int // slots that are to be moved, of all
-}
-
-// nextTransfer returns what to move next, at most this many slots, so that in the end the
-// masters have all slots, each as many as any other, or one more; nil when that is so.
-func (o *observed) nextTransfer(masters []*member, most int) *transfer {
-	surplus := o.surplus(masters)
-	var from, to *member
-	left := 0
-	for _, m := range o.members {
-		switch n := surplus[m]; {
-		case n > 0:
-			left += n
-			if from == nil || (m.leaving && !from.leaving) {
-				from = m
-			}
-		case n < 0 && to == nil:
-			to = m
-		}
-	}
-	if from == nil || to == nil {
-		return nil
-	}
-	count := min(surplus[from], -surplus[to], most)
-	return &transfer{from: from, to: to, slots: o.slots[from.id].First(count), left: left}
-}
-
-// surplus is how many slots each member has more than it is to have. Those that have the
-// most keep the most, so that nothing is moved for nothing.
-func (o *observed) surplus(masters []*member) map[*member]int {
-	surplus := map[*member]int{}
-	for _, m := range o.holders() {
-		surplus[m] = o.slots[m.id].Len()
-	}
-	if len(masters) == 0 {
-		return nil
-	}
-	total := o.assigned().Len()
-	share, more := total/len(masters), total%len(masters)
-	order := slices.Clone(masters)
-	slices.SortStableFunc(order, func(a, b *member) int { return cmp.Compare(surplus[b], surplus[a]) })
-	for i, m := range order {
-		surplus[m] -= share
-		if i < more {
-			surplus[m]--
-		}
-	}
-	return surplus
-}
-
-// adopter returns the best of the masters for a replica: one that has too few, and on
-// another machine if possible. It is nil while the replica has not heard of it.
-func (o *observed) adopter(replica *member, masters []*member, counts map[*member]int) *member {
-	able := slices.DeleteFunc(slices.Clone(masters), func(m *member) bool {
-		return m == replica || !m.answers() || !m.view.Master
-	})
-	if len(able) == 0 {
-		return nil
-	}
-	staying := len(o.those(func(m *member) bool { return !m.leaving }))
-	least := (staying - len(masters)) / len(masters)
-	best := slices.MinFunc(able, func(a, b *member) int {
-		return cmp.Or(
-			compareBool(counts[a] >= least, counts[b] >= least),
-			compareBool(counts[a] > least, counts[b] > least),
-			compareBool(a.machine() == replica.machine(), b.machine() == replica.machine()),
-			cmp.Compare(counts[a], counts[b]),
-			cmp.Compare(a.ordinal, b.ordinal))
-	})
-	if replica.entry(best.id) == nil {
-		return nil
-	}
-	return best
-}
+var localAddress = regexp.MustCompile(`[^ ]+->`)

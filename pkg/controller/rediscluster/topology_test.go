@@ -32,27 +32,37 @@ func TestTopologyMasters(t *testing.T) {
 		seen *observed
 		want string
 	}{
-		"those that are stay":                                  {see(six()), "0 1 2"},
-		"also if they have other ordinals":                     {see(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))), "3 4 5"},
-		"of too many, those with the most slots":               {see(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))), "1 2 3"},
-		"of as many, the first":                                {see(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1"},
-		"a silent master stays one":                            {see(six(), silenced(1, 1)), "0 1 2"},
-		"with nothing yet, the first":                          {see(cluster(empties...)), "0 1 2"},
-		"on as many machines as there are":                     {see(cluster(empties...), on("a", 0, 1, 2, 3), on("b", 4), on("c", 5)), "0 4 5"},
-		"and then by their ordinals":                           {see(cluster(empties...), on("a", 0, 1, 2), on("b", 3, 4, 5)), "0 1 3"},
-		"new ones where there is no master":                    {see(cluster(append(sixOf(), master(""), master(""))...), on("machine-0", 6)), "0 1 2 7"},
-		"new ones if there is no other machine":                {see(cluster(append(sixOf(), master(""), master(""))...), on("machine-0", 6, 7)), "0 1 2 6"},
-		"none that leaves":                                     {see(cluster(append(sixOf(), master(""), master(""))...), sized(7)), "0 1 2"},
-		"none that is silent":                                  {see(cluster(append(sixOf(), master(""), master(""))...), silenced(1, 6)), "0 1 2 7"},
-		"of one that leaves, its replica":                      {see(cluster(left...), sized(6)), "0 1 4"},
-		"of its replicas, the one with the most of its data":   {see(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5"},
+		"those that are stay": {see(six()), "0 1 2"},
+		"also if they have other ordinals": {
+			see(cluster(replica(3), replica(4), replica(5), master("0-5460"), master("5461-10922"), master("10923-16383"))),
+			"3 4 5",
+		},
+		"of too many, those with the most slots": {
+			see(cluster(master("0-1"), master("2-8000"), master("8001-16000"), master("16001-16383"), replica(0), replica(1))),
+			"1 2 3",
+		},
+		"of as many, the first": {
+			see(cluster(master("0-99"), master("100-199"), master("200-299"), master("300-399")), replicas(1)), "0 1",
+		},
+		"a silent master stays one":             {see(six(), silenced(1, 1)), "0 1 2"},
+		"with nothing yet, the first":           {see(cluster(empties...)), "0 1 2"},
+		"on as many machines as there are":      {see(cluster(empties...), on("a", 0, 1, 2, 3), on("b", 4), on("c", 5)), "0 4 5"},
+		"and then by their ordinals":            {see(cluster(empties...), on("a", 0, 1, 2), on("b", 3, 4, 5)), "0 1 3"},
+		"new ones where there is no master":     {see(sixAnd(master(""), master("")), on("machine-0", 6)), "0 1 2 7"},
+		"new ones if there is no other machine": {see(sixAnd(master(""), master("")), on("machine-0", 6, 7)), "0 1 2 6"},
+		"none that leaves":                      {see(sixAnd(master(""), master("")), sized(7)), "0 1 2"},
+		"none that is silent":                   {see(sixAnd(master(""), master("")), silenced(1, 6)), "0 1 2 7"},
+		"of one that leaves, its replica":       {see(cluster(left...), sized(6)), "0 1 4"},
+		"of its replicas, the one with the most of its data": {
+			see(cluster(left...), sized(6), viewed(func(v *redisnode.View) { v.Offset = 2000 }, 5)), "0 1 5",
+		},
 		"but rather one of this revision":                      {see(cluster(left...), sized(6), podIs(old, 4)), "0 1 5"},
 		"but none that is not connected":                       {see(cluster(left...), sized(6), linkDown(4, 5)), "0 1"},
 		"no replica of one that stays: it would lose its data": {see(cluster(triples...), replicas(1)), "0 1 2"},
 		"fewer than there are":                                 {see(cluster(triples...), replicas(2)), "0 1 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := namesOf(test.seen.masters()); got != test.want {
+			if got := namesOf(test.seen.intendedMasters()); got != test.want {
 				t.Errorf("masters %s, want %s", got, test.want)
 			}
 		})
@@ -78,8 +88,8 @@ func give(o *observed, next *transfer) {
 // balanced moves slots until nothing is left to move, and returns how many were.
 func balanced(t *testing.T, o *observed) int {
 	t.Helper()
-	moved, masters := 0, namesOf(o.masters())
-	for next := o.nextTransfer(o.masters(), 2000); next != nil; next = o.nextTransfer(o.masters(), 2000) {
+	moved, masters := 0, namesOf(o.intendedMasters())
+	for next := o.nextTransfer(o.intendedMasters(), 2000); next != nil; next = o.nextTransfer(o.intendedMasters(), 2000) {
 		if moved += next.slots.Len(); moved > redisnode.SlotCount {
 			t.Fatal("more slots were moved than there are")
 		}
@@ -87,7 +97,7 @@ func balanced(t *testing.T, o *observed) int {
 			t.Fatalf("%s of %s, with %d left", next.slots, next.from.name, next.left)
 		}
 		give(o, next)
-		if got := namesOf(o.masters()); got != masters {
+		if got := namesOf(o.intendedMasters()); got != masters {
 			t.Fatalf("masters %s while slots are moved, and %s at first", got, masters)
 		}
 	}
@@ -113,7 +123,7 @@ func TestTopologyNextTransfer(t *testing.T) {
 				}
 				o := see(cluster(parts...), replicas(0), sized(int32(asked)))
 				surplus := 0
-				for _, n := range o.surplus(o.masters()) {
+				for _, n := range o.surplus(o.intendedMasters()) {
 					surplus += max(n, 0)
 				}
 				if moved := balanced(t, o); moved != surplus {
@@ -121,12 +131,12 @@ func TestTopologyNextTransfer(t *testing.T) {
 				}
 				least, most := redisnode.SlotCount, 0
 				total := 0
-				for _, m := range o.masters() {
+				for _, m := range o.intendedMasters() {
 					n := o.slots[m.id].Len()
 					least, most, total = min(least, n), max(most, n), total+n
 				}
-				if most-least > 1 || total != redisnode.SlotCount || o.assigned().Len() != total || len(o.masters()) != asked {
-					t.Errorf("%d masters have %d slots, from %d to %d each", len(o.masters()), total, least, most)
+				if most-least > 1 || total != redisnode.SlotCount || o.assigned().Len() != total || len(o.intendedMasters()) != asked {
+					t.Errorf("%d masters have %d slots, from %d to %d each", len(o.intendedMasters()), total, least, most)
 				}
 			})
 		}
@@ -137,10 +147,10 @@ func TestTopologyNextTransferIsNone(t *testing.T) {
 	for name, seen := range map[string]*observed{
 		"all have as many as the others, or one more": see(six()),
 		"there is no master":                          see(cluster(newcomer(), newcomer()), silenced(1, 0, 1)),
-		"nobody has any":                              see(cluster(master(""), master(""), master(""))),
+		"no master has any":                           see(cluster(master(""), master(""), master(""))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if next := seen.nextTransfer(seen.masters(), batch); next != nil {
+			if next := seen.nextTransfer(seen.intendedMasters(), maxSlotsPerMove); next != nil {
 				t.Errorf("%+v, want nothing", next)
 			}
 		})
@@ -170,7 +180,7 @@ func TestTopologyAdopter(t *testing.T) {
 				on(fmt.Sprint(i%test.machines), i)(o)
 			}
 			see(o, replicas(int32(test.replicas/test.masters)))
-			p := adopt(o)
+			p := assignReplicas(o)
 			if p == nil || len(p.commands) != test.replicas {
 				t.Fatalf("%+v, want a master for each of %d", p, test.replicas)
 			}
@@ -182,7 +192,7 @@ func TestTopologyAdopter(t *testing.T) {
 				}
 			}
 			least, most := test.replicas, 0
-			for _, m := range o.masters() {
+			for _, m := range o.intendedMasters() {
 				least, most = min(least, counts[m]), max(most, counts[m])
 			}
 			if most-least > 1 || together > 0 {

@@ -97,7 +97,7 @@ func TestAllAreDeletedWithoutVolumes(t *testing.T) {
 	w := newWorld(t, "heals")
 	w.ready("the cluster to be formed")
 	w.deletePods(w.names()...)
-	w.until("the loss to be told", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
+	w.until("the loss to be reported", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
 	w.rests(t)
 	w.accept("wrong")
 	w.rests(t)
@@ -109,7 +109,7 @@ func TestAllAreDeletedWithoutVolumes(t *testing.T) {
 	t.Logf("events: %q", w.happened())
 }
 
-// TestShardIsLost deletes a master with its replica. The rest goes on to be used.
+// TestShardIsLost deletes a master with its replica. Clients still use the rest.
 func TestShardIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
@@ -119,7 +119,7 @@ func TestShardIsLost(t *testing.T) {
 	load.end()
 	shard := w.rdc().Status.Shards[0]
 	w.deletePods(append(shard.Replicas, shard.Master)...)
-	w.until("the loss to be told", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
+	w.until("the loss to be reported", func() bool { return w.condition(v1.ConditionDataLoss).Status == metav1.ConditionTrue })
 	if message := w.condition(v1.ConditionDataLoss).Message; !strings.Contains(message, shard.Slots) {
 		t.Errorf("message %q, want the slots %s", message, shard.Slots)
 	}
@@ -302,8 +302,8 @@ func (w *world) secret() {
 	})
 }
 
-// TestStrangerIsTold has a node of somebody else join the cluster by hand.
-func TestStrangerIsTold(t *testing.T) {
+// TestStrangerIsReported makes a node of another cluster join by hand.
+func TestStrangerIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
 	w.ready("the cluster to be formed")
@@ -313,7 +313,7 @@ func TestStrangerIsTold(t *testing.T) {
 	if err := node.Meet(t.Context(), stranger.IP, stranger.Port, stranger.Port+redistest.BusOffset); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the stranger to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
+	w.until("the stranger to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonStranger })
 	w.rests(t)
 	if message := w.condition(glassback.ConditionDegraded).Message; !strings.Contains(message, stranger.IP) {
 		t.Errorf("message %q, want the IP %s", message, stranger.IP)
@@ -361,7 +361,10 @@ func TestPasswordIsChanged(t *testing.T) {
 	w.ready("the cluster to be formed")
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	w.byPerson(func() {
-		changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"}, Data: map[string][]byte{"password": []byte("another")}}
+		changed := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "password", Namespace: "default"},
+			Data:       map[string][]byte{"password": []byte("another")},
+		}
 		if _, err := w.kube.CoreV1().Secrets("default").Update(context.Background(), changed, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +377,7 @@ func TestPasswordIsChanged(t *testing.T) {
 			}
 		}
 	})
-	w.until("the Pods to be told of", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonNotReady })
+	w.until("the Pods to be reported", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonNotReady })
 	w.until("the password to be refused", func() bool { return w.condition(glassback.ConditionReady).Reason == reasonPassword })
 	w.rests(t)
 }
@@ -401,14 +404,14 @@ func TestDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestPodDoesNotAnswer has a node that hangs, and then goes on.
+// TestPodDoesNotAnswer has a node that hangs, and then answers again.
 func TestPodDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals")
 	w.ready("the cluster to be formed")
 	w.stopped[w.names()[5]] = true
 	w.servers[w.pod(w.names()[5]).UID].Kill()
-	w.until("the Pod to be told of", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonSilent })
+	w.until("the Pod to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonSilent })
 	w.rests(t)
 	w.stopped = map[string]bool{}
 	w.ready("the node to be back")
@@ -490,9 +493,9 @@ func TestKeysOnTheMoveSurvive(t *testing.T) {
 	w := newWorld(t, "moves")
 	w.ready("the cluster to be formed")
 	load := w.load(t)
-	load.everyKey() // So that every batch of slots has some keys.
+	load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
 	load.end()
-	// Some keys of the first batch are on the way, and the slots are still the old master's.
+	// Some keys of the first maxSlotsPerMove are on the way, and the slots are still the old master's.
 	migrated := 0
 	w.lives = func(int) bool {
 		if w.last == "MIGRATE" {
@@ -504,7 +507,11 @@ func TestKeysOnTheMoveSurvive(t *testing.T) {
 	w.until("keys to be moved", func() bool { return w.deaths > 0 })
 	w.lives = nil
 	deadline := time.Now().Add(20 * time.Second)
-	for replica := w.view("moves-7"); replica.Keys == 0 || replica.Keys < w.view("moves-6").Keys || !replica.LinkUp; replica = w.view("moves-7") {
+	for {
+		replica := w.view("moves-7")
+		if replica.Keys != 0 && replica.Keys >= w.view("moves-6").Keys && replica.LinkUp {
+			break
+		}
 		if time.Sleep(10 * time.Millisecond); time.Now().After(deadline) {
 			t.Fatalf("the replica has not got the keys: %s, last writes %q", w.describe(), w.all[max(0, len(w.all)-20):])
 		}
@@ -530,7 +537,8 @@ func TestClaimIsDeleted(t *testing.T) {
 		before[c.Name] = c.UID
 	}
 	w.byPerson(func() {
-		if err := w.kube.CoreV1().PersistentVolumeClaims("default").Delete(context.Background(), "data-"+master, metav1.DeleteOptions{}); err != nil {
+		claims := w.kube.CoreV1().PersistentVolumeClaims("default")
+		if err := claims.Delete(context.Background(), "data-"+master, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -569,7 +577,9 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		again := &v1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: rdc.Name, Namespace: rdc.Namespace, UID: "again-2", Generation: 1}, Spec: rdc.Spec}
+		again := &v1.RedisCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: rdc.Name, Namespace: rdc.Namespace, UID: "again-2", Generation: 1}, Spec: rdc.Spec,
+		}
 		if err := w.client.Tracker().Add(again); err != nil {
 			t.Fatal(err)
 		}
@@ -590,7 +600,7 @@ func TestSourceOfAMoveIsLost(t *testing.T) {
 			w := newWorld(t, "gives", change)
 			w.ready("the cluster to be formed")
 			load := w.load(t)
-			load.everyKey() // So that every batch of slots has some keys.
+			load.everyKey() // So that every maxSlotsPerMove of slots has some keys.
 			load.end()
 			migrated := 0
 			w.lives = func(int) bool {

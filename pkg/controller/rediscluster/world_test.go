@@ -132,7 +132,7 @@ func (w *world) start() {
 	own.WaitForCacheSyncWithContext(ctx)
 	w.t.Cleanup(func() {
 		cancel()
-		w.controller.sessions.close()
+		w.controller.sessions.closeAll()
 	})
 }
 
@@ -151,13 +151,14 @@ func (w *world) react() {
 		if w.pod(strings.TrimPrefix(name, "data-")) == nil {
 			return false, nil, nil
 		}
-		held, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), action.GetNamespace(), name)
+		resource := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
+		held, err := w.kube.Tracker().Get(resource, action.GetNamespace(), name)
 		if err != nil {
 			return true, nil, err
 		}
 		going := held.(*corev1.PersistentVolumeClaim).DeepCopy()
 		going.DeletionTimestamp = ptr.To(metav1.Now())
-		return true, going, w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), going, action.GetNamespace())
+		return true, going, w.kube.Tracker().Update(resource, going, action.GetNamespace())
 	})
 	newEvicting(w.kube)
 	mortal := func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -262,7 +263,7 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 	if !alive {
 		w.deaths++
 		w.writes = 0
-		w.controller.sessions.close()
+		w.controller.sessions.closeAll()
 		w.controller = newController(w.config)
 	}
 	return alive, after, err
@@ -344,7 +345,8 @@ func (w *world) check() {
 		if n := len(shard.Replicas); n < int(*rdc.Spec.ReplicasPerMaster) {
 			w.t.Errorf("%s has %d replicas", shard.Master, n)
 		}
-		if parsed, err := redisnode.ParseSlots(shard.Slots); err != nil || parsed.Len() < redisnode.SlotCount/masters || parsed.Len() > redisnode.SlotCount/masters+1 {
+		share := redisnode.SlotCount / masters
+		if parsed, err := redisnode.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
 			w.t.Errorf("%s has slots %s", shard.Master, shard.Slots)
 		}
 	}

@@ -135,7 +135,7 @@ function wire(id, source) {
   const facts = new Facts();
   const holds = new Holds('wire', id, source.hold);
   const error = el('p', { class: 'error', role: 'alert' });
-  const recent = new Block('What came off it last', 'Nothing, since the page was opened.');
+  const recent = new Block('What came off it last', 'None since the page was opened.');
   return {
     root: el('div', {}, holds.root, error, facts.root, recent.root),
     update(overview) {
@@ -275,8 +275,8 @@ function showGroups(root, data, part, now) {
 
 /** @param {string} id @param {Source} source @returns {View} */
 function handlers(id, source) {
-  const all = new Block('Handlers', 'Nobody has registered one.');
-  const recent = new Block('Latest notifications', 'Nothing, since the page was opened.');
+  const all = new Block('Handlers', 'No handler is registered.');
+  const recent = new Block('Latest notifications', 'None since the page was opened.');
   return {
     root: el('div', {}, all.root, recent.root),
     update(overview) {
@@ -391,7 +391,7 @@ function sync(id, source) {
   const facts = new Facts();
   const holds = new Holds('sync', id, source.hold);
   const flight = new Block('In flight', 'No sync is under way.');
-  const recent = new Block('What it did last', 'Nothing, since the page was opened.');
+  const recent = new Block('What it did last', 'None since the page was opened.');
   return {
     root: el('div', {}, holds.root, facts.root, flight.root, recent.root),
     update(overview) {

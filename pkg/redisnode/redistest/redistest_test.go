@@ -71,7 +71,7 @@ func TestServersEndWithTheTestProgram(t *testing.T) {
 	}
 	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	child.Env = append(os.Environ(), childEnv+"="+t.TempDir())
-	output, err := child.Output() // It ends once nobody has it open.
+	output, err := child.Output() // It ends once every process has closed it.
 	_, line, _ := strings.Cut(string(output), "server ")
 	var pid int
 	if _, scanErr := fmt.Sscan(line, &pid); err == nil || scanErr != nil {

@@ -62,7 +62,10 @@ func TestBetween(t *testing.T) {
 		"a map":                  {func(j *batchv1.Job) { j.Labels = map[string]string{"a": "b"} }, "metadata.labels"},
 		"a list":                 {func(j *batchv1.Job) { j.Finalizers = []string{"a"} }, "metadata.finalizers 0 items → 1 item"},
 		"a struct":               {func(j *batchv1.Job) { j.Spec.Template.Spec.HostNetwork = true }, "spec.template.spec"},
-		"a condition":            {func(j *batchv1.Job) { j.Status.Conditions[0].Status, j.Status.Conditions[0].Reason = "True", "Asked" }, "status.conditions[Suspended] False → True Asked"},
+		"a condition": {
+			func(j *batchv1.Job) { j.Status.Conditions[0].Status, j.Status.Conditions[0].Reason = "True", "Asked" },
+			"status.conditions[Suspended] False → True Asked",
+		},
 		"a condition that is new": {func(j *batchv1.Job) {
 			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: "Failed", Status: "True"})
 		}, "status.conditions[Failed] none → True"},
@@ -87,10 +90,12 @@ func TestBetween(t *testing.T) {
 func TestValuesThatAreNotShown(t *testing.T) {
 	const hidden = "hunter2"
 	for name, pair := range map[string][2]any{
-		"a Secret's data":     {&corev1.Secret{}, &corev1.Secret{Data: map[string][]byte{"a": []byte(hidden)}, Type: hidden}},
-		"a ConfigMap's data":  {&corev1.ConfigMap{}, &corev1.ConfigMap{Data: map[string]string{"a": hidden}}},
-		"an annotation":       {&corev1.Pod{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": hidden}}}},
-		"a variable of a Pod": {&corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{{Name: "a", Value: hidden}}}}}}},
+		"a Secret's data":    {&corev1.Secret{}, &corev1.Secret{Data: map[string][]byte{"a": []byte(hidden)}, Type: hidden}},
+		"a ConfigMap's data": {&corev1.ConfigMap{}, &corev1.ConfigMap{Data: map[string]string{"a": hidden}}},
+		"an annotation":      {&corev1.Pod{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": hidden}}}},
+		"a variable of a Pod": {
+			&corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{{Name: "a", Value: hidden}}}}}},
+		},
 		"a password": {
 			&struct {
 				Password string `json:"adminPassword"`
@@ -115,16 +120,22 @@ func TestValuesThatAreNotShown(t *testing.T) {
 }
 
 func TestNoMoreThanSixFields(t *testing.T) {
-	changed := &batchv1.Job{Status: batchv1.JobStatus{Active: 1, Succeeded: 1, Failed: 1, Terminating: ptr.To[int32](1), Ready: ptr.To[int32](1)}}
+	changed := &batchv1.Job{
+		Status: batchv1.JobStatus{Active: 1, Succeeded: 1, Failed: 1, Terminating: ptr.To[int32](1), Ready: ptr.To[int32](1)},
+	}
 	changed.Spec.Suspend, changed.Spec.Parallelism = ptr.To(true), ptr.To[int32](1)
-	changed.Status.Conditions = []batchv1.JobCondition{{Type: "A", Status: "True"}, {Type: "B", Status: "True"}, {Type: "C", Status: "True"}, {Type: "D", Status: "True"}}
+	changed.Status.Conditions = []batchv1.JobCondition{
+		{Type: "A", Status: "True"}, {Type: "B", Status: "True"}, {Type: "C", Status: "True"}, {Type: "D", Status: "True"},
+	}
 	if paths, changes := Paths(&batchv1.Job{}, changed), Between(&batchv1.Job{}, changed); len(paths) != 6 || len(changes) != 6 {
 		t.Errorf("%d paths and %d changes, want six", len(paths), len(changes))
 	}
 }
 
 func BenchmarkPaths(b *testing.B) {
-	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
+	old := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}},
+	}
 	changed := old.DeepCopy()
 	changed.ResourceVersion, changed.Status.Phase = "2", corev1.PodRunning
 	b.ReportAllocs()
@@ -134,7 +145,9 @@ func BenchmarkPaths(b *testing.B) {
 }
 
 func BenchmarkBetween(b *testing.B) {
-	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
+	old := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}},
+	}
 	changed := old.DeepCopy()
 	changed.ResourceVersion, changed.Status.Phase = "2", corev1.PodRunning
 	b.ReportAllocs()

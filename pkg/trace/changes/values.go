@@ -20,12 +20,13 @@ const maxText = 64
 
 const none = "none"
 
-// sensitive reports whether a field may hold what nobody is to see, by its name.
+// sensitive reports whether a field may hold a secret, by its name.
 func sensitive(path string) bool {
 	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
-	return slices.ContainsFunc([]string{"password", "secret", "token", "credential", "accesskey", "userdata", "cabundle"}, func(word string) bool {
-		return strings.Contains(name, word)
-	})
+	return slices.ContainsFunc([]string{"password", "secret", "token", "credential", "accesskey", "userdata", "cabundle"},
+		func(word string) bool {
+			return strings.Contains(name, word)
+		})
 }
 
 // show returns two values as a person reads them; "" both, if one of them is not shown.

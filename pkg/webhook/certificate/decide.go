@@ -47,8 +47,8 @@ type situation struct {
 //	                 every leaf that the retiree └───────┘ ◀──── next takes  └─────────┘
 //	                 signed has expired                          over
 //
-// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The
-// one that signed before goes on being trusted: a caBundle still has it.
+// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The CA
+// that signed before stays trusted: a caBundle still has it.
 func decide(c contents, s situation, mint func() (*authority, error)) (contents, []string, error) {
 	var did []string
 	if c.next != nil && !valid(c.next.cert, s.now) {
@@ -127,8 +127,8 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 	return c, did
 }
 
-// lost returns the CAs that a caBundle has and the Secret has not, if somebody else than
-// a Keeper has made the Secret what it is: in one that a Keeper has written, the CA that
+// lost returns the CAs that a caBundle has and the Secret has not, if the Secret was last
+// changed by another client than a Keeper: in one that a Keeper has written, the CA that
 // signs is among the trusted, and has been in every caBundle before it signed.
 func (c contents) lost(s situation) []*x509.Certificate {
 	if holds(c.trusted, c.current.cert) && everywhere(c.current.cert, s.bundles) {

@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 			want{ca, nil, cas(ca), ""}},
 		"with a third of its life left, the next is staged": {contents{current: ca, trusted: certs(ca)}, life * 2 / 3, nil, nil,
 			want{ca, minted, cas(ca, minted), "staged the next CA"}},
-		"the next is staged at once if somebody asks for it": {contents{current: ca, trusted: certs(ca), rotate: true}, day, nil, nil,
+		"the next is staged at once on request": {contents{current: ca, trusted: certs(ca), rotate: true}, day, nil, nil,
 			want{ca, minted, cas(ca, minted), "staged the next CA"}},
 		"asking while one is staged changes nothing": {contents{current: ca, next: next, trusted: certs(ca, next), rotate: true}, day, nil, nil,
 			want{ca, next, cas(ca, next), ""}},
@@ -56,23 +56,33 @@ func TestDecide(t *testing.T) {
 			want{ca, next, cas(ca, next), ""}},
 		"the next takes over, and the one before stays trusted": {contents{current: ca, next: next, trusted: certs(ca, next)}, day,
 			[][]*x509.Certificate{certs(ca, next)}, []*authority{ca, next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
-		"the one before stays trusted, also if somebody took it out": {contents{current: ca, next: next, trusted: certs(next)}, day,
+		"the one before stays trusted, also if a user took it out": {contents{current: ca, next: next, trusted: certs(next)}, day,
 			nil, []*authority{next}, want{next, nil, cas(next, ca), "had the staged CA take over"}},
-		"the one before stays while leaves of it are valid": {contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7 * day, nil, nil,
-			want{next, nil, cas(next, ca), ""}},
-		"the one before goes when they have expired": {contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7*day + time.Minute, nil, nil,
-			want{next, nil, cas(next), "dropped a CA"}},
+		"the one before stays while leaves of it are valid": {
+			contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7 * day, nil, nil,
+			want{next, nil, cas(next, ca), ""},
+		},
+		"the one before goes when they have expired": {
+			contents{current: next, trusted: certs(next, ca), retired: retired(start, ca)}, 7*day + time.Minute, nil, nil,
+			want{next, nil, cas(next), "dropped a CA"},
+		},
 		"each goes at its own time": {contents{current: next, trusted: certs(next, ca, old), retired: map[string]time.Time{
 			fingerprint(ca.cert): start, fingerprint(old.cert): start.Add(day)}}, 7*day + time.Minute, nil, nil,
 			want{next, nil, cas(next, old), "dropped a CA"}},
-		"a time that is still to come counts from now": {contents{current: next, trusted: certs(next, ca), retired: retired(start.Add(100*day), ca)}, day, nil, nil,
-			want{next, nil, cas(next, ca), ""}},
-		"an expired CA is replaced, and trusted no longer": {contents{current: old, trusted: certs(old)}, life, [][]*x509.Certificate{certs(old)}, nil,
-			want{minted, nil, cas(minted), "made a CA"}},
+		"a time that is still to come counts from now": {
+			contents{current: next, trusted: certs(next, ca), retired: retired(start.Add(100*day), ca)}, day, nil, nil,
+			want{next, nil, cas(next, ca), ""},
+		},
+		"an expired CA is replaced, and trusted no longer": {
+			contents{current: old, trusted: certs(old)}, life, [][]*x509.Certificate{certs(old)}, nil,
+			want{minted, nil, cas(minted), "made a CA"},
+		},
 		"a CA of a clock that was ahead is replaced": {contents{current: old, trusted: certs(old)}, -2 * day, nil, nil,
 			want{minted, nil, cas(minted), "made a CA"}},
-		"an expired CA is replaced by one that is staged": {contents{current: &authority{cert: expired(t)}, next: next, trusted: certs(next)}, 0, nil, nil,
-			want{next, nil, cas(next), "take over from one that cannot sign"}},
+		"an expired CA is replaced by one that is staged": {
+			contents{current: &authority{cert: expired(t)}, next: next, trusted: certs(next)}, 0, nil, nil,
+			want{next, nil, cas(next), "take over from one that cannot sign"},
+		},
 		"a staged CA that is not valid is dropped": {contents{current: ca, next: &authority{cert: expired(t)}, trusted: certs(ca)}, 0, nil, nil,
 			want{ca, nil, cas(ca), "dropped a staged CA"}},
 		"a deleted Secret: the CA that is served stays trusted": {contents{}, 0, [][]*x509.Certificate{certs(ca)}, nil,
@@ -184,10 +194,12 @@ func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			if !got.current.cert.Equal(c.current.cert) || (got.next == nil) != (c.next == nil) || got.next != nil && !got.next.cert.Equal(c.next.cert) {
+			if !got.current.cert.Equal(c.current.cert) || (got.next == nil) != (c.next == nil) ||
+				got.next != nil && !got.next.cert.Equal(c.next.cert) {
 				t.Error("other CAs were read")
 			}
-			if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !maps.EqualFunc(got.retired, c.retired, time.Time.Equal) || got.rotate != c.rotate {
+			if string(formatBundle(got.trusted)) != string(formatBundle(c.trusted)) || !maps.EqualFunc(got.retired, c.retired, time.Time.Equal) ||
+				got.rotate != c.rotate {
 				t.Errorf("read %d trusted, retired %v, rotate %t", len(got.trusted), got.retired, got.rotate)
 			}
 		})
@@ -202,9 +214,11 @@ func TestABrokenSecretSaysWhatItCan(t *testing.T) {
 		current, next bool
 		trusted       int
 	}{
-		"nothing in it":             {func(d map[string][]byte) { clear(d) }, false, false, 0},
-		"no key":                    {func(d map[string][]byte) { delete(d, keyCurrentKey) }, false, true, 2},
-		"the keys are exchanged":    {func(d map[string][]byte) { d[keyCurrentKey], d[keyNextKey] = d[keyNextKey], d[keyCurrentKey] }, false, false, 2},
+		"nothing in it": {func(d map[string][]byte) { clear(d) }, false, false, 0},
+		"no key":        {func(d map[string][]byte) { delete(d, keyCurrentKey) }, false, true, 2},
+		"the keys are exchanged": {
+			func(d map[string][]byte) { d[keyCurrentKey], d[keyNextKey] = d[keyNextKey], d[keyCurrentKey] }, false, false, 2,
+		},
 		"half of the next":          {func(d map[string][]byte) { delete(d, keyNextKey) }, true, false, 2},
 		"garbage for what to trust": {func(d map[string][]byte) { d[keyTrusted] = []byte("garbage") }, true, true, 0},
 	} {

@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package certificate is where the serving certificate of the webhooks comes from: from
-// Files that somebody else renews, or from a Keeper, which needs nobody else.
+// Package certificate provides the serving certificate of the webhooks: from Files that
+// another program renews, or from a Keeper, which renews it by itself.
 //
 // A Keeper is a controller like the others: event handlers, a workqueue with one key, a sync
 // that looks at how things are. Every replica of the operator has one.
@@ -29,8 +29,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - No call fails for a certificate while CAs follow one another.
 //   - A Secret that was deleted, or edited, or has expired is repaired. The CA whose leaves
-//     are served then is still in the caBundles, and stays there. What cannot be written
-//     keeps nobody from serving.
+//     are served then is still in the caBundles, and stays there. A write that fails
+//     keeps no replica from serving.
 //   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
 //   - A replica whose cache of the Secret is behind writes no caBundle.
 //   - When nothing changes, nothing is written.

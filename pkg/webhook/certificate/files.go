@@ -24,7 +24,7 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// Files is a serving certificate in two files, which somebody else renews.
+// Files is a serving certificate in two files, which another program renews.
 //
 // It reads them at every handshake, which costs little beside the handshake itself, and
 // so never shows an old one. API servers keep their connections.
@@ -69,11 +69,11 @@ func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 
 var observer atomic.Pointer[func(error)]
 
-// SetReadObserver has observe told of every read of a certificate in files, from now on:
-// nil if it went well. It may be called by many goroutines at once.
+// SetReadObserver has observe called after every read of a certificate in files, from now on,
+// with the error or nil. Several goroutines may call observe at once.
 func SetReadObserver(observe func(error)) { observer.Store(&observe) }
 
-// reload is read, observed.
+// reload calls read and reports its result to the observer.
 func (f *Files) reload() error {
 	err := f.read()
 	if observe := observer.Load(); observe != nil {

@@ -45,15 +45,15 @@ type Store interface {
 	Put(ctx context.Context, secret *corev1.Secret) error
 }
 
-// Registration is a webhook configuration, which tells API servers whom to trust.
+// Registration is a webhook configuration, whose caBundles API servers trust.
 type Registration interface {
-	// Bundles returns the caBundle of every webhook of this operator, as the cache has
-	// them; none if the configuration is not there.
+	// Bundles returns the caBundle of every webhook of this operator, from the cache; none
+	// if the configuration does not exist.
 	Bundles() ([][]byte, error)
-	// Says reports whether the configuration, as the cache has it, has this caBundle in
-	// every webhook of this operator, and whatever else it should say.
+	// Says reports whether the cached configuration has this caBundle in every webhook of
+	// this operator, and its other fields as desired.
 	Says(caBundle []byte) (bool, error)
-	// Trust writes the caBundle, and whatever else the configuration should say.
+	// Trust writes the caBundle and the other desired fields of the configuration.
 	Trust(ctx context.Context, caBundle []byte) error
 }
 
@@ -96,7 +96,8 @@ var key = cache.ObjectName{Name: Name}
 // New returns a Keeper. It starts nothing.
 func New(config Config) *Keeper {
 	k := &Keeper{
-		Config: config, leaf: Leaf{given: make(chan struct{})}, trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
+		Config: config, leaf: Leaf{given: make(chan struct{})},
+		trusted: map[string]time.Time{}, wrote: make([]time.Time, len(config.Registrations)),
 	}
 	k.loop = loop.New(loop.Config{
 		Name: Name, Kind: "Certificate", Sync: k.Sync, MinRetry: retryFirst, MaxRetry: retryMost, Clock: config.Clock, Trace: config.Trace,
@@ -164,8 +165,8 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 	return wait, errors.Join(putErr, trustErr, k.serve(logger, held, now))
 }
 
-// put writes the Secret. A write that the cache does not show is not soon repeated: the
-// cache may be behind, or somebody undoes it.
+// put writes the Secret. It delays the repetition of a write that the cache does not show: the
+// cache may be stale, or another client undoes the write.
 func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, did []string, problems error) (time.Duration, error) {
 	if pause := k.pause(k.putAt); pause > 0 && secret.ResourceVersion == k.putOver {
 		return pause, nil
@@ -179,8 +180,8 @@ func (k *Keeper) put(ctx context.Context, secret *corev1.Secret, did []string, p
 	return retryFirst, nil // By then, or earlier by an event, Get returns it.
 }
 
-// pause returns how long what was last written at a time is not to be written again:
-// somebody else who writes it too is not to be raced. It is not positive if that is over.
+// pause returns how long to wait until the next write, given the time of the last one. So the
+// Keeper does not race another client that writes the same. It is not positive if the wait is over.
 func (k *Keeper) pause(written time.Time) time.Duration {
 	return k.Lifetimes.Settle/12 - k.Clock.Since(written)
 }
@@ -290,7 +291,7 @@ func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 func (k *Keeper) due(ca *x509.Certificate, now time.Time) bool {
 	switch held := k.leaf.held.Load(); {
 	case held == nil:
-		return len(k.bundles) == 0 || holds(slices.Concat(k.bundles...), ca) // Before, nobody would trust it.
+		return len(k.bundles) == 0 || holds(slices.Concat(k.bundles...), ca) // Before, no API server trusts it.
 	case !valid(held.cert.Leaf, now) || !valid(held.ca, now):
 		return true
 	case !held.ca.Equal(ca):

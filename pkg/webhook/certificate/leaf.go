@@ -53,11 +53,11 @@ func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 
 var expiryObserver atomic.Pointer[func(time.Time)]
 
-// SetExpiryObserver has observe told until when the serving certificate is valid, whenever
+// SetExpiryObserver has observe called with the expiry of the serving certificate, whenever
 // another one is served, from now on.
 func SetExpiryObserver(observe func(time.Time)) { expiryObserver.Store(&observe) }
 
-// serving tells of a certificate that is served from now on.
+// serving reports a new serving certificate to the observer.
 func serving(cert *tls.Certificate) {
 	if observe := expiryObserver.Load(); observe != nil {
 		(*observe)(cert.Leaf.NotAfter)

@@ -36,7 +36,7 @@ type world struct {
 	apiServers []*apiServer
 
 	secretWrites, promotions int
-	secretFault, bundleFault time.Time // when somebody last meddled
+	secretFault, bundleFault time.Time // when a user last meddled
 	restart                  time.Time
 	verified                 map[string]*x509.Certificate
 }
@@ -56,7 +56,7 @@ type replica struct {
 	synced  time.Time
 	first   time.Time // when it first had a certificate
 	read    time.Time
-	deaf    time.Time // until when the watch of the Secret brings nothing, and nobody notices
+	deaf    time.Time // until when the watch of the Secret silently brings nothing
 }
 
 type apiServer struct {
@@ -149,7 +149,8 @@ func (r simulatedRegistration) Says(caBundle []byte) (bool, error) {
 func (r simulatedRegistration) Trust(_ context.Context, caBundle []byte) error {
 	live := &r.world.bundles[r.n]
 	if live.version != r.bundles[r.n].version {
-		return apierrors.NewConflict(corev1.Resource("configurations"), "glassback", fmt.Errorf("%d is not %d", r.bundles[r.n].version, live.version))
+		return apierrors.NewConflict(corev1.Resource("configurations"), "glassback",
+			fmt.Errorf("%d is not %d", r.bundles[r.n].version, live.version))
 	}
 	r.world.version++
 	*live = versioned{caBundle, r.world.version}
@@ -218,7 +219,8 @@ func (w *world) check() {
 		for j, s := range w.apiServers {
 			for n, b := range s.bundles {
 				if err := w.verify(held, b.bundle); err != nil && !w.excused(r) {
-					w.Fatalf("%s: API server %d does not trust replica %d by configuration %d: %v\nthe Secret was meddled with %s ago, a replica restarted %s ago",
+					w.Fatalf("%s: API server %d does not trust replica %d by configuration %d: %v\n"+
+						"the Secret was meddled with %s ago, a replica restarted %s ago",
 						w.now, j, i, n, err, w.now.Sub(w.secretFault), w.now.Sub(w.restart))
 				}
 			}
@@ -226,12 +228,12 @@ func (w *world) check() {
 	}
 }
 
-// excused reports whether nobody could have helped it that r is not trusted.
+// excused reports whether no replica could have avoided that r is not trusted.
 func (w *world) excused(r *replica) bool {
 	since := func(t time.Time) time.Duration { return w.now.Sub(t) }
 	switch {
 	case since(w.bundleFault) < replicaLag+apiServerLag+simulated.Settle:
-		return true // Somebody has spoiled a caBundle.
+		return true // A user has spoiled a caBundle.
 	case since(r.first) < replicaLag+apiServerLag && since(w.secretFault) < 3*simulated.Settle:
 		return true // It has begun with a CA that was just made, since there is no other.
 	}
@@ -244,7 +246,8 @@ func (w *world) verify(held *signed, bundle []byte) error {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(bundle)
 		if _, err := held.cert.Leaf.Verify(x509.VerifyOptions{
-			Roots: roots, CurrentTime: w.now, DNSName: "glassback-webhook.glassback-system.svc", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			Roots: roots, CurrentTime: w.now,
+			DNSName: "glassback-webhook.glassback-system.svc", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		}); err != nil {
 			return err
 		}
@@ -267,7 +270,7 @@ func (w *world) meddle() {
 		w.edit(func(s *corev1.Secret) { s.Data = nil })
 	case 3:
 		w.edit(func(s *corev1.Secret) { s.Data[keyTrusted] = []byte("garbage") })
-	case 4: // a CA of somebody else's, or of a backup
+	case 4: // a foreign CA, or one of a backup
 		w.edit(func(s *corev1.Secret) {
 			other, err := newAuthority(w.now, simulated.Authority)
 			if err != nil {
@@ -298,8 +301,8 @@ func (w *world) edit(change func(*corev1.Secret)) {
 	w.secretFault = w.now
 }
 
-// Everybody who calls is answered by somebody whom he trusts: while CAs follow one
-// another as planned, however late caches are, whoever restarts.
+// Every API server gets an answer from a replica whose certificate it trusts, while CAs rotate
+// as planned, however late caches are and whichever process restarts.
 func TestNoCallFailsForACertificateWhileCAsRotate(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -334,9 +337,9 @@ func (w *world) rotate() {
 	}
 }
 
-// Whatever somebody does to the Secret or the configurations, it is repaired, and the
-// calls that could succeed do. Left alone, everything ends at one CA, and no more writes.
-func TestWhatSomebodyBreaksIsRepaired(t *testing.T) {
+// The Keeper repairs every change of a user to the Secret or the configurations, and the calls
+// that can succeed do. Left alone, everything ends at one CA, and no more writes.
+func TestWhatUsersBreakIsRepaired(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ func (s SecretStore) Live(ctx context.Context) (*corev1.Secret, error) {
 	return orNone(s.Client.Get(ctx, SecretName, metav1.GetOptions{}))
 }
 
-// Put creates the Secret, or updates it. One that somebody has made immutable it replaces.
+// Put creates the Secret, or updates it. It replaces a Secret that a user has made immutable.
 func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
 	switch immutable := ptr.Deref(secret.Immutable, false); {
 	case immutable:

@@ -43,7 +43,8 @@ func TestSecretStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, err := store.Live(ctx)
-	if err != nil || live == nil || live.Name != SecretName || live.Labels["app.kubernetes.io/name"] != "glassback" || string(live.Data["a"]) != "1" {
+	if err != nil || live == nil || live.Name != SecretName || live.Labels["app.kubernetes.io/name"] != "glassback" ||
+		string(live.Data["a"]) != "1" {
 		t.Fatalf("Live after Put: %v, %v", live, err)
 	}
 	if err := store.Put(ctx, &corev1.Secret{}); !apierrors.IsConflict(err) {
@@ -67,7 +68,7 @@ func TestSecretStore(t *testing.T) {
 	if err := store.Put(ctx, changed); err != nil {
 		t.Fatal(err)
 	}
-	// One that somebody has made immutable.
+	// A Secret that a user has made immutable.
 	cached = changed.DeepCopy()
 	cached.Immutable = ptr.To(true)
 	cached.Data["a"] = []byte("3")
@@ -87,7 +88,7 @@ func TestSecretStore(t *testing.T) {
 	}
 }
 
-// Out of a cluster a Keeper needs nobody: the second sync serves.
+// Out of a cluster a Keeper stores the Secret in memory: the second sync serves.
 func TestAKeeperInMemory(t *testing.T) {
 	k := New(Config{
 		Store: &MemoryStore{}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
@@ -116,7 +117,7 @@ func (r refusing) Put(context.Context, *corev1.Secret) error {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), SecretName, errors.New("no right"))
 }
 
-// What cannot be written keeps nobody from serving, as long as there is a CA.
+// A Keeper that cannot write serves on, as long as there is a CA.
 func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 	clock := clocktesting.NewFakeClock(start)
 	ca := authorityAt(t, start)
@@ -144,7 +145,8 @@ func TestAKeeperThatMayNotWriteServesOn(t *testing.T) {
 func TestAKeeperInMemoryTakesOverNoCA(t *testing.T) {
 	r := &registration{bundle: formatBundle([]*x509.Certificate{authorityAt(t, time.Now()).cert, authorityAt(t, time.Now()).cert})}
 	k := New(Config{
-		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: time.Now, Clock: clock.RealClock{},
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes,
+		Now: time.Now, Clock: clock.RealClock{},
 	})
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for range 3 {
@@ -163,7 +165,8 @@ func TestAKeeperDoesNotRaceOthersForACaBundle(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	r := &registration{}
 	k := New(Config{
-		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"}, Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock,
+		Store: &MemoryStore{}, Registrations: []Registration{r}, Names: []string{"127.0.0.1"},
+		Lifetimes: DefaultLifetimes, Now: clock.Now, Clock: clock,
 	})
 	ctx := klog.NewContext(t.Context(), klog.Logger{})
 	for range 2 * 60 { // a minute

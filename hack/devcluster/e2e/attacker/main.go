@@ -74,7 +74,10 @@ func main() {
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), *duration)
 	defer cancel()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: *atOnce} //nolint:gosec // It attacks.
+	transport := &http.Transport{
+		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // It attacks.
+		MaxIdleConnsPerHost: *atOnce,
+	}
 	client := &http.Client{Transport: transport, Timeout: 15 * time.Second}
 	var mu sync.Mutex
 	outcomes := map[string]int{}

@@ -440,8 +440,7 @@ type Create struct {
 	RequestedTime metav1.Time `json:"requestedTime"`
 }
 
-// ConditionStalled is True while nothing will come of waiting: somebody has to mend
-// something first.
+// ConditionStalled is True while waiting is useless: a user has to correct something first.
 const ConditionStalled = "Stalled"
 
 // Finalizer keeps an ECSInstance until its instance is gone, or released.

@@ -78,7 +78,8 @@ func (e *ECSInstance) Validate(old *ECSInstance) field.ErrorList {
 func (s *ECSInstanceSpec) validate(path *field.Path) field.ErrorList {
 	errs := s.validateTexts(path)
 	if s.ImageID == "" && s.AdoptInstanceID == "" {
-		errs = append(errs, field.Required(path.Child("imageID"), `say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`))
+		errs = append(errs, field.Required(path.Child("imageID"),
+			`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`))
 	}
 	errs = append(errs, s.validateChoices(path)...)
 	errs = append(errs, s.validatePeriod(path)...)
@@ -91,8 +92,8 @@ func (s *ECSInstanceSpec) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateTags(path.Child("tags"), s.Tags)...)
 	if ref := s.UserDataSecretRef; ref != nil {
 		errs = append(errs, validateSecretName(path.Child("userDataSecretRef", "name"), ref.Name)...)
-		errs = append(errs, validateText(path.Child("userDataSecretRef", "key"), ref.Key, validation.DNS1123SubdomainMaxLength, secretKey.MatchString,
-			`must be a key of a Secret, like "userData": letters, digits, "-", "_" and "."`)...)
+		errs = append(errs, validateText(path.Child("userDataSecretRef", "key"), ref.Key, validation.DNS1123SubdomainMaxLength,
+			secretKey.MatchString, `must be a key of a Secret, like "userData": letters, digits, "-", "_" and "."`)...)
 	}
 	if ref := s.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateSecretName(path.Child("credentialsSecretRef", "name"), ref.Name)...)
@@ -163,7 +164,8 @@ func (s *ECSInstanceSpec) validateAdoption(path *field.Path) field.ErrorList {
 		forbidden(path.Child("internetMaxBandwidthOut"), s.InternetMaxBandwidthOut != nil, onlyWhenMade),
 		forbidden(path.Child("disks"), s.Disks != nil, onlyWhenMade),
 		forbidden(path.Child("userDataSecretRef"), s.UserDataSecretRef != nil, onlyWhenMade),
-		forbidden(path.Child("recreatePolicy"), s.RecreatePolicy == RecreateAlways, "cannot be Always with adoptInstanceID: nothing is made then"),
+		forbidden(path.Child("recreatePolicy"), s.RecreatePolicy == RecreateAlways,
+			"cannot be Always with adoptInstanceID: nothing is made then"),
 	)
 }
 
@@ -230,7 +232,8 @@ func validateTags(path *field.Path, tags map[string]string) field.ErrorList {
 		case key == "" || utf8.RuneCountInString(key) > maxText || hasURL(key):
 			errs = append(errs, field.Invalid(path, key, `every key must have 1 to 128 characters, and neither "http://" nor "https://" in it`))
 		case strings.HasPrefix(key, "aliyun") || strings.HasPrefix(key, "acs:") || strings.HasPrefix(key, TagPrefix):
-			errs = append(errs, field.Invalid(path, key, `no key may begin with "aliyun" or "acs:", which are ECS' own, or with "glassback.dev/", which is the operator's`))
+			errs = append(errs, field.Invalid(path, key,
+				`no key may begin with "aliyun" or "acs:", which are ECS' own, or with "glassback.dev/", which is the operator's`))
 		}
 		errs = append(errs, validateText(path.Key(key), tags[key], maxText, func(value string) bool { return !hasURL(value) },
 			`must have neither "http://" nor "https://" in it`)...)
@@ -301,7 +304,9 @@ func oneOf[T ~string](path *field.Path, value T, choices ...T) field.ErrorList {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(path, value, slices.DeleteFunc(slices.Clone(choices), func(choice T) bool { return choice == "" }))}
+	return field.ErrorList{
+		field.NotSupported(path, value, slices.DeleteFunc(slices.Clone(choices), func(choice T) bool { return choice == "" })),
+	}
 }
 
 func forbidden(path *field.Path, is bool, detail string) field.ErrorList {

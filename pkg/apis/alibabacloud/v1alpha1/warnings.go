@@ -13,13 +13,16 @@ func (e *ECSInstance) Warnings() []string {
 	var warnings []string
 	s := &e.Spec
 	if s.VSwitchID == "" && s.AdoptInstanceID == "" {
-		warnings = append(warnings, "spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts")
+		warnings = append(warnings, "spec.vSwitchID: without it ECS is asked for an instance in the classic network, "+
+			"which it refuses to most accounts")
 	}
 	if s.InstanceChargeType == PrePaid && s.DeletionPolicy == DeletionDelete {
-		warnings = append(warnings, "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: with Delete this object cannot go before that")
+		warnings = append(warnings, "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: "+
+			"with Delete this object cannot go before that")
 	}
 	if s.RecreatePolicy == RecreateAlways && s.Disks != nil && len(s.Disks.Data) > 0 {
-		warnings = append(warnings, "spec.recreatePolicy: with Always another instance gets new disks, without what was on those of the one that is gone")
+		warnings = append(warnings, "spec.recreatePolicy: with Always another instance gets new disks, "+
+			"without what was on those of the one that is gone")
 	}
 	return warnings
 }

@@ -15,8 +15,9 @@ import (
 func TestWarnings(t *testing.T) {
 	const (
 		network  = "spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"
-		deletion = "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: with Delete this object cannot go before that"
-		disks    = "spec.recreatePolicy: with Always another instance gets new disks, without what was on those of the one that is gone"
+		deletion = "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: " +
+			"with Delete this object cannot go before that"
+		disks = "spec.recreatePolicy: with Always another instance gets new disks, without what was on those of the one that is gone"
 	)
 	connected := func(mutate func(s *ECSInstanceSpec)) *ECSInstance {
 		return valid(func(s *ECSInstanceSpec) {
@@ -35,15 +36,19 @@ func TestWarnings(t *testing.T) {
 		object *ECSInstance
 		want   []string
 	}{
-		"the seed is in no VPC":                   {valid(func(*ECSInstanceSpec) {}), []string{network}},
-		"in a VPC there is nothing to say":        {connected(func(*ECSInstanceSpec) {}), nil},
-		"an adopted instance is where it is":      {valid(func(s *ECSInstanceSpec) { s.AdoptInstanceID = "i-1" }), nil},
-		"what is paid for cannot be deleted":      {paid(func(*ECSInstanceSpec) {}), []string{deletion}},
-		"... but kept":                            {paid(func(s *ECSInstanceSpec) { s.DeletionPolicy = DeletionRetain }), nil},
-		"another instance has other disks":        {connected(func(s *ECSInstanceSpec) { s.RecreatePolicy, s.Disks = RecreateAlways, data }), []string{disks}},
-		"... which nobody minds of a system disk": {connected(func(s *ECSInstanceSpec) { s.RecreatePolicy, s.Disks = RecreateAlways, &Disks{System: &SystemDisk{}} }), nil},
-		"... or of none":                          {connected(func(s *ECSInstanceSpec) { s.RecreatePolicy = RecreateAlways }), nil},
-		"there is no other instance":              {connected(func(s *ECSInstanceSpec) { s.Disks = data }), nil},
+		"the seed is in no VPC":              {valid(func(*ECSInstanceSpec) {}), []string{network}},
+		"in a VPC there is nothing to say":   {connected(func(*ECSInstanceSpec) {}), nil},
+		"an adopted instance is where it is": {valid(func(s *ECSInstanceSpec) { s.AdoptInstanceID = "i-1" }), nil},
+		"what is paid for cannot be deleted": {paid(func(*ECSInstanceSpec) {}), []string{deletion}},
+		"... but kept":                       {paid(func(s *ECSInstanceSpec) { s.DeletionPolicy = DeletionRetain }), nil},
+		"another instance has other disks": {
+			connected(func(s *ECSInstanceSpec) { s.RecreatePolicy, s.Disks = RecreateAlways, data }), []string{disks},
+		},
+		"... but not for a system disk": {
+			connected(func(s *ECSInstanceSpec) { s.RecreatePolicy, s.Disks = RecreateAlways, &Disks{System: &SystemDisk{}} }), nil,
+		},
+		"... or of none":             {connected(func(s *ECSInstanceSpec) { s.RecreatePolicy = RecreateAlways }), nil},
+		"there is no other instance": {connected(func(s *ECSInstanceSpec) { s.Disks = data }), nil},
 		"all of it": {paid(func(s *ECSInstanceSpec) { s.VSwitchID, s.RecreatePolicy, s.Disks = "", RecreateAlways, data }),
 			[]string{network, deletion, disks}},
 	} {

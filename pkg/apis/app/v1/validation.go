@@ -119,8 +119,8 @@ func (i *Ingress) validate(path *field.Path) field.ErrorList {
 		func(path string) bool { return urlPath.MatchString(path) && !notAPrefix.MatchString(path) },
 		`must be the path of a URL, like "/shop": it begins with "/", and has no "//", "/./", "/../" or "%2F", no spaces, and no "?" or "#"`)...)
 	if i.TLS != nil {
-		errs = append(errs, validateText(path.Child("tls", "secretName"), i.TLS.SecretName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-			`must be the name of a Secret, like "shop-tls": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, validateText(path.Child("tls", "secretName"), i.TLS.SecretName, validation.DNS1123SubdomainMaxLength,
+			objectName.MatchString, `must be the name of a Secret, like "shop-tls": lower case letters, digits, "-" and "."`)...)
 	}
 	annotations := path.Child("annotations")
 	if value, ok := i.Annotations[annotationClass]; ok {
@@ -150,7 +150,8 @@ func (b *DisruptionBudget) validate(path *field.Path) field.ErrorList {
 		value *intstr.IntOrString
 	}{{"minAvailable", b.MinAvailable}, {"maxUnavailable", b.MaxUnavailable}} {
 		if v := limit.value; v != nil && (v.Type == intstr.Int && v.IntVal < 0 || v.Type == intstr.String && !share.MatchString(v.StrVal)) {
-			errs = append(errs, field.Invalid(path.Child(limit.field), v.String(), `must be a number that is not negative, or a share from "0%" to "100%"`))
+			errs = append(errs, field.Invalid(path.Child(limit.field), v.String(),
+				`must be a number that is not negative, or a share from "0%" to "100%"`))
 		}
 	}
 	return errs

@@ -75,11 +75,15 @@ func TestValidate(t *testing.T) {
 		"an image with a space": {valid(func(s *ApplicationSpec) { s.Image = "my image" }),
 			`spec.image: Invalid value: "my image": must be the name of an image`},
 		"an image that is too long": {valid(func(s *ApplicationSpec) { s.Image = strings.Repeat("x", 1025) }), "spec.image: Too long: "},
-		"too many replicas":         {valid(func(s *ApplicationSpec) { s.Replicas = ptr.To[int32](10001) }), "spec.replicas: Invalid value: 10001: must be from 0 to 10000"},
+		"too many replicas": {
+			valid(func(s *ApplicationSpec) { s.Replicas = ptr.To[int32](10001) }), "spec.replicas: Invalid value: 10001: must be from 0 to 10000",
+		},
 		"a negative number of replicas": {valid(func(s *ApplicationSpec) { s.Replicas = ptr.To[int32](-1) }),
 			"spec.replicas: Invalid value: -1: must be from 0 to 10000"},
-		"port 0":                 {valid(func(s *ApplicationSpec) { s.Port = ptr.To[int32](0) }), "spec.port: Invalid value: 0: must be from 1 to 65535"},
-		"a port beyond the last": {valid(func(s *ApplicationSpec) { s.Port = ptr.To[int32](70000) }), "spec.port: Invalid value: 70000: must be from 1 to 65535"},
+		"port 0": {valid(func(s *ApplicationSpec) { s.Port = ptr.To[int32](0) }), "spec.port: Invalid value: 0: must be from 1 to 65535"},
+		"a port beyond the last": {
+			valid(func(s *ApplicationSpec) { s.Port = ptr.To[int32](70000) }), "spec.port: Invalid value: 70000: must be from 1 to 65535",
+		},
 		"a Service's port beyond the last": {valid(func(s *ApplicationSpec) { s.Service.Port = ptr.To[int32](65536) }),
 			"spec.service.port: Invalid value: 65536: must be from 1 to 65535"},
 		"a Service of no Pods": {valid(func(s *ApplicationSpec) { s.Service.Type = corev1.ServiceTypeExternalName }),
@@ -91,13 +95,17 @@ func TestValidate(t *testing.T) {
 		"an Ingress without a Service": {valid(func(s *ApplicationSpec) { s.Service.Enabled = ptr.To(false) }),
 			"spec.ingress.enabled: Invalid value: true: an Ingress needs the Service"},
 
-		"one limit of disruption is valid": {valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(0))} }), ""},
-		"no limit is valid: it is one":     {valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{} }), ""},
+		"one limit of disruption is valid": {
+			valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(0))} }), "",
+		},
+		"no limit is valid: it is one": {valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{} }), ""},
 		"two limits of disruption": {valid(func(s *ApplicationSpec) {
 			s.PDB = &DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromString("50%"))}
 		}), `spec.pdb.maxUnavailable: Invalid value: "50%": minAvailable and maxUnavailable exclude each other`},
-		"a negative limit of disruption": {valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(-1))} }),
-			`spec.pdb.minAvailable: Invalid value: "-1": must be a number that is not negative, or a share`},
+		"a negative limit of disruption": {
+			valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{MinAvailable: ptr.To(intstr.FromInt32(-1))} }),
+			`spec.pdb.minAvailable: Invalid value: "-1": must be a number that is not negative, or a share`,
+		},
 		"more than all": {valid(func(s *ApplicationSpec) { s.PDB = &DisruptionBudget{MaxUnavailable: ptr.To(intstr.FromString("101%"))} }),
 			`spec.pdb.maxUnavailable: Invalid value: "101%": must be a number that is not negative, or a share`},
 	} {
@@ -108,12 +116,20 @@ func TestValidate(t *testing.T) {
 func TestValidateAutoscaling(t *testing.T) {
 	autoscaling := func(a Autoscaling) *Application { return valid(func(s *ApplicationSpec) { s.Autoscaling = &a }) }
 	for name, test := range map[string]verdict{
-		"no least number is 1":     {autoscaling(Autoscaling{MaxReplicas: 1}), ""},
-		"no difference is valid":   {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](3), MaxReplicas: 3}), ""},
-		"the least over the most":  {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](5), MaxReplicas: 2}), "spec.autoscaling.minReplicas: Invalid value: 5: must not be more than maxReplicas"},
-		"no greatest number":       {autoscaling(Autoscaling{}), "spec.autoscaling.maxReplicas: Invalid value: 0: must be from 1 to 10000"},
-		"a greatest number of a 0": {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](5)}), "spec.autoscaling.maxReplicas: Invalid value: 0: must be from 1 to 10000"},
-		"a least number of 0":      {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}), "spec.autoscaling.minReplicas: Invalid value: 0: must be from 1 to 10000"},
+		"no least number is 1":   {autoscaling(Autoscaling{MaxReplicas: 1}), ""},
+		"no difference is valid": {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](3), MaxReplicas: 3}), ""},
+		"the least over the most": {
+			autoscaling(Autoscaling{MinReplicas: ptr.To[int32](5), MaxReplicas: 2}),
+			"spec.autoscaling.minReplicas: Invalid value: 5: must not be more than maxReplicas",
+		},
+		"no greatest number": {autoscaling(Autoscaling{}), "spec.autoscaling.maxReplicas: Invalid value: 0: must be from 1 to 10000"},
+		"a greatest number of a 0": {
+			autoscaling(Autoscaling{MinReplicas: ptr.To[int32](5)}), "spec.autoscaling.maxReplicas: Invalid value: 0: must be from 1 to 10000",
+		},
+		"a least number of 0": {
+			autoscaling(Autoscaling{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}),
+			"spec.autoscaling.minReplicas: Invalid value: 0: must be from 1 to 10000",
+		},
 		"a least number beyond all": {autoscaling(Autoscaling{MinReplicas: ptr.To[int32](10001), MaxReplicas: 10000}),
 			"spec.autoscaling.minReplicas: Invalid value: 10001: must be from 1 to 10000"},
 		"no use of CPU": {autoscaling(Autoscaling{MaxReplicas: 2, TargetCPUUtilizationPercentage: ptr.To[int32](0)}),
@@ -146,7 +162,9 @@ func TestValidateIngress(t *testing.T) {
 		"a host that is too long": {ingress(func(i *Ingress) { i.Host = strings.Repeat("x.", 127) + "x" }), "spec.ingress.host: Too long: "},
 		"a path that begins with no slash": {ingress(func(i *Ingress) { i.Path = "shop" }),
 			`spec.ingress.path: Invalid value: "shop": must be the path of a URL`},
-		"a path that leads up": {ingress(func(i *Ingress) { i.Path = "/a/../b" }), `spec.ingress.path: Invalid value: "/a/../b": must be the path of a URL`},
+		"a path that leads up": {
+			ingress(func(i *Ingress) { i.Path = "/a/../b" }), `spec.ingress.path: Invalid value: "/a/../b": must be the path of a URL`,
+		},
 		"a class that cannot be": {ingress(func(i *Ingress) { i.ClassName = "my class" }),
 			`spec.ingress.className: Invalid value: "my class": must be the name of an IngressClass`},
 		"a Secret for TLS is valid": {ingress(func(i *Ingress) { i.TLS = &IngressTLS{SecretName: "shop-tls"} }), ""},
@@ -189,7 +207,9 @@ func TestValidateEnv(t *testing.T) {
 			`spec.env[1]: Duplicate value: "A"`},
 		"a value and a source": {env(EnvVar{Name: "A", Value: "a", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{}}}),
 			`spec.env[0].value: Forbidden: must have either value or valueFrom`},
-		"a source that is none": {from(corev1.EnvVarSource{}), `spec.env[0].valueFrom: Invalid value: "0 of them": must have exactly one of configMapKeyRef`},
+		"a source that is none": {
+			from(corev1.EnvVarSource{}), `spec.env[0].valueFrom: Invalid value: "0 of them": must have exactly one of configMapKeyRef`,
+		},
 		"two sources": {from(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{}, SecretKeyRef: &corev1.SecretKeySelector{}}),
 			`spec.env[0].valueFrom: Invalid value: "2 of them": must have exactly one of`},
 		"a file, though there are no volumes": {from(corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{}}),
@@ -214,8 +234,13 @@ func TestValidateReferences(t *testing.T) {
 	configMap := &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
 	secret := &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "passwords"}}
 	for name, test := range map[string]verdict{
-		"a ConfigMap and a Secret are valid": {envFrom(corev1.EnvFromSource{ConfigMapRef: configMap}, corev1.EnvFromSource{SecretRef: secret, Prefix: "A_"}), ""},
-		"neither in one entry":               {envFrom(corev1.EnvFromSource{Prefix: "A_"}), `spec.envFrom[0]: Invalid value: "0 of them": must have exactly one of configMapRef and secretRef`},
+		"a ConfigMap and a Secret are valid": {
+			envFrom(corev1.EnvFromSource{ConfigMapRef: configMap}, corev1.EnvFromSource{SecretRef: secret, Prefix: "A_"}), "",
+		},
+		"neither in one entry": {
+			envFrom(corev1.EnvFromSource{Prefix: "A_"}),
+			`spec.envFrom[0]: Invalid value: "0 of them": must have exactly one of configMapRef and secretRef`,
+		},
 		"both in one entry": {envFrom(corev1.EnvFromSource{SecretRef: secret}, corev1.EnvFromSource{ConfigMapRef: configMap, SecretRef: secret}),
 			`spec.envFrom[1]: Invalid value: "2 of them": must have exactly one of configMapRef and secretRef`},
 		"too many sources": {envFrom(make([]corev1.EnvFromSource, 65)...), "spec.envFrom: Too many: 65: must have at most 64 items"},
@@ -223,7 +248,9 @@ func TestValidateReferences(t *testing.T) {
 		"names of pull secrets are valid":   {pull("registry", "my.registry-2"), ""},
 		"a pull secret without a name":      {pull("registry", ""), "spec.imagePullSecrets[1].name: Required value"},
 		"a pull secret that is there twice": {pull("registry", "registry"), `spec.imagePullSecrets[1]: Duplicate value: "registry"`},
-		"too many pull secrets":             {pull(strings.Split("abcdefghijklmnopq", "")...), "spec.imagePullSecrets: Too many: 17: must have at most 16 items"},
+		"too many pull secrets": {
+			pull(strings.Split("abcdefghijklmnopq", "")...), "spec.imagePullSecrets: Too many: 17: must have at most 16 items",
+		},
 	} {
 		t.Run(name, test.run)
 	}
@@ -241,7 +268,9 @@ func TestValidateResources(t *testing.T) {
 		"fractions of a CPU": {resources(corev1.ResourceRequirements{Requests: list("cpu", "0.5"), Limits: list("cpu", "500m")}), ""},
 		"more devices than the limit is for the API server to refuse": {resources(corev1.ResourceRequirements{
 			Requests: list("nvidia.com/gpu", "2"), Limits: list("nvidia.com/gpu", "1")}), ""},
-		"a limit without a request, and a request without a limit": {resources(corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("memory", "1")}), ""},
+		"a limit without a request, and a request without a limit": {
+			resources(corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("memory", "1")}), "",
+		},
 		"a request above its limit": {resources(corev1.ResourceRequirements{Requests: list("memory", "1Gi"), Limits: list("memory", "512Mi")}),
 			`spec.resources.requests[memory]: Invalid value: "1Gi": must not be more than its limit`},
 	} {
@@ -258,8 +287,12 @@ func TestValidateProbes(t *testing.T) {
 		"every handler is valid": {probes(Probes{
 			Liveness: probe(corev1.ProbeHandler{TCPSocket: connect}), Readiness: probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}),
 			Startup: probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{}})}), ""},
-		"one handler in two probes is valid": {probes(Probes{Liveness: probe(corev1.ProbeHandler{HTTPGet: get}), Readiness: probe(corev1.ProbeHandler{HTTPGet: get})}), ""},
-		"no handler":                         {probes(Probes{Liveness: &Probe{PeriodSeconds: 5}}), `spec.probes.liveness: Invalid value: "0 of them": must have exactly one of httpGet`},
+		"one handler in two probes is valid": {
+			probes(Probes{Liveness: probe(corev1.ProbeHandler{HTTPGet: get}), Readiness: probe(corev1.ProbeHandler{HTTPGet: get})}), "",
+		},
+		"no handler": {
+			probes(Probes{Liveness: &Probe{PeriodSeconds: 5}}), `spec.probes.liveness: Invalid value: "0 of them": must have exactly one of httpGet`,
+		},
 		"two handlers": {probes(Probes{Readiness: probe(corev1.ProbeHandler{HTTPGet: get, TCPSocket: connect})}),
 			`spec.probes.readiness: Invalid value: "2 of them": must have exactly one of httpGet`},
 		"two handlers of the third": {probes(Probes{Liveness: probe(corev1.ProbeHandler{HTTPGet: get}),
@@ -277,13 +310,18 @@ func FuzzValidate(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,
 		`{"metadata":{"name":"sample"},"spec":{"image":"nginx"}}`,
-		`{"metadata":{"name":"Sample.a"},"spec":{"image":"my image","replicas":-1,"port":70000,"service":{"enabled":false,"type":"None","port":0}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","env":[{"name":"A","value":"b"},{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","env":[{"name":"..","valueFrom":{"fileKeyRef":{}}}],"envFrom":[{},{"secretRef":{"name":"a"}}]}}`,
+		`{"metadata":{"name":"Sample.a"},"spec":{"image":"my image","replicas":-1,"port":70000,` +
+			`"service":{"enabled":false,"type":"None","port":0}}}`,
+		`{"metadata":{"name":"a"},"spec":{"image":"a",` +
+			`"env":[{"name":"A","value":"b"},{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}}`,
+		`{"metadata":{"name":"a"},"spec":{"image":"a","env":[{"name":"..","valueFrom":{"fileKeyRef":{}}}],` +
+			`"envFrom":[{},{"secretRef":{"name":"a"}}]}}`,
 		`{"metadata":{"name":"a"},"spec":{"image":"a","resources":{"limits":{"cpu":"100m","nvidia.com/gpu":1},"requests":{"cpu":2}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","probes":{"liveness":{"grpc":{"port":1}},"readiness":{"httpGet":{"port":"http"}},"startup":{"exec":{}}}}}`,
+		`{"metadata":{"name":"a"},"spec":{"image":"a",` +
+			`"probes":{"liveness":{"grpc":{"port":1}},"readiness":{"httpGet":{"port":"http"}},"startup":{"exec":{}}}}}`,
 		`{"metadata":{"name":"a"},"spec":{"image":"a","ingress":{"host":"*.a","path":"//","className":"-","tls":{},"annotations":{"":""}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"image":"a","autoscaling":{"minReplicas":2,"maxReplicas":1},"pdb":{"minAvailable":"101%","maxUnavailable":-1}}}`,
+		`{"metadata":{"name":"a"},"spec":{"image":"a","autoscaling":{"minReplicas":2,"maxReplicas":1},` +
+			`"pdb":{"minAvailable":"101%","maxUnavailable":-1}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

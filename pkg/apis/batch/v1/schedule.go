@@ -130,7 +130,7 @@ func (s wallClock) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// untilSet returns how long the clock in t's location goes on unchanged, or less.
+// untilSet returns how long the clock in t's location stays unchanged, or less.
 func untilSet(t time.Time) time.Duration {
 	_, set := t.ZoneBounds()
 	switch {

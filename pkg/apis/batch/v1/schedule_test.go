@@ -20,7 +20,8 @@ import (
 // zones change their clocks in all the ways there are: at 2 o'clock, at midnight
 // forward and back, by half an hour, over Fridays, and by a whole day.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Africa/Cairo", "Asia/Beirut", "America/Havana", "America/Santiago",
-	"America/Asuncion", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza", "Asia/Kolkata", "America/Nuuk", "Pacific/Apia", "Africa/Monrovia"}
+	"America/Asuncion", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza", "Asia/Kolkata", "America/Nuuk", "Pacific/Apia",
+	"Africa/Monrovia"}
 
 func location(t testing.TB, name string) *time.Location {
 	t.Helper()
@@ -78,20 +79,41 @@ func TestNext(t *testing.T) {
 		"it comes after the time, not at it": {"0 6 * * *", "UTC", "2026-01-01T06:00:00Z", []string{"2026-01-02T06:00:00Z"}},
 		"it comes at the zone's time of day": {"30 6 * * mon-fri", "Europe/Berlin", "2026-03-27T06:00:00+01:00",
 			[]string{"2026-03-27T06:30:00+01:00", "2026-03-30T06:30:00+02:00"}},
-		"the last second of a year":                {"59 59 23 31 12 *", "UTC", "2026-12-31T23:59:59Z", []string{"2027-12-31T23:59:59Z"}},
-		"29 February stays away for eight years":   {"0 0 29 2 *", "UTC", "2096-02-29T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
-		"30 February never comes":                  {"0 0 30 2 *", "UTC", "2026-01-01T00:00:00Z", []string{""}},
-		"of two restricted days one is enough":     {"0 0 13 * fri", "UTC", "2026-02-01T00:00:00Z", []string{"2026-02-06T00:00:00Z", "2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"}},
-		"of one restricted day the other is any":   {"0 0 ? * fri", "UTC", "2026-02-06T00:00:00Z", []string{"2026-02-13T00:00:00Z"}},
-		"a time that clocks skip has no slot":      {"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00+01:00", []string{"2026-03-30T02:30:00+02:00"}},
-		"a time that clocks show twice has two":    {"30 2 25 10 *", "Europe/Berlin", "2026-10-25T00:00:00+02:00", []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2027-10-25T02:30:00+02:00"}},
-		"every hour goes on while clocks change":   {"@hourly", "Europe/Berlin", "2026-03-29T01:00:00+01:00", []string{"2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"}},
-		"a day without a midnight has a noon":      {"0 12 24 4 *", "Africa/Cairo", "2026-04-23T13:00:00+02:00", []string{"2026-04-24T12:00:00+03:00"}},
-		"a day does not last beyond such a night":  {"0 5 23 4 *", "Africa/Cairo", "2026-04-23T06:00:00+02:00", []string{"2027-04-23T05:00:00+02:00"}},
-		"an hour does not last beyond half of one": {"45 1 * * *", "Australia/Lord_Howe", "2026-10-04T01:46:00+10:30", []string{"2026-10-05T01:45:00+11:00"}},
-		"the last day of a leap year comes":        {"0 0 31 12 *", "Africa/Cairo", "2028-12-30T12:00:00+02:00", []string{"2028-12-31T00:00:00+02:00", "2029-12-31T00:00:00+02:00"}},
-		"a summer after a leap year comes whole":   {"* * * 7 0", "Africa/Cairo", "2056-12-30T00:00:00+02:00", []string{"2057-07-01T00:00:00+03:00"}},
-		"a day that a zone leaves out has no slot": {"0 12 30 12 *", "Pacific/Apia", "2011-12-29T13:00:00-10:00", []string{"2012-12-30T12:00:00+14:00"}},
+		"the last second of a year":              {"59 59 23 31 12 *", "UTC", "2026-12-31T23:59:59Z", []string{"2027-12-31T23:59:59Z"}},
+		"29 February stays away for eight years": {"0 0 29 2 *", "UTC", "2096-02-29T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
+		"30 February never comes":                {"0 0 30 2 *", "UTC", "2026-01-01T00:00:00Z", []string{""}},
+		"of two restricted days one is enough": {
+			"0 0 13 * fri", "UTC", "2026-02-01T00:00:00Z", []string{"2026-02-06T00:00:00Z", "2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"},
+		},
+		"of one restricted day the other is any": {"0 0 ? * fri", "UTC", "2026-02-06T00:00:00Z", []string{"2026-02-13T00:00:00Z"}},
+		"a time that clocks skip has no slot": {
+			"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00+01:00", []string{"2026-03-30T02:30:00+02:00"},
+		},
+		"a time that clocks show twice has two": {
+			"30 2 25 10 *", "Europe/Berlin", "2026-10-25T00:00:00+02:00",
+			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2027-10-25T02:30:00+02:00"},
+		},
+		"every hour continues while clocks change": {
+			"@hourly", "Europe/Berlin", "2026-03-29T01:00:00+01:00", []string{"2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"},
+		},
+		"a day without a midnight has a noon": {
+			"0 12 24 4 *", "Africa/Cairo", "2026-04-23T13:00:00+02:00", []string{"2026-04-24T12:00:00+03:00"},
+		},
+		"a day does not last beyond such a night": {
+			"0 5 23 4 *", "Africa/Cairo", "2026-04-23T06:00:00+02:00", []string{"2027-04-23T05:00:00+02:00"},
+		},
+		"an hour does not last beyond half of one": {
+			"45 1 * * *", "Australia/Lord_Howe", "2026-10-04T01:46:00+10:30", []string{"2026-10-05T01:45:00+11:00"},
+		},
+		"the last day of a leap year comes": {
+			"0 0 31 12 *", "Africa/Cairo", "2028-12-30T12:00:00+02:00", []string{"2028-12-31T00:00:00+02:00", "2029-12-31T00:00:00+02:00"},
+		},
+		"a summer after a leap year comes whole": {
+			"* * * 7 0", "Africa/Cairo", "2056-12-30T00:00:00+02:00", []string{"2057-07-01T00:00:00+03:00"},
+		},
+		"a day that a zone leaves out has no slot": {
+			"0 12 30 12 *", "Pacific/Apia", "2011-12-29T13:00:00-10:00", []string{"2012-12-30T12:00:00+14:00"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schedule, err := ParseSchedule(test.expression)

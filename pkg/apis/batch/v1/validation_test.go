@@ -98,8 +98,10 @@ func TestValidate(t *testing.T) {
 			"spec.jobTemplate: Required value"},
 		"a template without containers": {spec(func(s *MyCronJobSpec) { s.JobTemplate.Spec.Template.Spec.Containers = nil }),
 			"spec.jobTemplate.spec.template.spec.containers: Required value: a Job needs at least one container"},
-		"a template that always restarts": {spec(func(s *MyCronJobSpec) { s.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways }),
-			`spec.jobTemplate.spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: "OnFailure", "Never"`},
+		"a template that always restarts": {
+			spec(func(s *MyCronJobSpec) { s.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways }),
+			`spec.jobTemplate.spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: "OnFailure", "Never"`,
+		},
 		"a template that does not say when to restart": {spec(func(s *MyCronJobSpec) { s.JobTemplate.Spec.Template.Spec.RestartPolicy = "" }),
 			`spec.jobTemplate.spec.template.spec.restartPolicy: Unsupported value: "": supported values: "OnFailure", "Never"`},
 	} {
@@ -149,7 +151,8 @@ func TestLocation(t *testing.T) {
 func FuzzValidate(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,
-		`{"metadata":{"name":"sample"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a"}],"restartPolicy":"Never"}}}}}}`,
+		`{"metadata":{"name":"sample"},"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a"}],` +
+			`"restartPolicy":"Never"}}}}}}`,
 		`{"spec":{"schedule":"0 30 6 * * mon-fri","timeZone":"Europe/Berlin","suspend":true,"jitterSeconds":3}}`,
 		`{"spec":{"schedule":"0 0 30 2 *","timeZone":"Local","intervalSeconds":0}}`,
 		`{"spec":{"intervalSeconds":-2147483648,"jitterSeconds":2147483647,"startingDeadlineSeconds":-9223372036854775808}}`,

@@ -32,10 +32,12 @@ func TestGreeting(t *testing.T) {
 		spec ApiExampleASpec
 		want string
 	}{
-		"both names, as the seed logs them":          {ApiExampleASpec{FirstName: "Jimmy", LastName: "Song"}, "Greetings to Jimmy Song"},
-		"the given name alone":                       {ApiExampleASpec{FirstName: "Jimmy"}, "Greetings to Jimmy"},
-		"the family name alone":                      {ApiExampleASpec{LastName: "Song"}, "Greetings to Song"},
-		"names are greeted before foo":               {ApiExampleASpec{Foo: "bar", FirstName: "Jimmy", LastName: "Song"}, "Greetings to Jimmy Song"},
+		"both names, as the seed logs them": {ApiExampleASpec{FirstName: "Jimmy", LastName: "Song"}, "Greetings to Jimmy Song"},
+		"the given name alone":              {ApiExampleASpec{FirstName: "Jimmy"}, "Greetings to Jimmy"},
+		"the family name alone":             {ApiExampleASpec{LastName: "Song"}, "Greetings to Song"},
+		"names are greeted before foo": {
+			ApiExampleASpec{Foo: "bar", FirstName: "Jimmy", LastName: "Song"}, "Greetings to Jimmy Song",
+		},
 		"without a name foo is greeted":              {ApiExampleASpec{Foo: "bar"}, "Greetings to bar"},
 		"names of nothing but spaces are none":       {ApiExampleASpec{Foo: "bar", FirstName: " ", LastName: "  "}, "Greetings to bar"},
 		"without anything the object is greeted":     {ApiExampleASpec{}, "Greetings to sample"},

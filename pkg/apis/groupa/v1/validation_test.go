@@ -36,8 +36,12 @@ func TestValidate(t *testing.T) {
 			"metadata.name: Invalid value: \"" + strings.Repeat("x", 64) + "\": must have no more than 63 characters"},
 		"101 letters": {spec(ApiExampleASpec{Foo: strings.Repeat("x", 101)}),
 			"spec.foo: Invalid value: \"" + strings.Repeat("x", 101) + "\": must be one line of no more than 100 characters"},
-		"a given name of two lines":    {spec(ApiExampleASpec{FirstName: "Jimmy\nSong"}), `spec.first_name: Invalid value: "Jimmy\nSong": must be one line`},
-		"a family name with an escape": {spec(ApiExampleASpec{LastName: "\x1b[31mSong"}), `spec.last_name: Invalid value: "\x1b[31mSong": must be one line`},
+		"a given name of two lines": {
+			spec(ApiExampleASpec{FirstName: "Jimmy\nSong"}), `spec.first_name: Invalid value: "Jimmy\nSong": must be one line`,
+		},
+		"a family name with an escape": {
+			spec(ApiExampleASpec{LastName: "\x1b[31mSong"}), `spec.last_name: Invalid value: "\x1b[31mSong": must be one line`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := test.object.Validate(nil)

@@ -37,13 +37,17 @@ func TestDefault(t *testing.T) {
 	storage := with(func(s *RedisClusterSpec) { s.Storage = &Storage{Size: resource.MustParse("1Gi")} })
 	for name, test := range map[string]struct{ spec, want RedisClusterSpec }{
 		"an empty spec gets what the schema defaults, and no addr": {RedisClusterSpec{}, defaults},
-		"what is set stays":                                      {set, set},
-		"no replicas are said, and stay none":                    {RedisClusterSpec{ReplicasPerMaster: ptr.To[int32](0)}, with(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) })},
-		"the seed's size of 3 is raised to 6":                    {RedisClusterSpec{Size: ptr.To[int32](3)}, defaults},
-		"a key of the Secret is password":                        {auth(""), auth("password")},
-		"storage gets no class: it is the cluster's default":     {storage, storage},
-		"a size that is too large stays, for Validate to refuse": {RedisClusterSpec{Size: ptr.To[int32](501)}, with(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) })},
-		"defaults get no more defaults":                          {defaults, defaults},
+		"what is set stays": {set, set},
+		"no replicas are said, and stay none": {
+			RedisClusterSpec{ReplicasPerMaster: ptr.To[int32](0)}, with(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) }),
+		},
+		"the seed's size of 3 is raised to 6":                {RedisClusterSpec{Size: ptr.To[int32](3)}, defaults},
+		"a key of the Secret is password":                    {auth(""), auth("password")},
+		"storage gets no class: it is the cluster's default": {storage, storage},
+		"a size that is too large stays, for Validate to refuse": {
+			RedisClusterSpec{Size: ptr.To[int32](501)}, with(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) }),
+		},
+		"defaults get no more defaults": {defaults, defaults},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &RedisCluster{Spec: *test.spec.DeepCopy()}
@@ -89,7 +93,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A number of replicas that Validate refuses must not ask for a size that nobody can have.
+// A number of replicas that Validate refuses must not lead to an impossible allocation.
 func TestTheLeastSizeIsOfReplicasThatThereMayBe(t *testing.T) {
 	for replicas, want := range map[int32]int32{math.MinInt32: 6, -1: 6, 0: 6, 1: 6, 2: 9, 5: 18, 6: 18, math.MaxInt32: 18} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {

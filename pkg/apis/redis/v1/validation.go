@@ -46,10 +46,11 @@ var (
 // ownDirectives are those of redis.conf that the operator sets to make the nodes a cluster,
 // or that another field of spec sets. So are those that begin with ownDirectivePrefix.
 var ownDirectives = []string{
-	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-allow-replica-migration", "cluster-config-file", "cluster-enabled",
-	"cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover", "daemonize", "dbfilename", "dir", "include", "loadmodule",
-	"logfile", "masterauth", "masteruser", "pidfile", "port", "protected-mode", "rename-command", "replicaof", "requirepass", "slaveof",
-	"supervised", "syslog-enabled", "tls-cluster", "tls-port", "tls-replication", "unixsocket", "user",
+	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-allow-replica-migration",
+	"cluster-config-file", "cluster-enabled", "cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover",
+	"daemonize", "dbfilename", "dir", "include", "loadmodule", "logfile", "masterauth", "masteruser", "pidfile", "port",
+	"protected-mode", "rename-command", "replicaof", "requirepass", "slaveof", "supervised",
+	"syslog-enabled", "tls-cluster", "tls-port", "tls-replication", "unixsocket", "user",
 }
 
 const ownDirectivePrefix = "cluster-announce-"
@@ -64,7 +65,8 @@ func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Name) > maxName || len(validation.IsDNS1035Label(r.Name)) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), r.Name,
-			`must be a DNS label of no more than 52 characters that begins with a letter, like "sessions": its Service and its Pods are named after it`))
+			`must be a DNS label of no more than 52 characters that begins with a letter, like "sessions": `+
+				`its Service and its Pods are named after it`))
 	}
 	path := field.NewPath("spec")
 	errs = append(errs, r.Spec.validate(path)...)
@@ -107,8 +109,8 @@ func (s *Storage) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(), "must be more than 0"))
 	}
 	if s.StorageClassName != nil {
-		errs = append(errs, validateText(path.Child("storageClassName"), *s.StorageClassName, validation.DNS1123SubdomainMaxLength, objectName.MatchString,
-			`must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
+		errs = append(errs, validateText(path.Child("storageClassName"), *s.StorageClassName, validation.DNS1123SubdomainMaxLength,
+			objectName.MatchString, `must be the name of a StorageClass, like "standard": lower case letters, digits, "-" and "."`)...)
 	}
 	return errs
 }

@@ -65,7 +65,9 @@ func TestValidate(t *testing.T) {
 		"every number at its lower bound is valid": {valid(func(s *RedisClusterSpec) {
 			s.Size, s.ReplicasPerMaster = ptr.To[int32](6), ptr.To[int32](0)
 		}), ""},
-		"too many nodes": {valid(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) }), "spec.size: Invalid value: 501: must be from 6 to 500"},
+		"too many nodes": {
+			valid(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](501) }), "spec.size: Invalid value: 501: must be from 6 to 500",
+		},
 		"too few nodes, which Default raises": {valid(func(s *RedisClusterSpec) { s.Size = ptr.To[int32](3) }),
 			"spec.size: Invalid value: 3: must be from 6 to 500"},
 		"too few nodes for the replicas": {valid(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](2) }),
@@ -78,7 +80,9 @@ func TestValidate(t *testing.T) {
 		"a name of 52 characters is valid": {named(strings.Repeat("x", 52)), ""},
 		"a name of 53 characters leaves too little for those of its Pods": {named(strings.Repeat("x", 53)),
 			"metadata.name: Invalid value: \"" + strings.Repeat("x", 53) + "\": must be a DNS label of no more than 52 characters"},
-		"a name with a dot is none of a Service":         {named("sessions.a"), `metadata.name: Invalid value: "sessions.a": must be a DNS label`},
+		"a name with a dot is none of a Service": {
+			named("sessions.a"), `metadata.name: Invalid value: "sessions.a": must be a DNS label`,
+		},
 		"a name that begins with a digit is none either": {named("1st"), `metadata.name: Invalid value: "1st": must be a DNS label`},
 
 		"an image with a space": {valid(func(s *RedisClusterSpec) { s.Image = "my redis" }),
@@ -150,9 +154,13 @@ func TestValidateStorage(t *testing.T) {
 		"a size and a class is valid": {of("1Gi", ptr.To("fast.ssd-2")), ""},
 		"a size of nothing":           {of("0", nil), `spec.storage.size: Invalid value: "0": must be more than 0`},
 		"a size below nothing":        {of("-1Gi", nil), `spec.storage.size: Invalid value: "-1Gi": must be more than 0`},
-		"a class without a name":      {of("1Gi", ptr.To("")), `spec.storage.storageClassName: Invalid value: "": must be the name of a StorageClass`},
-		"a class in upper case":       {of("1Gi", ptr.To("SSD")), `spec.storage.storageClassName: Invalid value: "SSD": must be the name of a StorageClass`},
-		"a class that is too long":    {of("1Gi", ptr.To(strings.Repeat("x", 254))), "spec.storage.storageClassName: Too long: "},
+		"a class without a name": {
+			of("1Gi", ptr.To("")), `spec.storage.storageClassName: Invalid value: "": must be the name of a StorageClass`,
+		},
+		"a class in upper case": {
+			of("1Gi", ptr.To("SSD")), `spec.storage.storageClassName: Invalid value: "SSD": must be the name of a StorageClass`,
+		},
+		"a class that is too long": {of("1Gi", ptr.To(strings.Repeat("x", 254))), "spec.storage.storageClassName: Too long: "},
 	} {
 		t.Run(name, test.run)
 	}
@@ -162,16 +170,24 @@ func TestValidateStorage(t *testing.T) {
 		old *RedisCluster
 		verdict
 	}{
-		"without storage, it stays so":            {none, verdict{none, ""}},
-		"it may stay as it is":                    {of("1Gi", ptr.To("a")), verdict{of("1Gi", ptr.To("a")), ""}},
-		"it may be said in another way":           {of("1Gi", nil), verdict{of("1024Mi", nil), ""}},
-		"it may grow":                             {of("1Gi", nil), verdict{of("2Gi", nil), ""}},
-		"it cannot shrink":                        {of("1Gi", nil), verdict{of("1G", nil), `spec.storage.size: Invalid value: "1G": cannot be less than it was`}},
-		"it cannot be added":                      {none, verdict{of("1Gi", nil), added}},
-		"it cannot be taken away":                 {of("1Gi", nil), verdict{none, added}},
-		"its class cannot be changed":             {of("1Gi", ptr.To("a")), verdict{of("1Gi", ptr.To("b")), "spec.storage.storageClassName: Forbidden: cannot be changed"}},
-		"its class cannot be said afterwards":     {of("1Gi", nil), verdict{of("1Gi", ptr.To("b")), "spec.storage.storageClassName: Forbidden: cannot be changed"}},
-		"its class cannot be left out afterwards": {of("1Gi", ptr.To("a")), verdict{of("1Gi", nil), "spec.storage.storageClassName: Forbidden: cannot be changed"}},
+		"without storage, it stays so":  {none, verdict{none, ""}},
+		"it may stay as it is":          {of("1Gi", ptr.To("a")), verdict{of("1Gi", ptr.To("a")), ""}},
+		"it may be said in another way": {of("1Gi", nil), verdict{of("1024Mi", nil), ""}},
+		"it may grow":                   {of("1Gi", nil), verdict{of("2Gi", nil), ""}},
+		"it cannot shrink": {
+			of("1Gi", nil), verdict{of("1G", nil), `spec.storage.size: Invalid value: "1G": cannot be less than it was`},
+		},
+		"it cannot be added":      {none, verdict{of("1Gi", nil), added}},
+		"it cannot be taken away": {of("1Gi", nil), verdict{none, added}},
+		"its class cannot be changed": {
+			of("1Gi", ptr.To("a")), verdict{of("1Gi", ptr.To("b")), "spec.storage.storageClassName: Forbidden: cannot be changed"},
+		},
+		"its class cannot be said afterwards": {
+			of("1Gi", nil), verdict{of("1Gi", ptr.To("b")), "spec.storage.storageClassName: Forbidden: cannot be changed"},
+		},
+		"its class cannot be left out afterwards": {
+			of("1Gi", ptr.To("a")), verdict{of("1Gi", nil), "spec.storage.storageClassName: Forbidden: cannot be changed"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { test.over(t, test.old) })
 	}
@@ -204,7 +220,9 @@ func TestValidateResources(t *testing.T) {
 	for name, test := range map[string]verdict{
 		"none are valid":     {resources(corev1.ResourceRequirements{}), ""},
 		"fractions of a CPU": {resources(corev1.ResourceRequirements{Requests: list("cpu", "0.5"), Limits: list("cpu", "500m")}), ""},
-		"a limit without a request, and a request without a limit": {resources(corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("memory", "1")}), ""},
+		"a limit without a request, and a request without a limit": {
+			resources(corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("memory", "1")}), "",
+		},
 		"more devices than the limit is for the API server to refuse": {resources(corev1.ResourceRequirements{
 			Requests: list("example.com/device", "2"), Limits: list("example.com/device", "1")}), ""},
 		"a request above its limit": {resources(corev1.ResourceRequirements{Requests: list("memory", "1Gi"), Limits: list("memory", "512Mi")}),
@@ -224,21 +242,36 @@ func TestValidateConfig(t *testing.T) {
 	}
 	for name, test := range map[string]verdict{
 		"directives are valid, an empty one too": {config(map[string]ConfigValue{
-			"maxmemory-policy": "allkeys-lru", "save": "", "client-output-buffer-limit": "replica 256mb 64mb 60", "cluster-node-timeout": "5000"}), ""},
-		"a directive in upper case":             {config(map[string]ConfigValue{"Port": "1"}), `spec.config: Invalid value: "Port": every key must be the name of a directive`},
-		"two directives in one key":             {config(map[string]ConfigValue{"save \"\"\nport": "1"}), `spec.config: Invalid value: "save \"\"\nport": every key must be`},
-		"a directive without a name":            {config(map[string]ConfigValue{"": "1"}), `spec.config: Invalid value: "": every key must be the name of a directive`},
+			"maxmemory-policy": "allkeys-lru", "save": "",
+			"client-output-buffer-limit": "replica 256mb 64mb 60", "cluster-node-timeout": "5000"}), ""},
+		"a directive in upper case": {
+			config(map[string]ConfigValue{"Port": "1"}), `spec.config: Invalid value: "Port": every key must be the name of a directive`,
+		},
+		"two directives in one key": {
+			config(map[string]ConfigValue{"save \"\"\nport": "1"}), `spec.config: Invalid value: "save \"\"\nport": every key must be`,
+		},
+		"a directive without a name": {
+			config(map[string]ConfigValue{"": "1"}), `spec.config: Invalid value: "": every key must be the name of a directive`,
+		},
 		"a directive of 64 characters is valid": {config(map[string]ConfigValue{strings.Repeat("x", 64): ""}), ""},
-		"a directive of 65 characters":          {config(map[string]ConfigValue{strings.Repeat("x", 65): ""}), `spec.config: Invalid value: "xxx`},
+		"a directive of 65 characters": {
+			config(map[string]ConfigValue{strings.Repeat("x", 65): ""}), `spec.config: Invalid value: "xxx`,
+		},
 		"a directive of another field": {config(map[string]ConfigValue{"requirepass": "secret"}),
 			"spec.config[requirepass]: Forbidden: the operator sets it, or another field of spec does"},
-		"a directive of the operator": {config(map[string]ConfigValue{"appendonly": "no"}), "spec.config[appendonly]: Forbidden: the operator sets it"},
-		"what a node says of itself":  {config(map[string]ConfigValue{"cluster-announce-hostname": "a"}), "spec.config[cluster-announce-hostname]: Forbidden: "},
+		"a directive of the operator": {
+			config(map[string]ConfigValue{"appendonly": "no"}), "spec.config[appendonly]: Forbidden: the operator sets it",
+		},
+		"what a node says of itself": {
+			config(map[string]ConfigValue{"cluster-announce-hostname": "a"}), "spec.config[cluster-announce-hostname]: Forbidden: ",
+		},
 		"a second line, with a directive of its own": {config(map[string]ConfigValue{"maxmemory": "1gb\nport 1"}),
 			`spec.config[maxmemory]: Invalid value: "1gb\nport 1": must be one line`},
 		"a value of 1024 characters is valid": {config(map[string]ConfigValue{"a": ConfigValue(strings.Repeat("ü", 1024))}), ""},
-		"a value of 1025 characters":          {config(map[string]ConfigValue{"a": ConfigValue(strings.Repeat("x", 1025))}), "spec.config[a]: Too long: "},
-		"too many directives":                 {config(many), "spec.config: Too many: 65: must have at most 64 items"},
+		"a value of 1025 characters": {
+			config(map[string]ConfigValue{"a": ConfigValue(strings.Repeat("x", 1025))}), "spec.config[a]: Too long: ",
+		},
+		"too many directives": {config(many), "spec.config: Too many: 65: must have at most 64 items"},
 	} {
 		t.Run(name, test.run)
 	}
@@ -262,7 +295,8 @@ func FuzzValidate(f *testing.F) {
 		`{"spec":{"addr":"1.2.3.4:1","storage":{"size":"99999999999999999999"}}}`,
 		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:0","storage":{"size":"-1","storageClassName":""},"authSecretRef":{}}}`,
 		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","config":{"maxmemory":"1gb","save":""},"resources":{"limits":{"memory":"1Gi"}}}}`,
-		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","config":{"Port":"1","port":"1","a":"\n","":""},"resources":{"limits":{"cpu":1},"requests":{"cpu":2}}}}`,
+		`{"metadata":{"name":"a"},"spec":{"addr":"1.2.3.4:1","config":{"Port":"1","port":"1","a":"\n","":""},` +
+			`"resources":{"limits":{"cpu":1},"requests":{"cpu":2}}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

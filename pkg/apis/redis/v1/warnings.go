@@ -21,13 +21,14 @@ import (
 func (r *RedisCluster) Warnings() []string {
 	var warnings []string
 	if *r.Spec.ReplicasPerMaster == 0 {
-		warnings = append(warnings, "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails")
+		warnings = append(warnings, "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails")
 	}
 	if r.Spec.Storage == nil {
 		warnings = append(warnings, "spec.storage: without it a Pod's data is gone with the Pod")
 	}
 	if r.Spec.killedWhenFull() {
-		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, a full node is killed instead of evicting or refusing")
+		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, "+
+			"a full node is killed instead of evicting or refusing")
 	}
 	return warnings
 }

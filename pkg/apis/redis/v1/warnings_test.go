@@ -34,7 +34,7 @@ func limited(maxmemory ConfigValue) *RedisCluster {
 
 func TestWarnings(t *testing.T) {
 	const (
-		replicas = "spec.replicasPerMaster: with 0 nobody takes over the slots of a master that fails"
+		replicas = "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails"
 		storage  = "spec.storage: without it a Pod's data is gone with the Pod"
 		memory   = "spec.config: unless maxmemory is less than the limit of memory, a full node is killed instead of evicting or refusing"
 	)
@@ -44,11 +44,13 @@ func TestWarnings(t *testing.T) {
 	}{
 		"the seed has no storage":              {valid(func(*RedisClusterSpec) {}), []string{storage}},
 		"with storage there is nothing to say": {stored(func(*RedisClusterSpec) {}), nil},
-		"no replicas":                          {stored(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) }), []string{replicas}},
+		"no replicas": {
+			stored(func(s *RedisClusterSpec) { s.ReplicasPerMaster = ptr.To[int32](0) }), []string{replicas},
+		},
 		"what config says in so many words": {stored(func(s *RedisClusterSpec) {
 			s.Config = map[string]ConfigValue{"save": "", "appendfsync": "no", "maxmemory": "0"}
 		}), nil},
-		"a limit of CPU, or a request for memory, kills nobody": {stored(func(s *RedisClusterSpec) {
+		"a limit of CPU, or a request for memory, kills no Pod": {stored(func(s *RedisClusterSpec) {
 			s.Resources = &corev1.ResourceRequirements{
 				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
 				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}

@@ -1,0 +1,123 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"fmt"
+	"slices"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+)
+
+func changeTags(o *observed) *plan {
+	set, drop := tagChanges(o.ecs, o.instance)
+	p := plan{reason: reasonChanging, message: "Setting tags of instance " + o.id}
+	for key := range set {
+		if !slices.Contains(o.ecs.Status.TagKeys, key) { // The status names a tag before the instance has it.
+			return &p
+		}
+	}
+	switch {
+	case len(set) > 0:
+		p.step, p.tags = stepTag, set
+	case len(drop) > 0:
+		p.step, p.keys, p.message = stepUntag, drop, "Removing tags from instance "+o.id
+	default:
+		return nil
+	}
+	return o.try(p)
+}
+
+func changeAttributes(o *observed) *plan {
+	c, differs := change(o.ecs, o.instance)
+	if !differs {
+		return nil
+	}
+	return o.try(plan{step: stepModify, change: c, reason: reasonChanging, message: "Changing name or security groups of instance " + o.id})
+}
+
+// changeType changes the type of a stopped instance, and stops a running one first.
+func changeType(o *observed) *plan {
+	s, i := &o.ecs.Spec, o.instance
+	if s.InstanceType == i.Type || o.typeDrift() != "" {
+		return nil
+	}
+	message := fmt.Sprintf("Changing the type of instance %s from %s to %s", o.id, i.Type, s.InstanceType)
+	if i.State == aliyun.StateRunning {
+		return o.try(plan{step: stepStop, reason: reasonChanging, message: message + "; it is stopped first"})
+	}
+	return o.try(plan{step: stepSetType, reason: reasonChanging, message: message})
+}
+
+// typeDrift returns why the type of the instance stays different from the spec's. It returns "" if the
+// types are the same, or if the type is to be changed now.
+func (o *observed) typeDrift() string {
+	s, i := &o.ecs.Spec, o.instance
+	differs := fmt.Sprintf("instanceType is %q, not %q", i.Type, s.InstanceType)
+	switch {
+	case s.InstanceType == i.Type:
+		return ""
+	case o.ecs.Status.RefusedInstanceType == s.InstanceType && s.PowerState == v1alpha1.PowerRunning:
+		return differs + ": ECS rejected that type (see the events). Set another type, or powerState: Stopped to try it again"
+	case i.ChargeType == string(v1alpha1.PrePaid):
+		return differs + ": change the type of a PrePaid instance in the console"
+	case s.InstanceTypeChangePolicy == v1alpha1.TypeChangeNever:
+		return differs + ", and instanceTypeChangePolicy is Never"
+	case s.InstanceTypeChangePolicy == v1alpha1.TypeChangeWhenStopped &&
+		(i.State != aliyun.StateStopped || s.PowerState != v1alpha1.PowerStopped):
+		return differs + ": it changes when powerState is Stopped, or with instanceTypeChangePolicy: Restart"
+	}
+	return ""
+}
+
+func changePower(o *observed) *plan {
+	switch i := o.instance; {
+	case o.ecs.Spec.PowerState == v1alpha1.PowerRunning && i.State == aliyun.StateStopped:
+		return o.try(plan{step: stepStart, reason: reasonStarting, message: "Starting instance " + o.id})
+	case o.ecs.Spec.PowerState == v1alpha1.PowerStopped && i.State == aliyun.StateRunning:
+		return o.try(plan{step: stepStop, reason: reasonStopping, message: "Stopping instance " + o.id})
+	}
+	return nil
+}
+
+// maxTrials is after how many requests a change that does not show is a problem.
+const maxTrials = 3
+
+// try returns p, or a plan to wait: if the same change was requested a moment ago and does not show yet,
+// or if the instance is locked.
+func (o *observed) try(p plan) *plan {
+	if locks := o.instance.Locks; len(locks) > 0 && (p.step == stepStart || p.step == stepStop || p.step == stepSetType) {
+		return &plan{problem: &problem{reason: reasonInstanceLocked, stalled: true,
+			message: fmt.Sprintf("ECS has locked instance %s (%s): the console says what to do", o.id, locks)}}
+	}
+	p.wants = p.step
+	t := o.memory.trial
+	if t.step != p.step {
+		return &p
+	}
+	if wait := t.again.Sub(o.now); wait > 0 {
+		p.step, p.wait, p.look = stepNone, wait, wait
+		if t.times == 1 {
+			p.look = lookOften
+		}
+	}
+	if t.times >= maxTrials {
+		p.problem = &problem{reason: reasonNoEffect, message: fmt.Sprintf(
+			"ECS accepted the request to %s instance %s %d times, and does not show the change: look at it in the console", p.wants, o.id, t.times)}
+	}
+	return &p
+}
+
+func reportReady(o *observed) *plan {
+	i := o.instance
+	p := plan{ready: true, reason: string(i.State), message: fmt.Sprintf("Instance %s is %s", o.id, i.State)}
+	p.drift = drift(o.ecs, i, o.region())
+	if why := o.typeDrift(); why != "" {
+		p.drift = append(p.drift, why)
+	}
+	return &p
+}

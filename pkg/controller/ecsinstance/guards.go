@@ -1,0 +1,162 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+)
+
+// The guards are the policies that keep a sync from touching an instance on missing, stale or wrong
+// information. The lists of decide.go say which policies come before them.
+
+// addFinalizer comes before every call: from then on, a deletion waits for the operator.
+func addFinalizer(o *observed) *plan {
+	if slices.Contains(o.ecs.Finalizers, v1alpha1.Finalizer) {
+		return nil
+	}
+	return &plan{step: stepFinalize, silent: true}
+}
+
+// unreachableAfter is how long ECS may fail to answer before the status says so.
+const unreachableAfter = 2 * time.Minute
+
+// waitForAccess waits until there are credentials that ECS accepts. For some time, a silent ECS leaves Ready True.
+func waitForAccess(o *observed) *plan {
+	p := o.accessProblem()
+	if p == nil {
+		return nil
+	}
+	quiet := p.passing && o.now.Sub(o.memory.unreachableSince) < unreachableAfter
+	return &plan{problem: p, wait: o.jittered(p.wait), silent: quiet && o.wasReady()}
+}
+
+// accessProblem returns why nothing can be done in ECS for this object, nil if it can.
+func (o *observed) accessProblem() *problem {
+	if s := o.credentials; s != nil && !s.usable() {
+		return s.problem(v1alpha1.KeyAccessKeyID+" and "+v1alpha1.KeyAccessKeySecret,
+			"correct credentialsSecretRef, or remove it to use the operator's own credentials")
+	}
+	if s := o.userData; s != nil && !s.usable() {
+		return s.problem(o.ecs.Spec.UserDataSecretRef.Key, "correct userDataSecretRef")
+	}
+	return o.accountProblem
+}
+
+// problem returns why the Secret, which needs keys, is not usable. remedy is what to do instead of a change
+// of the Secret.
+func (s *secretState) problem(keys, remedy string) *problem {
+	if s.unreadable != "" {
+		return &problem{reason: reasonSecretUnreadable, passing: true, wait: waitForBusy, message: fmt.Sprintf(
+			"The operator cannot read Secret %s and tries again: %s. It needs get, list and watch of secrets", s.name, s.unreadable)}
+	}
+	message := fmt.Sprintf("There is no Secret %s: create it with %s, or %s", s.name, keys, remedy)
+	if s.exists {
+		message = fmt.Sprintf("Secret %s has no %s: add it, or %s", s.name, s.missingKey, remedy)
+	}
+	return &problem{reason: reasonSecretMissing, stalled: true, wait: waitForSecret, message: message}
+}
+
+// refuseOtherAccount waits for credentials of the account of the instance. Another account does not show the
+// instance, which does not mean that it is gone.
+func refuseOtherAccount(o *observed) *plan {
+	account := o.boundTo()
+	if account == "" || account == o.account {
+		return nil
+	}
+	where := "the instance is in account "
+	exception := ""
+	if o.creating() {
+		where = "an instance may have been made in account "
+		exception = ". Once ECS confirms that there is no instance, a key of another account can be used"
+	}
+	return &plan{wait: waitForSecret, problem: &problem{reason: reasonWrongAccount, stalled: true, message: fmt.Sprintf(
+		"The access key of %s belongs to account %s, but %s%s. Use a key of that account: with another key, nothing is done%s",
+		o.credentialsFrom(), o.account, where, account, exception)}}
+}
+
+// A look that is to show a change takes place after lookSoon, and one that waits for a state to pass after
+// lookOften.
+const (
+	lookSoon  = 2 * time.Second
+	lookOften = 4 * time.Second
+)
+
+// waitForLook waits until ECS was asked for the instance after the last change.
+func waitForLook(o *observed) *plan {
+	switch {
+	case o.lookProblem != nil:
+		return &plan{problem: o.lookProblem}
+	case !o.fresh():
+		return &plan{silent: true, look: lookSoon}
+	}
+	return nil
+}
+
+// What ECS shows lags behind its changes. An instance that does not show counts as deleted if it still
+// does not show goneAfter later. Only after settleAfter is it certain that there is none, and another one
+// may be created. An instance that has an ID and never showed may take longer: ECS tries for ten minutes
+// to create it.
+const (
+	goneAfter   = 10 * time.Second
+	settleAfter = 2 * time.Minute
+	unseenAfter = 15 * time.Minute
+)
+
+// missing reports whether the instance does not show, and whether it has not shown for at least d.
+func (o *observed) missing(d time.Duration) (missing, surely bool) {
+	if o.instance != nil {
+		return false, false
+	}
+	s := &o.ecs.Status
+	if s.State == "" && s.Create != nil && o.lookedAt.Before(s.Create.RequestedTime.Add(unseenAfter)) {
+		return true, false // It may still appear.
+	}
+	return true, !o.memory.missingSince.IsZero() && !o.lookedAt.Before(o.memory.missingSince.Add(d))
+}
+
+// recordFirstLook writes the first state into the status before anything is done with the instance. An
+// instance that never showed may vanish by itself, and is then created again.
+func recordFirstLook(o *observed) *plan {
+	if o.ecs.Status.State != "" || o.instance.State == "" || o.adopting() {
+		return nil
+	}
+	return &plan{silent: true}
+}
+
+// refuseOtherOwner leaves an instance alone whose tag does not name this object.
+func refuseOtherOwner(o *observed) *plan {
+	if o.owned() {
+		return nil
+	}
+	return &plan{problem: o.notOwned()}
+}
+
+func (o *observed) notOwned() *problem {
+	return &problem{reason: reasonNotOwned, stalled: true, message: fmt.Sprintf(
+		"The tag %s of instance %s is %q, not %q. The operator does not touch the instance: "+
+			"correct the tag, or delete this object with deletionPolicy: Retain",
+		v1alpha1.TagUID, o.id, o.instance.Tags[v1alpha1.TagUID], o.ecs.UID)}
+}
+
+// stateReasons holds the reasons of the states in which nothing can be asked of an instance.
+var stateReasons = map[aliyun.State]string{
+	aliyun.StatePending: reasonCreating, aliyun.StateStarting: reasonStarting, aliyun.StateStopping: reasonStopping,
+}
+
+// waitForState waits while ECS creates, starts or stops the instance.
+func waitForState(o *observed) *plan {
+	state := o.instance.State
+	if state == aliyun.StateRunning || state == aliyun.StateStopped {
+		return nil
+	}
+	return &plan{look: lookOften, reason: cmp.Or(stateReasons[state], reasonWaiting), message: fmt.Sprintf("Instance %s is %s", o.id, state)}
+}

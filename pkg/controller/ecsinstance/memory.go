@@ -1,0 +1,177 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+)
+
+// sessions holds the session of each ECSInstance.
+type sessions struct {
+	mu    sync.Mutex
+	byKey map[cache.ObjectName]*session
+}
+
+// session holds what the controller keeps of one ECSInstance between its syncs. The workqueue runs one
+// sync of an object at a time, so only the map needs a lock. A session may be lost at any time: it saves
+// calls and time, and no promise depends on it.
+type session struct {
+	uid    types.UID
+	memory memory
+
+	// access holds the credentials and the region of the last sync, and watched the instance that their
+	// fleet looks at, "" for none.
+	access  fleetKey
+	watched string
+	// heldWith is what access was when the hold of the memory began.
+	heldWith fleetKey
+	// key is the last access key that the Secret held.
+	key aliyun.AccessKey
+	// userData is the script for an instance to create. It may be secret.
+	userData []byte
+}
+
+// open returns the session of an ECSInstance. A new object of the same name gets a new session.
+func (s *sessions) open(ecs *v1alpha1.ECSInstance) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := cache.MetaObjectToName(ecs)
+	current := s.byKey[key]
+	if current == nil || current.uid != ecs.UID {
+		next := &session{uid: ecs.UID}
+		if current != nil {
+			next.access, next.watched = current.access, current.watched
+		}
+		s.byKey[key], current = next, next
+	}
+	return current
+}
+
+// forget removes a session and returns it, nil for none.
+func (s *sessions) forget(key cache.ObjectName) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.byKey[key]
+	delete(s.byKey, key)
+	return current
+}
+
+// memory holds what the syncs of one ECSInstance remember, as plain values. A sync copies it into
+// observed; act returns the next one in its outcome.
+type memory struct {
+	// changedAt is the time of the last call that changes the instance. Earlier looks are stale.
+	changedAt time.Time
+	// trial is the change that was requested and does not show yet.
+	trial trial
+
+	// missingSince, unreachableSince and untaggedSince are zero, or the time since which all looks agree:
+	// there is no instance; ECS does not answer; the instance has none of the tags that left the spec.
+	missingSince, unreachableSince, untaggedSince time.Time
+
+	// lastCall is the last call to create, by the status. The next two fields are about it and the calls
+	// before: another operator may have made a later call.
+	lastCall call
+	// rejectedToken is a token of which no call created an instance: ECS rejected every call, or lookups found
+	// none until an attempt was settled.
+	rejectedToken string
+	// nothingFoundSince is the time of the first lookup after lastCall that found no instance, zero for none.
+	nothingFoundSince time.Time
+	// deadToken is a token that ECS no longer accepts.
+	deadToken string
+
+	hold hold
+}
+
+// call identifies a call to create.
+type call struct {
+	token string
+	at    int64 // by the status, in seconds since 1970
+}
+
+func callOf(create *v1alpha1.Create) call {
+	if create == nil {
+		return call{}
+	}
+	return call{create.Token, create.RequestedTime.Unix()}
+}
+
+// trial counts how often a change was requested.
+type trial struct {
+	step  step
+	times int
+	again time.Time // not before
+}
+
+// hold keeps a step that failed from being repeated before a time. It ends early with a change of the
+// spec or of the credentials.
+type hold struct {
+	problem    *problem // why the step failed, nil for no hold
+	step       step
+	until      time.Time
+	generation int64
+}
+
+// active reports whether the hold applies to a generation of the object at a time.
+func (h hold) active(generation int64, now time.Time) bool {
+	return h.problem != nil && h.generation == generation && now.Before(h.until)
+}
+
+// A change that does not show is requested again after minRepeat, then twice as long each time, up to
+// maxRepeat.
+const (
+	minRepeat = 10 * time.Second
+	maxRepeat = 5 * time.Minute
+)
+
+// addTrial records that a change was requested.
+func (m *memory) addTrial(change step, now time.Time) {
+	m.keepTrial(change)
+	m.trial.step, m.trial.again = change, now.Add(min(minRepeat<<min(m.trial.times, 10), maxRepeat))
+	m.trial.times++
+}
+
+// keepTrial forgets the trial unless its change is still wanted: the change shows now.
+func (m *memory) keepTrial(wanted step) {
+	if m.trial.step != wanted {
+		m.trial = trial{}
+	}
+}
+
+// forgetEarlierCalls forgets what is known of calls to create if the status has a later call.
+func (m *memory) forgetEarlierCalls(create *v1alpha1.Create) {
+	if last := callOf(create); last != m.lastCall {
+		m.lastCall, m.rejectedToken, m.nothingFoundSince = last, "", time.Time{}
+	}
+}
+
+// record records since when what o observes has been so.
+func (m *memory) record(o *observed) {
+	p := o.accessProblem()
+	setSince(&m.unreachableSince, p != nil && p.passing, o.now)
+	missing := o.instance == nil && !o.lookedAt.IsZero()
+	if missing && m.missingSince.IsZero() {
+		m.hold = hold{} // It is about an instance that is not there.
+	}
+	setSince(&m.missingSince, missing, o.lookedAt)
+	setSince(&m.untaggedSince, o.untagged(), o.now)
+}
+
+// setSince sets since to now when something begins, and to zero when it ends.
+func setSince(since *time.Time, is bool, now time.Time) {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+}

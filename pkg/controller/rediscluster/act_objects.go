@@ -1,0 +1,284 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/loop"
+)
+
+// applied are the kinds of children that the controller keeps by server-side apply: all but Pods and claims.
+type applied struct {
+	owners         *child.Owners
+	services       *child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
+	budgets        *child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	configurations *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	configMaps     corelisters.ConfigMapLister
+}
+
+func newApplied(config Config, written *loop.Written) applied {
+	owners := child.NewOwners(kind.Kind, v1.LabelRedisCluster, written, config.Clock)
+	return applied{
+		owners: owners,
+		services: child.New(owners, "Service", "services", config.Services.Informer().GetStore(),
+			func(ns string) typedcorev1.ServiceInterface { return config.Kube.CoreV1().Services(ns) }, corev1ac.ExtractService),
+		budgets: child.New(owners, "PodDisruptionBudget", "poddisruptionbudgets.policy", config.Budgets.Informer().GetStore(),
+			func(ns string) typedpolicyv1.PodDisruptionBudgetInterface {
+				return config.Kube.PolicyV1().PodDisruptionBudgets(ns)
+			}, policyv1ac.ExtractPodDisruptionBudget),
+		configurations: child.New(owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
+			func(ns string) typedcorev1.ConfigMapInterface { return config.Kube.CoreV1().ConfigMaps(ns) }, corev1ac.ExtractConfigMap),
+		configMaps: config.ConfigMaps.Lister(),
+	}
+}
+
+// applyChildren applies the children. It tries each of them, even if another one fails.
+func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (outcome, error) {
+	o, err := c.observeObjects(rdc)
+	if err != nil {
+		return outcome{}, err
+	}
+	name := configurationName(rdc)
+	changes := []child.Change{
+		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
+		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
+		c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))),
+	}
+	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, cm := range existing {
+		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
+		if cm.Name != name && !o.revisions[revision] && metav1.IsControlledBy(cm, rdc) {
+			changes = append(changes, c.configurations.Reconcile(rdc, cm.Name, c.configurations.Observe(rdc, cm.Name), false, nil))
+		}
+	}
+	var out outcome
+	var errs []error
+	for _, change := range changes {
+		done, err := change.Do(ctx)
+		out.wrote = out.wrote || done.Wrote
+		out.wait = loop.Soonest(out.wait, done.Wait)
+		if done.Problem != nil {
+			out.problems = append(out.problems, problem{done.Problem.Reason, done.Problem.Message})
+		}
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// createOnly is the child.Desired of an immutable object: it is created, and never changed.
+func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
+	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
+		if owned != nil {
+			return owned, nil
+		}
+		return desired, nil
+	}
+}
+
+func (e executor) claimClient() typedcorev1.PersistentVolumeClaimInterface {
+	return e.kube.CoreV1().PersistentVolumeClaims(e.o.rdc.Namespace)
+}
+
+func (e executor) podClient() typedcorev1.PodInterface {
+	return e.kube.CoreV1().Pods(e.o.rdc.Namespace)
+}
+
+func (e executor) createClaim(ctx context.Context, m *member) error {
+	created, err := e.claimClient().Create(ctx, claim(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return nameTaken(err, "PersistentVolumeClaim "+claimName(e.o.rdc, m.ordinal))
+	}
+	e.written.Record(e.key(), "create persistentvolumeclaims", e.claimCache, created)
+	return nil
+}
+
+func (e executor) createPod(ctx context.Context, m *member) error {
+	created, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return nameTaken(err, "Pod "+m.name)
+	}
+	e.written.Record(e.key(), "create pods", e.podCache, created)
+	return nil
+}
+
+// nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not
+// have the label of this RedisCluster, so that they do not show it. Otherwise it returns err.
+func nameTaken(err error, object string) error {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return problemError{reasonConflict, object +
+		" exists already, and does not have the labels of this RedisCluster: rename or delete one of the two"}
+}
+
+// growClaim requests a larger volume.
+func (e executor) growClaim(ctx context.Context, m *member) error {
+	requests := corev1.ResourceList{corev1.ResourceStorage: e.o.rdc.Spec.Storage.Size}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": m.claim.UID, "resourceVersion": m.claim.ResourceVersion},
+		"spec":     map[string]any{"resources": map[string]any{"requests": requests}},
+	})
+	if err != nil {
+		return err
+	}
+	grown, err := e.claimClient().Patch(ctx, m.claim.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return err
+	}
+	e.written.Record(e.key(), "patch persistentvolumeclaims", e.claimCache, grown)
+	return nil
+}
+
+// deleteClaim deletes exactly the observed claim. Kubernetes keeps it until its Pod is gone.
+func (e executor) deleteClaim(ctx context.Context, m *member) error {
+	if m.claim.DeletionTimestamp != nil {
+		return nil
+	}
+	err := e.claimClient().Delete(ctx, m.claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.claim.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	e.written.RecordDelete(e.key(), "delete persistentvolumeclaims", e.claimCache, m.claim)
+	return nil
+}
+
+// deletePod deletes exactly the observed Pod. A Pod that is not ready must not have changed since: if it has become
+// ready, the PodDisruptionBudget counts on it.
+func (e executor) deletePod(ctx context.Context, m *member) error {
+	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
+	if !isReady(m.pod) {
+		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
+	}
+	err := e.podClient().Delete(ctx, m.name, metav1.DeleteOptions{Preconditions: preconditions})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	e.recordDeletedPod(m, "delete pods")
+	return nil
+}
+
+// recordDeletedPod records the write that deleted a Pod, and sends an event.
+func (e executor) recordDeletedPod(m *member, verb string) {
+	e.written.RecordDelete(e.key(), verb, e.podCache, m.pod)
+	e.recorder.Eventf(e.o.rdc, corev1.EventTypeNormal, "PodDeleted", "Deleted Pod %s: %s", m.name, e.purpose())
+}
+
+// evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
+// PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod.
+func (e executor) evictPod(ctx context.Context, m *member) error {
+	err := e.evict(ctx, m.pod)
+	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+	switch {
+	case ofBudget:
+		// The next sync reports the first refusal, so it comes soon. After that, the watch shows when the
+		// budget has changed.
+		wait := poll
+		if e.o.evictionRefused == "" {
+			wait = brief
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			wait = time.Duration(seconds) * time.Second
+		}
+		return evictionRefusedError{cause.Message, wait}
+	case isInternal(err):
+		return cmp.Or(e.findTwoBudgets(ctx, m.pod), err)
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	}
+	e.recordDeletedPod(m, "evict pods")
+	return nil
+}
+
+// evict sends one request to evict a Pod. The typed client's EvictV1 would retry up to ten times, after the delay in
+// the answer's Retry-After, and block a worker meanwhile.
+func (e executor) evict(ctx context.Context, pod *corev1.Pod) error {
+	return e.kube.CoreV1().RESTClient().Post().MaxRetries(0).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+		}).Do(ctx).Error()
+}
+
+// isInternal returns whether the API server answered with an internal error: it gives no better reason if two budgets
+// select a Pod.
+func isInternal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
+}
+
+// findTwoBudgets returns a problemError if more than one PodDisruptionBudget selects the Pod; nil if not.
+func (e executor) findTwoBudgets(ctx context.Context, pod *corev1.Pod) error {
+	list, err := e.kube.PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
+	}
+	count := 0
+	var others []string
+	for _, b := range list.Items {
+		selects, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selects.Matches(klabels.Set(pod.Labels)) {
+			continue
+		}
+		count++
+		if !metav1.IsControlledBy(&b, e.o.rdc) {
+			others = append(others, b.Name)
+		}
+	}
+	if count < 2 {
+		return nil
+	}
+	return problemError{reasonBudgets, fmt.Sprintf("Pod %s cannot be evicted, since %d PodDisruptionBudgets select it. "+
+		"Delete %s, or change what it selects", pod.Name, count, strings.Join(others, ", "))}
+}
+
+// evictionRefusedError reports that a PodDisruptionBudget does not allow an eviction now, and when to try again.
+type evictionRefusedError struct {
+	message string
+	wait    time.Duration
+}
+
+func (e evictionRefusedError) Error() string { return e.message }
+
+// problemError is an error that has a reason for the conditions.
+type problemError problem
+
+func (e problemError) Error() string { return e.message }
+
+// problemOf returns an error of commands as a problem.
+func problemOf(err error) *problem {
+	if known, ok := errors.AsType[problemError](err); ok {
+		return new(problem(known))
+	}
+	return &problem{reasonFailing, withoutPort(err)}
+}

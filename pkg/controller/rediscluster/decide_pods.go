@@ -1,0 +1,258 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The policies below decide which Pods and volumes are created, replaced and deleted.
+
+// silencePatience is how long a Pod that cannot run must have been silent before the operator replaces it.
+const silencePatience = 10 * time.Second
+
+// missingPods returns the commands that create missing Pods and claims, and delete Pods that have ended. They
+// do not wait for other commands. Pods that the PodDisruptionBudget does not count yet wait until it does: each
+// of them would allow one more eviction.
+func missingPods(o *observed) []command {
+	var deletions []command
+	var creations [][]command // by Pod
+	for _, m := range o.members {
+		terminating := m.claim != nil && m.claim.DeletionTimestamp != nil
+		switch {
+		case m.pod != nil:
+			if phase := m.pod.Status.Phase; (phase == corev1.PodFailed || phase == corev1.PodSucceeded) && m.pod.DeletionTimestamp == nil {
+				deletions = append(deletions, command{verb: deletePod, on: m})
+			}
+		case m.taken || terminating: // It is created once the name is free.
+			continue
+		case m.claim == nil && o.rdc.Spec.Storage != nil:
+			creations = append(creations, []command{{verb: createClaim, on: m}, {verb: createPod, on: m}})
+		default:
+			creations = append(creations, []command{{verb: createPod, on: m}})
+		}
+	}
+	counted := creations[:max(0, len(creations)-o.uncounted)]
+	return slices.Concat(deletions, slices.Concat(counted...))
+}
+
+// replaceBrokenPods replaces Pods that cannot run and have another revision than the spec: so a corrected spec
+// takes effect. A running Pod is not broken, even if it does not answer: it may be loading, or unreachable.
+func replaceBrokenPods(o *observed) *plan {
+	for _, m := range o.members {
+		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
+			(m.pod.Status.Phase == corev1.PodRunning && !notStarting(m.pod)) {
+			continue
+		}
+		if copied := o.onlyCopy(m); o.rdc.Spec.Storage == nil && o.formed && (copied.Len() > 0 || len(o.slots) == 0) {
+			return stuck(reasonHeldBack, "%s does not run, and may have the only copy of the slots %s: the operator does not replace it. "+
+				"Delete the Pod to give them up", m.name, copied)
+		}
+		return do([]command{{verb: deletePod, on: m}}, "Replacing %s, which cannot run as it is", m.name)
+	}
+	return nil
+}
+
+// onlyCopy returns the slots of which a silent member may have the only copy: its own slots, or those of its
+// master if that does not answer either.
+func (o *observed) onlyCopy(m *member) redisnode.Slots {
+	n := o.nodes[m.id]
+	if n == nil || n.Master {
+		return o.slots[m.id]
+	}
+	if master := o.byID[n.MasterID]; master != nil && master.answers() {
+		return nil
+	}
+	return o.slots[n.MasterID]
+}
+
+// waitForReplicas waits until every node answers and every replica is up to date: the policies after this one
+// delete one Pod, and no other may be missing then.
+func waitForReplicas(o *observed) *plan {
+	for _, m := range o.members {
+		switch {
+		case !m.answers() && o.leaving(m) && o.slots[m.id].Len() == 0:
+		case !m.answers():
+			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
+		case o.leaving(m):
+		case !m.view.StateOK:
+			return wait(check, "Waiting for %s, which reports that the cluster cannot be used yet", m.name)
+		case !m.view.Master && !m.view.LinkUp:
+			return wait(check, "Waiting for %s to be up to date with its master", m.name)
+		case strings.Contains(m.view.WriteError, "aof_last_write_status"):
+			return wait(check, "Waiting for %s, which cannot write to its disk: %s", m.name, m.view.WriteError)
+		}
+	}
+	return nil
+}
+
+// waitForRewrites waits until no node writes all of its data to its disk. A replica that has just copied the
+// data has nothing on its disk until then, and does not stop when its Pod is deleted.
+func waitForRewrites(o *observed) *plan {
+	for _, m := range o.answering() {
+		if m.view.Rewriting {
+			return wait(check, "Waiting for %s, which is writing all of its data to its disk", m.name)
+		}
+	}
+	return nil
+}
+
+// removePods removes one member that leaves. Replicas come first: they cannot forget their masters.
+func removePods(o *observed) *plan {
+	leaving := o.membersWhere(func(m *member) bool { return o.leaving(m) && m.pod != nil })
+	if len(leaving) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(leaving, func(a, b *member) int { return compareBool(o.masterOf(a) == nil, o.masterOf(b) == nil) })
+	for _, m := range leaving {
+		known := o.nodes[m.id]
+		if !m.answers() && m.pod.DeletionTimestamp == nil && (o.isUnidentified(m) || (known != nil && known.Master)) {
+			return wait(check, "Waiting for %s, which may have keys: %s", m.name, m.whySilent)
+		}
+	}
+	m := leaving[0]
+	if m.pod.DeletionTimestamp != nil {
+		return wait(check, "Waiting for %s to be gone", m.name)
+	}
+	if o.slots[m.id].Len() > 0 {
+		return wait(check, "Waiting for a master that takes the slots %s from %s", o.slots[m.id], m.name)
+	}
+	if data := o.uniqueData(m); data != "" {
+		return stuck(reasonHeldBack, "%s has no slots, but %s: it is not deleted. Delete the Pod to give them up", m.name, data)
+	}
+	if p := waitForRewrites(o); p != nil {
+		return p
+	}
+	return do(removeNode(o, m), "Removing %s", m.name)
+}
+
+// removeNode returns the commands that remove a member for good. The claim is deleted before the Pod: Kubernetes
+// keeps it until the Pod is gone, and until then it shows that the member leaves.
+func removeNode(o *observed, m *member) []command {
+	return slices.Concat(o.forgetCommands(m.id), deleteClaimOf(m), []command{{verb: deletePod, on: m}})
+}
+
+// replaceNode returns the commands that replace a member by a new node. Its Pod comes first: while the
+// PodDisruptionBudget does not allow the eviction, the member stays as it is. If only the Pod is deleted, the same
+// node comes back and is replaced then.
+func replaceNode(o *observed, m *member) []command {
+	return slices.Concat([]command{evictOrDelete(m)}, deleteClaimOf(m), o.forgetCommands(m.id))
+}
+
+// deleteClaimOf returns the command that deletes the member's claim, if it has one.
+func deleteClaimOf(m *member) []command {
+	if m.claim == nil {
+		return nil
+	}
+	return []command{{verb: deleteClaim, on: m}}
+}
+
+// evictOrDelete returns the command that removes the Pod of a member that answers.
+//
+// A ready Pod is evicted: a drain may have just evicted another Pod, such as its master, and then the
+// PodDisruptionBudget refuses. A Pod that is not ready is deleted: the budget already counts it as disrupted, and
+// would refuse the eviction once two Pods are not ready, so that no roll could replace them.
+func evictOrDelete(m *member) command {
+	if isReady(m.pod) {
+		return command{verb: evictPod, on: m}
+	}
+	return command{verb: deletePod, on: m}
+}
+
+// rollPods replaces one outdated Pod: replicas first, then masters, each after one of its replicas has taken over.
+// A Pod that has not been ready for long comes before all others: until it is ready or gone, the
+// PodDisruptionBudget allows no eviction of the others.
+func rollPods(o *observed) *plan {
+	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
+	if len(outdated) == 0 {
+		return nil
+	}
+	if p := waitForRewrites(o); p != nil {
+		return p
+	}
+	slices.SortStableFunc(outdated, func(a, b *member) int {
+		return cmp.Or(
+			compareBool(a.unreadyFor <= silentTooLong, b.unreadyFor <= silentTooLong),
+			compareBool(o.slots[a.id].Len() > 0, o.slots[b.id].Len() > 0))
+	})
+	m := outdated[0]
+	if o.slots[m.id].Len() == 0 {
+		if data := o.uniqueData(m); data != "" && o.rdc.Spec.Storage == nil {
+			return stuck(reasonHeldBack, "%s is to be replaced, but has no slots, %s, and no volume. Delete the Pod to give them up", m.name, data)
+		}
+		return do([]command{evictOrDelete(m)}, "Replacing %s: %d Pods are not up to date", m.name, len(outdated))
+	}
+	successor := o.successor(m, func(*member) bool { return true })
+	switch {
+	case successor == nil && o.rdc.Spec.Storage == nil:
+		return stuck(reasonHeldBack, "%s is to be replaced, but has the only copy of the slots %s, and no volume: give it a replica",
+			m.name, o.slots[m.id])
+	case successor == nil:
+		return do([]command{evictOrDelete(m)}, "Replacing %s, which has no replica: %d Pods are not up to date", m.name, len(outdated))
+	case successor.promotedFor > 0:
+		return wait(brief, "Waiting for %s to take over from %s", successor.name, m.name)
+	}
+	return do([]command{{verb: failover, on: successor, how: redisnode.Graceful}},
+		"%s takes over from %s, which is to be replaced", successor.name, m.name)
+}
+
+// waitForReadiness ends an operation when the Pods are ready. Earlier steps ignore readiness: what the nodes
+// report is as true, and newer.
+func waitForReadiness(o *observed) *plan {
+	if o.rdc.Status.Operation == nil && o.formed {
+		return nil
+	}
+	for _, m := range o.members {
+		if m.pod == nil || !isReady(m.pod) {
+			return wait(check, "Waiting for the Pod %s to be ready", m.name)
+		}
+	}
+	return nil
+}
+
+// growVolumes requests larger volumes. Not every storage class allows that.
+func growVolumes(o *observed) *plan {
+	var commands []command
+	for _, m := range o.members {
+		if m.claim == nil || m.claim.DeletionTimestamp != nil || o.rdc.Spec.Storage == nil {
+			continue
+		}
+		requested := m.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if desired := o.rdc.Spec.Storage.Size; desired.Cmp(requested) > 0 {
+			commands = append(commands, command{verb: growClaim, on: m})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Growing %d volumes to %s", len(commands), o.rdc.Spec.Storage.Size.String())
+}
+
+// isReady returns whether the Pod has the condition Ready.
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// notStarting returns whether a Pod cannot start without help.
+func notStarting(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+}

@@ -1,0 +1,401 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The policies below decide which master has which slots, and with them its keys and functions.
+//
+// A slot that is being moved has a mark on each of the two nodes, while the old owner still has it. Whoever
+// finds the marks finishes the move.
+
+// maxSlotsPerMove is the maximum number of slots that one command moves.
+const maxSlotsPerMove = 16
+
+// assignSlots assigns the slots of a new cluster. There are no keys yet: see replaceLostMasters.
+func assignSlots(o *observed) *plan {
+	free := o.unassigned()
+	if o.formed || free.Len() == 0 {
+		return nil
+	}
+	for _, m := range o.members {
+		if !m.answers() {
+			return wait(check, "Waiting for %s: %s", m.name, m.whySilent)
+		}
+	}
+	if disagreement := o.disagreement(); disagreement != "" {
+		return wait(brief, "Waiting for the nodes to know each other: %s", disagreement)
+	}
+	masters := slices.DeleteFunc(o.intendedMasters(), func(m *member) bool { return !m.view.Master })
+	if len(masters) == 0 {
+		return stuck(reasonHeldBack, "No node can be given the slots %s: all of them are replicas, or leave", free)
+	}
+	var commands []command
+	for i, m := range masters {
+		first, last := i*redisnode.SlotCount/len(masters), (i+1)*redisnode.SlotCount/len(masters)-1
+		if share := redisnode.SlotRange(first, last).Intersect(free); share.Len() > 0 {
+			commands = append(commands, command{verb: addSlots, on: m, slots: share})
+		}
+	}
+	return do(commands, "Giving out the slots to %d masters", len(masters))
+}
+
+// moveStrandedKeys finds the keys of slots that were being moved to a lost node. The lost node's replica has
+// them, and takes over: Redis itself replaces no master without slots. Then the node that has the keys gets the
+// slots. This happens before the lost node is forgotten, since the marks of the move have its ID.
+func moveStrandedKeys(o *observed) *plan {
+	for _, from := range o.answering() {
+		var slots redisnode.Slots
+		for slot, id := range from.self().Migrating {
+			if o.byID[id] != nil || o.slots[id].Len() > 0 || o.owner(slot) != from {
+				continue
+			}
+			for _, m := range o.members {
+				if !m.answers() && (m.id != "" || m == o.unidentified()) {
+					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone",
+						m.name, slot, from.name)
+				}
+			}
+			if p := takeOverStrandedKeys(o, from, id); p != nil {
+				return p
+			}
+			slots = slots.Union(redisnode.NewSlots(slot))
+		}
+		if slots = slots.First(maxSlotsPerMove); slots.Len() > 0 {
+			return do([]command{{verb: reunite, on: from, slots: slots}},
+				"Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+		}
+	}
+	return nil
+}
+
+// takeOverStrandedKeys makes a replica take over from the lost node with this ID, which has no slots but keys
+// of from's slots. It returns nil if there is no such replica.
+func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
+	replicas := o.membersWhere(func(m *member) bool { return m.answers() && m.isReplicaOf(id) && m.hasSynced() })
+	n := o.nodes[id]
+	if n == nil || len(replicas) == 0 {
+		return nil
+	}
+	best := o.mostCompleteReplica(replicas, n)
+	if best.promotedFor > 0 {
+		return wait(brief, "Waiting for %s to take over from its master, which is gone", best.name)
+	}
+	if p := o.askWhichCopy(best, replicas, n); p != nil {
+		return p
+	}
+	return do([]command{{verb: failover, on: best, how: redisnode.Takeover}},
+		"%s takes over from its master, which is gone: it has keys of %s", best.name, from.name)
+}
+
+// finishImports continues moves whose old owner was replaced by its replica. The new owner does not know of
+// the move: it gets the mark. And while a member imports a slot, it does not hear who has it.
+func finishImports(o *observed) *plan {
+	for _, to := range o.answering() {
+		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
+		for slot, id := range to.self().Importing {
+			owner, one := o.owner(slot), redisnode.NewSlots(slot)
+			if owner != nil && !owner.answers() && o.byID[id] == nil {
+				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone",
+					owner.name, slot, to.name)
+			}
+			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
+				continue
+			}
+			byOwner[owner] = byOwner[owner].Union(one)
+			if owner.self().Migrating[slot] != to.id {
+				unmarked[owner] = unmarked[owner].Union(one)
+			}
+		}
+		for _, owner := range o.answering() {
+			if slots := unmarked[owner]; slots.Len() > 0 {
+				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}},
+					"%s continues to give the slots %s to %s", owner.name, slots, to.name)
+			}
+			if slots := byOwner[owner]; slots.Len() > 0 {
+				return do([]command{{verb: closeSlots, on: to, slots: slots}},
+					"Closing the slots %s on %s, so that it hears that %s has them", slots, to.name, owner.name)
+			}
+		}
+	}
+	return nil
+}
+
+// finishMoves finishes the moves that have marks, and removes marks of moves that are over.
+func finishMoves(o *observed) *plan {
+	for _, m := range o.answering() {
+		self := m.self()
+		var stale []int
+		for slot := range self.Migrating {
+			if self.Slots.Has(slot) && o.owner(slot) != m {
+				// With the mark, the node redirects clients to the new owner. Without it, it would serve them.
+				return wait(brief, "Waiting for %s to hear who has the slot %d now", m.name, slot)
+			}
+			if o.owner(slot) != m {
+				stale = append(stale, slot)
+			}
+		}
+		for slot := range self.Importing {
+			if o.owner(slot) == m {
+				stale = append(stale, slot)
+			}
+		}
+		if len(stale) > 0 {
+			slots := redisnode.NewSlots(stale...)
+			return do([]command{{verb: closeSlots, on: m, slots: slots}}, "Closing the slots %s on %s", slots, m.name)
+		}
+	}
+	for _, to := range o.answering() {
+		if p := o.finishImport(to); p != nil {
+			return p
+		}
+	}
+	for _, from := range o.answering() {
+		if p := o.finishExport(from); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// finishImport continues to move slots to a member that imports them. Their current owner gives them: only so
+// are the keys found that the member already has.
+func (o *observed) finishImport(to *member) *plan {
+	importing := to.self().Importing
+	for _, slot := range slices.Sorted(maps.Keys(importing)) {
+		from := o.owner(slot)
+		if from == nil || !from.answers() {
+			continue
+		}
+		if !to.view.Master {
+			slots := redisnode.NewSlots(slot)
+			return do([]command{{verb: closeSlots, on: to, slots: slots}}, "Closing the slots %s on %s, which is no master any more", slots, to.name)
+		}
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
+		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
+	}
+	return nil
+}
+
+// finishExport continues to move slots from a member that exports them. If the target was replaced by its
+// replica, that replica has the keys, but does not know of the move.
+func (o *observed) finishExport(from *member) *plan {
+	migrating := from.self().Migrating
+	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
+		to := o.byID[migrating[slot]]
+		if to != nil && to.answers() && !to.view.Master {
+			to = o.masterOf(to)
+		}
+		if to == nil || !to.answers() {
+			continue
+		}
+		same := slices.DeleteFunc(slices.Sorted(maps.Keys(migrating)), func(s int) bool { return migrating[s] != migrating[slot] })
+		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
+		if to == from {
+			return do([]command{{verb: closeSlots, on: from, slots: slots}},
+				"Closing the slots %s on %s: the node that was to get them is its replica now", slots, from.name)
+		}
+		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
+	}
+	return nil
+}
+
+// handOver moves slots, once no other node can take them back. If two nodes claim a slot, the one with the
+// later epoch gets it, and the other one deletes its keys of it. So the target must have heard from the source
+//
+//   - that the source has the slots. While a node imports a slot, it does not update who owns it. If it takes
+//     an earlier owner for the current one, it hears that this owner has given the slot up, and then believes
+//     any claim, however old;
+//   - the epoch of the source: the target takes an epoch that is later than all that it has heard of.
+func handOver(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
+	if !to.view.StateOK {
+		return wait(brief, "Waiting for %s, which takes no keys yet", to.name)
+	}
+	var known redisnode.Slots
+	if e := to.entry(from.id); e != nil {
+		known = e.Slots
+	}
+	if unheard := slots.Without(known); unheard.Len() > 0 {
+		return wait(soon, "Waiting for %s to hear that %s has the slots %s", to.name, from.name, unheard)
+	}
+	source, target := from.self().Epoch, to.self().Epoch
+	if target > source || (to.view.Epoch >= source && target < to.view.Epoch) {
+		return do([]command{{verb: moveSlots, on: from, peer: to, slots: slots}}, format, args...)
+	}
+	return wait(soon, "Waiting for %s to hear of the last change of %s", to.name, from.name)
+}
+
+// balanceSlots gives the intended masters their shares of the slots: by a failover from a master that leaves,
+// or by moves.
+func balanceSlots(o *observed) *plan {
+	masters := o.intendedMasters()
+	for _, m := range masters {
+		if m.view.Master {
+			continue
+		}
+		if from := o.masterOf(m); m.promotedFor > 0 {
+			return wait(brief, "Waiting for %s to take over from %s", m.name, from.name)
+		}
+		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which leaves", m.name)
+	}
+	// One master may be missing, while it is replaced. If more are missing, the few others would get all slots.
+	if len(masters)+1 < min(int(o.rdc.Spec.Masters()), len(o.slotOwners())) {
+		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
+	}
+	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
+		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
+	}
+	if replica := o.surplusReplica(masters); replica != nil {
+		if p := cmp.Or(waitForReplicas(o), waitForRewrites(o)); p != nil {
+			return p // The cluster may still need the replica's copy of the data.
+		}
+		return do(replaceNode(o, replica), "Replacing %s, to become a master", replica.name)
+	}
+	return nil
+}
+
+// transfer is slots that one member gives to another.
+type transfer struct {
+	from, to *member
+	slots    redisnode.Slots
+	left     int // how many slots all transfers together still have to move
+}
+
+// nextTransfer returns the next transfer, of at most maxSlots slots. After all transfers, each master has as
+// many slots as any other, or one more; then it returns nil.
+func (o *observed) nextTransfer(masters []*member, maxSlots int) *transfer {
+	surplus := o.surplus(masters)
+	var from, to *member
+	left := 0
+	for _, m := range o.members {
+		switch n := surplus[m]; {
+		case n > 0:
+			left += n
+			if from == nil || (o.leaving(m) && !o.leaving(from)) {
+				from = m
+			}
+		case n < 0 && to == nil:
+			to = m
+		}
+	}
+	if from == nil || to == nil {
+		return nil
+	}
+	count := min(surplus[from], -surplus[to], maxSlots)
+	return &transfer{from: from, to: to, slots: o.slots[from.id].First(count), left: left}
+}
+
+// surplus returns how many slots each member has above its share; negative if it has fewer. The masters with
+// the most slots get the larger shares, so that no slot moves without need.
+func (o *observed) surplus(masters []*member) map[*member]int {
+	if len(masters) == 0 {
+		return nil
+	}
+	surplus := map[*member]int{}
+	for _, m := range o.slotOwners() {
+		surplus[m] = o.slots[m.id].Len()
+	}
+	total := o.assigned().Len()
+	share, larger := total/len(masters), total%len(masters)
+	order := slices.Clone(masters)
+	slices.SortStableFunc(order, func(a, b *member) int { return cmp.Compare(surplus[b], surplus[a]) })
+	for i, m := range order {
+		surplus[m] -= share
+		if i < larger {
+			surplus[m]--
+		}
+	}
+	return surplus
+}
+
+// Redis keeps the libraries of functions on each node: a replica gets those of its master, but they do not
+// move with slots. Users load and delete libraries on one master after the other, and in between the masters
+// differ. So while they differ, the operator writes none. And it never writes libraries to a master that had
+// any before: a deleted library does not come back.
+
+// copyLibraries copies the functions of the other masters to a new one, before its first slot.
+func copyLibraries(o *observed) *plan {
+	masters := o.functionMasters()
+	difference := o.functionsDiffer()
+	if len(masters) == 0 || (len(masters[0].view.Libraries) == 0 && difference == "") {
+		return nil
+	}
+	for _, to := range o.intendedMasters() {
+		if !to.isUnused() {
+			continue
+		}
+		if difference != "" {
+			return wait(check, "Waiting for all masters to have the same functions, before %s gets slots: %s", to.name, difference)
+		}
+		return do([]command{{verb: copyFunctions, on: to, peer: masters[0]}},
+			"%s gets the functions of %s, before it gets slots", to.name, masters[0].name)
+	}
+	return nil
+}
+
+// isUnused returns whether the member is a master that never had slots, keys or functions. A master whose
+// functions were deleted is not unused: the deletion was a write.
+func (m *member) isUnused() bool {
+	return m.answers() && m.view.Master && m.view.Unwritten && m.view.Keys == 0 && len(m.view.Libraries) == 0 &&
+		m.self().Slots.Len() == 0 && len(m.self().Importing) == 0
+}
+
+// functionMasters returns the masters that answer and have slots: clients call functions there.
+func (o *observed) functionMasters() []*member {
+	return slices.DeleteFunc(o.slotOwners(), func(m *member) bool { return !m.answers() || !m.view.Master })
+}
+
+// functionsDiffer returns in which library two masters differ; "" if all have the same.
+func (o *observed) functionsDiffer() string {
+	masters := o.functionMasters()
+	for _, m := range masters {
+		if name := differentLibrary(masters[0].view.Libraries, m.view.Libraries); name != "" {
+			return fmt.Sprintf("%s and %s do not have the same library %s. Load it on all masters, or delete it on all",
+				masters[0].name, m.name, name)
+		}
+	}
+	return ""
+}
+
+// differentLibrary returns the first library that is not the same in both; "" if all are.
+func differentLibrary(a, b map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if a[name] != b[name] {
+			return name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		if a[name] == "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// uniqueData returns which keys or functions only this master has, among the masters that stay and have slots. It
+// is "" if m has slots, is no master, or has no such data.
+func (o *observed) uniqueData(m *member) string {
+	if !m.answers() || !m.view.Master || o.slots[m.id].Len() > 0 {
+		return ""
+	}
+	if m.view.Keys > 0 {
+		return fmt.Sprintf("%d keys", m.view.Keys)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.view.Libraries)) {
+		if !slices.ContainsFunc(o.functionMasters(), func(other *member) bool { return !o.leaving(other) && other.view.Libraries[name] != "" }) {
+			return fmt.Sprintf("the library of functions %s, which no other master has", name)
+		}
+	}
+	return ""
+}

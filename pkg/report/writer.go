@@ -1,0 +1,146 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package report
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/loop"
+)
+
+// Object is an object that has a status, such as *v1.MyCronJob.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Client is the part of a generated typed client that a Writer uses.
+type Client[T any] interface {
+	UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+}
+
+// Config describes a Writer. T is the type of the objects, and S is the type of their status.
+type Config[T Object, S any] struct {
+	// Kind and Resource name the objects, such as MyCronJob and mycronjobs.
+	Kind, Resource string
+	// Fields returns the status of an object, and its conditions.
+	Fields func(T) (status *S, conditions []metav1.Condition)
+	// Calm are the reasons for which Transitions sends no warning.
+	Calm []string
+	// MinorEvery is the shortest time from one write of a status to a write of minor changes; 0 delays no write.
+	MinorEvery time.Duration
+	// Major returns a status without the fields whose changes are minor, such as numbers and messages. It must not
+	// write to the slices and pointers of its argument. It is used only with MinorEvery.
+	Major func(S) S
+	// Wrote is called after each write, unless it is nil. after has the new status.
+	Wrote func(before, after T)
+
+	// Store caches the objects.
+	Store    cache.Store
+	Written  *loop.Written
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+}
+
+// Writer writes the statuses of the objects of one kind. It remembers in memory when it wrote: after a restart a
+// minor change may be written sooner. Its methods may be called from several goroutines.
+type Writer[T Object, S any] struct {
+	Config[T, S]
+	client func(namespace string) Client[T]
+	times  sync.Map // of the last write, by cache.ObjectName
+}
+
+// NewWriter returns a Writer that writes with client.
+func NewWriter[T Object, S any, C Client[T]](config Config[T, S], client func(namespace string) C) *Writer[T, S] {
+	return &Writer[T, S]{Config: config, client: func(namespace string) Client[T] { return client(namespace) }}
+}
+
+// Report writes status as Write does. If only minor fields differ, it may delay the write: then it writes nothing,
+// and returns how long to wait before the next try. If the object no longer exists, it does nothing.
+func (w *Writer[T, S]) Report(ctx context.Context, object T, status S) (time.Duration, error) {
+	if wait := w.delay(object, status); wait > 0 {
+		return wait, nil
+	}
+	_, err := w.Write(ctx, object, status)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	return 0, err
+}
+
+// Write writes status if it differs from the status of object, and sends an event for each transition. It returns a
+// copy of object with the status and the resourceVersion that the API server stores. A conflict says that the cache
+// was stale, and NotFound that the object no longer exists. It does not change object.
+func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error) {
+	before, conditions := w.Fields(object)
+	if equality.Semantic.DeepEqual(*before, status) {
+		return object, nil
+	}
+	changed := object.DeepCopyObject().(T)
+	after, _ := w.Fields(changed)
+	*after = status
+	updated, err := w.client(object.GetNamespace()).UpdateStatus(ctx, changed, metav1.UpdateOptions{FieldManager: glassback.Name})
+	if err != nil {
+		return object, fmt.Errorf("update status of %s %s: %w", w.Kind, object.GetName(), err)
+	}
+	key := cache.MetaObjectToName(object)
+	if w.MinorEvery > 0 {
+		w.times.Store(key, w.Clock.Now())
+	}
+	w.Written.Record(key, "update "+w.Resource+"/status", w.Store, updated)
+	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
+	_, now := w.Fields(changed)
+	Transitions(w.Recorder, object, conditions, now, w.Calm...)
+	if w.Wrote != nil {
+		w.Wrote(object, changed)
+	}
+	stored, _ := w.Fields(updated)
+	*after = *stored
+	changed.SetResourceVersion(updated.GetResourceVersion())
+	return changed, nil
+}
+
+// Forget drops the time of the last write. Call it when the object no longer exists.
+func (w *Writer[T, S]) Forget(key cache.ObjectName) { w.times.Delete(key) }
+
+// delay returns how long the write of status must wait; 0 if it is due, or if nothing changed.
+func (w *Writer[T, S]) delay(object T, status S) time.Duration {
+	wrote, ok := w.times.Load(cache.MetaObjectToName(object))
+	if !ok {
+		return 0
+	}
+	wait := w.MinorEvery - w.Clock.Since(wrote.(time.Time))
+	before, _ := w.Fields(object)
+	if wait <= 0 || equality.Semantic.DeepEqual(*before, status) ||
+		!equality.Semantic.DeepEqual(w.Major(*before), w.Major(status)) {
+		return 0
+	}
+	return wait
+}
+
+// WithoutMessages returns a copy of conditions that has no messages: the API server may word the same error in
+// another way each time.
+func WithoutMessages(conditions []metav1.Condition) []metav1.Condition {
+	bare := make([]metav1.Condition, len(conditions))
+	for i, c := range conditions {
+		c.Message = ""
+		bare[i] = c
+	}
+	return bare
+}

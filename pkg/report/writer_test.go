@@ -1,0 +1,217 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package report
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/loop"
+)
+
+// fixture is a Writer and the API server that it writes to.
+type fixture struct {
+	*Writer[*v1.ApiExampleA, v1.ApiExampleAStatus]
+	clock    *clocktesting.FakePassiveClock
+	events   *record.FakeRecorder
+	requests []*v1.ApiExampleA
+	err      error // the API server's answer
+	wrote    [][2]*v1.ApiExampleA
+}
+
+func (f *fixture) UpdateStatus(_ context.Context, object *v1.ApiExampleA, options metav1.UpdateOptions) (*v1.ApiExampleA, error) {
+	if f.requests = append(f.requests, object); f.err != nil || options.FieldManager != glassback.Name {
+		return nil, f.err
+	}
+	stored := object.DeepCopy()
+	stored.ResourceVersion += "0"
+	return stored, nil
+}
+
+// newFixture returns a Writer for which a change of the greeting is minor.
+func newFixture() *fixture {
+	f := &fixture{clock: clocktesting.NewFakePassiveClock(t0), events: record.NewFakeRecorder(10)}
+	f.Writer = NewWriter(Config[*v1.ApiExampleA, v1.ApiExampleAStatus]{
+		Kind: "ApiExampleA", Resource: "apiexampleas", Store: cache.NewStore(cache.MetaNamespaceKeyFunc),
+		Written: loop.NewWritten("test", "ApiExampleA", f.clock, nil), Recorder: f.events, Clock: f.clock,
+		Fields: func(e *v1.ApiExampleA) (*v1.ApiExampleAStatus, []metav1.Condition) {
+			return &e.Status, e.Status.Conditions
+		},
+		MinorEvery: 10 * time.Second,
+		Major: func(status v1.ApiExampleAStatus) v1.ApiExampleAStatus {
+			status.Greeting, status.Conditions = "", WithoutMessages(status.Conditions)
+			return status
+		},
+		Wrote: func(before, after *v1.ApiExampleA) { f.wrote = append(f.wrote, [2]*v1.ApiExampleA{before, after}) },
+	}, func(string) *fixture { return f })
+	return f
+}
+
+func object() *v1.ApiExampleA {
+	return &v1.ApiExampleA{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sample", ResourceVersion: "7"}}
+}
+
+// ready is a status whose condition Ready has this reason and message.
+func ready(reason, message string) v1.ApiExampleAStatus {
+	return v1.ApiExampleAStatus{Greeting: "hello", Conditions: []metav1.Condition{
+		{Type: glassback.ConditionReady, Status: metav1.ConditionTrue, Reason: reason, Message: message},
+	}}
+}
+
+func TestWrite(t *testing.T) {
+	resource := v1.SchemeGroupVersion.WithResource("apiexampleas").GroupResource()
+	conflict := apierrors.NewConflict(resource, "sample", errors.New("stale"))
+	notFound := apierrors.NewNotFound(resource, "sample")
+	for sentence, test := range map[string]struct {
+		before   v1.ApiExampleAStatus
+		err      error // the API server's answer
+		requests int
+		events   []string
+		text     string // of the error that Write returns
+		report   error  // what Report returns
+	}{
+		"the same status: no request": {before: ready("Done", "hello")},
+		"another status: one request, and an event for the transition": {
+			before: ready("Waiting", "hello"), requests: 1, events: []string{"Normal Done hello"},
+		},
+		"another message alone: one request, and no event": {before: ready("Done", "hi"), requests: 1},
+		"a conflict: the error, and no event": {
+			before: ready("Waiting", "hello"), err: conflict, requests: 1, report: conflict,
+			text: `update status of ApiExampleA sample: Operation cannot be fulfilled on apiexampleas.groupa.k8s.zhuang.com "sample": stale`,
+		},
+		"the object no longer exists: Report does nothing": {
+			before: ready("Waiting", "hello"), err: notFound, requests: 1,
+			text: `update status of ApiExampleA sample: apiexampleas.groupa.k8s.zhuang.com "sample" not found`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			f, e := newFixture(), object()
+			e.Status, f.err = test.before, test.err
+			was := e.DeepCopy()
+			stored, err := f.Write(t.Context(), e, ready("Done", "hello"))
+			if text := ""; err != nil || test.text != "" {
+				if err != nil {
+					text = err.Error()
+				}
+				if text != test.text || !errors.Is(err, test.err) {
+					t.Errorf("error %q, want %q", text, test.text)
+				}
+			}
+			if len(f.requests) != test.requests {
+				t.Errorf("%d requests, want %d", len(f.requests), test.requests)
+			}
+			close(f.events.Events)
+			if events := slices.Collect(f.sent()); !slices.Equal(events, test.events) {
+				t.Errorf("events %q, want %q", events, test.events)
+			}
+			if !equality.Semantic.DeepEqual(e, was) {
+				t.Error("the object was changed")
+			}
+			wrote := test.requests > 0 && test.err == nil
+			if wrote && (stored.ResourceVersion != "70" || !equality.Semantic.DeepEqual(stored.Status, ready("Done", "hello"))) {
+				t.Errorf("stored %+v, want the new status and version", stored)
+			}
+			if wait := f.Written.Wait(cache.MetaObjectToName(e)); (wait > 0) != wrote {
+				t.Errorf("the next sync waits %s for the cache; wrote: %t", wait, wrote)
+			}
+			if (len(f.wrote) == 1 && f.wrote[0][0] == e && f.wrote[0][1].Status.Conditions[0].Reason == "Done") != wrote {
+				t.Errorf("Wrote was called with %v; wrote: %t", f.wrote, wrote)
+			}
+
+			again := newFixture()
+			again.err = test.err
+			if wait, err := again.Report(t.Context(), e, ready("Done", "hello")); wait != 0 || !errors.Is(err, test.report) {
+				t.Errorf("Report returns %s and %v, want 0 and %v", wait, err, test.report)
+			}
+			if len(again.requests) != test.requests {
+				t.Errorf("%d requests of Report, want %d", len(again.requests), test.requests)
+			}
+		})
+	}
+}
+
+func (f *fixture) sent() func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for event := range f.events.Events {
+			if !yield(event) {
+				return
+			}
+		}
+	}
+}
+
+func TestReportDelaysMinorChanges(t *testing.T) {
+	f, e := newFixture(), object()
+	other := object()
+	other.Name = "other"
+	for _, step := range []struct {
+		says   string
+		at     time.Duration
+		object *v1.ApiExampleA
+		status v1.ApiExampleAStatus
+		writes bool
+		wait   time.Duration
+	}{
+		{says: "the first status: at once", status: ready("Done", "1"), writes: true},
+		{says: "a message: later", at: time.Second, status: ready("Done", "2"), wait: 9 * time.Second},
+		{says: "another object: at once", at: time.Second, object: other, status: ready("Done", "2"), writes: true},
+		{says: "a reason: at once", at: 2 * time.Second, status: ready("Broken", "2"), writes: true},
+		{says: "a message: ten seconds after that", at: 3 * time.Second, status: ready("Broken", "3"), wait: 9 * time.Second},
+		{says: "no change: no write, and no wait", at: 3 * time.Second, status: ready("Broken", "2")},
+		{says: "the time has come", at: 12 * time.Second, status: ready("Broken", "3"), writes: true},
+	} {
+		t.Run(step.says, func(t *testing.T) {
+			f.clock.SetTime(t0.Add(step.at))
+			o := e
+			if step.object != nil {
+				o = step.object
+			}
+			f.requests = nil
+			wait, err := f.Report(t.Context(), o, step.status)
+			if err != nil || wait != step.wait || (len(f.requests) == 1) != step.writes {
+				t.Errorf("%d requests, wait %s, error %v; want a write: %t, wait %s", len(f.requests), wait, err, step.writes, step.wait)
+			}
+			if step.writes {
+				o.Status = step.status
+			}
+		})
+	}
+	f.err = errors.New("no answer")
+	f.clock.SetTime(t0.Add(time.Minute))
+	if _, err := f.Report(t.Context(), e, ready("Broken", "4")); !errors.Is(err, f.err) {
+		t.Errorf("error %v, want %v", err, f.err)
+	}
+	if wait, _ := f.Report(t.Context(), e, ready("Broken", "4")); wait != 0 {
+		t.Errorf("it waits %s after a write that failed", wait)
+	}
+}
+
+func TestForget(t *testing.T) {
+	f, e := newFixture(), object()
+	if _, err := f.Report(t.Context(), e, ready("Done", "1")); err != nil {
+		t.Fatal(err)
+	}
+	e.Status = ready("Done", "1")
+	if wait, _ := f.Report(t.Context(), e, ready("Done", "2")); wait != f.MinorEvery {
+		t.Errorf("it waits %s, want %s", wait, f.MinorEvery)
+	}
+	f.Forget(cache.MetaObjectToName(e))
+	if wait, _ := f.Report(t.Context(), e, ready("Done", "2")); wait != 0 || len(f.requests) != 2 {
+		t.Errorf("it waits %s for an object that it has forgotten", wait)
+	}
+}
