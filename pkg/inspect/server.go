@@ -188,8 +188,6 @@ type failure struct {
 	message string
 }
 
-func (f *failure) Error() string { return f.message }
-
 func notFound(format string, args ...any) *failure {
 	return &failure{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }

@@ -44,13 +44,14 @@ const (
 	// meter counts them. Of the samples of all kinds none takes a hundredth.
 	maxExpanded = 2 << 20
 
-	// bodyCopies is how often a body is in memory while the review is decoded: the body, the
-	// objects in it, still as JSON, and for a moment the buffer that they are copied from.
-	bodyCopies = 3
-	// A request holds its objects as JSON, and the strings of what is decoded of them; to write
-	// a patch, it holds what it decoded as JSON twice: before and after the defaults. Lists grow
-	// by half or double.
-	objectCopies, expandedCopies = 2, 4
+	// bodyCopies and objectCopies together say how often the text of a body is in memory: the body,
+	// the objects in it as JSON, the strings of what is decoded of them, and the JSON before and
+	// after the defaults, which make the patch. Most requests need two. For a moment some need six;
+	// requests do not all need them in the same moment, as TestMemoryOfAllRequests shows.
+	bodyCopies, objectCopies = 3, 2
+	// expandedCopies: to make the patch, a request holds structs, lists and maps of its object
+	// twice, before and after the defaults. Lists grow by half or double.
+	expandedCopies = 4
 	// reviewSize is what else a request needs, and its answer: some ten times maxErrors.
 	reviewSize = 128 << 10
 
