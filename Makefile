@@ -121,9 +121,11 @@ bin/tools/mkimage:
 	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
-generate: ## Make generated code and CRDs anew from pkg/apis, and of the chart what is made from other manifests
+generate: ## Make generated code and CRDs anew from pkg/apis, the chart's templates from other manifests, tables in docs
 	hack/update-codegen.sh
 	@cd hack/chart && go run .
+	@go run ./hack/flags
+	@go run ./hack/fields
 
 .PHONY: fmt
 fmt: ## Format the code

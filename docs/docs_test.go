@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 package docs
 
 import (
+	"go/format"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,9 +39,30 @@ func TestQuotedCodeIsAsItIs(t *testing.T) {
 	}
 	for name, text := range documents(t) {
 		// What is marked is compared with what the mark names.
-		for _, quote := range quotes.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+		for _, quote := range quotes.FindAllStringSubmatch(block.ReplaceAllString(foreign.ReplaceAllString(text, ""), ""), -1) {
 			if !strings.Contains(code.String(), quote[1]) {
 				t.Errorf("%s quotes what is in no file of pkg or docs/sixth:\n%s", name, quote[1])
+			}
+		}
+	}
+}
+
+// foreign matches a block of code for controller-runtime, in from-kubebuilder.md. The repository does not contain that code.
+//
+//	<!-- controller-runtime -->
+var foreign = regexp.MustCompile("(?s)<!-- controller-runtime -->\n```go\n(.*?)```\n")
+
+// TestForeignCodeIsFormatted parses the code as well: gofmt formats only code that parses.
+func TestForeignCodeIsFormatted(t *testing.T) {
+	for name, text := range documents(t) {
+		found := foreign.FindAllStringSubmatch(text, -1)
+		if marks := strings.Count(text, "<!-- controller-runtime -->"); marks != len(found) {
+			t.Errorf("%s: of %d marks of code for controller-runtime, %d have a block of Go on the next line", name, marks, len(found))
+		}
+		for _, code := range found {
+			formatted, err := format.Source([]byte(code[1]))
+			if err != nil || string(formatted) != code[1] {
+				t.Errorf("%s: %v; formatted, this is\n%s", name, err, formatted)
 			}
 		}
 	}

@@ -92,3 +92,41 @@ func changed(t *testing.T, file, diff string) string {
 	}
 	return overlay
 }
+
+// clientGo matches functions of client-go in the tables of informer.md: a file, and the functions in it.
+var clientGo = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*/\\w+\\.go)`: (`[\\w.]+`(?:, `[\\w.]+`)*)")
+
+// TestNamedFunctionsOfClientGoAreThere looks for the functions in the version of client-go that go.mod names.
+func TestNamedFunctionsOfClientGoAreThere(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/client-go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, version, _ := strings.Cut(strings.TrimSpace(string(dir)), " ")
+	text, err := os.ReadFile("informer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := regexp.MustCompile(`(?m)^\| our code \| client-go (\S+) \|`).FindAllStringSubmatch(string(text), -1)
+	for _, column := range columns {
+		if !strings.HasPrefix(version, "v0."+strings.TrimPrefix(column[1], "0.")+".") {
+			t.Errorf("a table is about client-go %s, and go.mod has %s", column[1], version)
+		}
+	}
+	found := clientGo.FindAllStringSubmatch(string(text), -1)
+	if len(columns) != 8 || len(found) < len(columns) {
+		t.Errorf("%d tables name functions in %d files", len(columns), len(found))
+	}
+	for _, file := range found {
+		source, err := os.ReadFile(filepath.Join(root, file[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for function := range strings.SplitSeq(file[2], ", ") {
+			if _, err := declaration(source, strings.Trim(function, "`")); err != nil {
+				t.Errorf("%s: %s: %v", file[1], function, err)
+			}
+		}
+	}
+}
