@@ -254,6 +254,10 @@ integration: build devcluster ecssim node browser image bin/tools/gotest bin/too
 worlds: ## Run random worlds of ECSInstances, in which everything goes wrong (WORLDS=50000: so many; SEED=1: from this one on)
 	go test -count=1 -timeout 0 -run '^TestRandomWorlds$$' ./pkg/controller/ecsinstance -ecs.runs=$(or $(WORLDS),50000) -ecs.seed=$(or $(SEED),1)
 
+.PHONY: mutants
+mutants: ## Take each guard of docs/architecture.md out of the code: a test must fail (ONLY=REGEXP: of the guard, the file or the test)
+	@go run ./hack/mutants/cmd -only '$(ONLY)'
+
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...

@@ -6,29 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package docs
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
+
+	"github.com/glassback/glassback/hack/mutants"
 )
 
-// An experiment is a change of the code that makes a test fail: the change is a block of
-// diff, whose first line names the file, and the line before it says which test.
-//
-//	<!-- experiment: go test ./pkg/loop -run TestHandler -->
-//	```diff
-//	 pkg/loop/handler.go
-//	 a line that stays
-//	-one that goes
-//	+one that comes
-//	```
-var experiment = regexp.MustCompile("(?s)<!-- experiment: (go test [^\n]*) -->\n```diff\n (\\S+)\n(.*?)```\n")
-
-// TestExperimentsBreakWhatTheySay makes each change, to a copy that the compiler takes for
-// the file itself, and runs its test, which has to fail.
+// TestExperimentsBreakWhatTheySay runs the mutants in the documents: their tests must fail.
 func TestExperimentsBreakWhatTheySay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds what is changed")
@@ -38,59 +22,18 @@ func TestExperimentsBreakWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range documents(t) {
-		found := experiment.FindAllStringSubmatch(text, -1)
-		if marks := strings.Count(text, "<!-- experiment: "); marks != len(found) {
-			t.Errorf("%s: of %d marks of experiments, %d have a block of diff on the next line", name, marks, len(found))
+		experiments, err := mutants.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
-		for _, parts := range found {
-			t.Run(parts[2]+", "+parts[1], func(t *testing.T) {
-				overlay := changed(t, filepath.Join(root, parts[2]), parts[3])
-				args := append([]string{"test", "-overlay", overlay}, strings.Fields(parts[1])[2:]...)
-				cmd := exec.CommandContext(t.Context(), "go", args...)
-				cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-				out, err := cmd.CombinedOutput()
-				if err == nil || !strings.Contains(string(out), "--- FAIL: ") {
-					t.Errorf("no test fails by it: %v\n%s", err, out)
+		for _, m := range experiments {
+			t.Run(m.File+", "+m.Command, func(t *testing.T) {
+				if result, output, err := m.Run(t.Context(), root, t.TempDir()); err != nil || result != mutants.Fails {
+					t.Errorf("no test fails by it: %s, error %v\n%s", result, err, output)
 				}
 			})
 		}
 	}
-}
-
-// changed applies a diff to a file, and returns the overlay that puts the outcome into its
-// place.
-func changed(t *testing.T, file, diff string) string {
-	t.Helper()
-	var old, now strings.Builder
-	for line := range strings.Lines(diff) {
-		if line[0] != '+' {
-			old.WriteString(line[1:])
-		}
-		if line[0] != '-' {
-			now.WriteString(line[1:])
-		}
-	}
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(source), old.String()); n != 1 {
-		t.Fatalf("%s has these lines %d times:\n%s", file, n, old.String())
-	}
-	dir := t.TempDir()
-	copied, overlay := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: copied}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{
-		copied: []byte(strings.Replace(string(source), old.String(), now.String(), 1)), overlay: replace,
-	} {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return overlay
 }
 
 // clientGo matches functions of client-go in the tables of informer.md: a file, and the functions in it.
