@@ -6,7 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package docs
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/glassback/glassback/hack/mutants"
