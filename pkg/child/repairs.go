@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -42,18 +40,7 @@ type repair struct {
 	generation int64 // of the owner
 	times      int
 	last       time.Time
-	desired    string // the fingerprint of the configuration that was applied the last time
-}
-
-// fingerprint returns a digest of a configuration; "" if it is nil, or has no JSON.
-func fingerprint[A comparable](configuration A) string {
-	var none A
-	data, err := json.Marshal(configuration)
-	if configuration == none || err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return string(sum[:])
+	desired    checksum // the fingerprint of the configuration that was applied the last time
 }
 
 // sameGeneration returns whether r counts repairs for the present generation of owner.
@@ -82,12 +69,12 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 
 // applied counts an apply to the child. found and desired are the fingerprints of the fields that the operator owned
 // before and after.
-func (r *repairs) applied(owner metav1.Object, kind, found, desired string) {
+func (r *repairs) applied(owner metav1.Object, kind string, found, desired checksum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
 	last := r.byKey[key][kind]
-	unchanged := last.sameGeneration(owner) && found != "" && found == last.desired
+	unchanged := last.sameGeneration(owner) && found != (checksum{}) && found == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}
