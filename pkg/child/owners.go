@@ -30,7 +30,7 @@ type Owners struct {
 func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClock) *Owners {
 	return &Owners{
 		kind: kind, label: label, written: written,
-		repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}},
+		repairs: repairs{clock: clock, byKey: map[cache.ObjectName][]repair{}},
 		checks:  checks{byOwner: map[cache.ObjectName][]*check{}},
 	}
 }

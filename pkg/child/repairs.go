@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +33,11 @@ type repairs struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	byKey map[cache.ObjectName]map[string]repair // by owner, and the child's kind
+	byKey map[cache.ObjectName][]repair // by owner; one for each kind of child
 }
 
 type repair struct {
+	kind       string
 	owner      types.UID
 	generation int64 // of the owner
 	times      int
@@ -56,11 +58,21 @@ func (r repair) delay() time.Duration {
 	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
+// of returns the repair of an owner's child of that kind, and its index in the list. The index is negative if there is none.
+func (r *repairs) of(owner cache.ObjectName, kind string) (repair, int) {
+	list := r.byKey[owner]
+	i := slices.IndexFunc(list, func(of repair) bool { return of.kind == kind })
+	if i < 0 {
+		return repair{}, i
+	}
+	return list[i], i
+}
+
 // wait returns how long an apply to the child must wait from now; 0 if it may be made now.
 func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.byKey[cache.MetaObjectToName(owner)][kind]
+	last, _ := r.of(cache.MetaObjectToName(owner), kind)
 	if !last.sameGeneration(owner) {
 		return 0
 	}
@@ -73,7 +85,7 @@ func (r *repairs) applied(owner metav1.Object, kind string, found, desired check
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
-	last := r.byKey[key][kind]
+	last, i := r.of(key, kind)
 	unchanged := last.sameGeneration(owner) && found != (checksum{}) && found == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
@@ -82,11 +94,12 @@ func (r *repairs) applied(owner metav1.Object, kind string, found, desired check
 		last.times++
 		last.last = r.clock.Now()
 	}
-	last.desired = desired
-	if r.byKey[key] == nil {
-		r.byKey[key] = map[string]repair{}
+	last.kind, last.desired = kind, desired
+	if i < 0 {
+		r.byKey[key] = append(r.byKey[key], last)
+		return
 	}
-	r.byKey[key][kind] = last
+	r.byKey[key][i] = last
 }
 
 func (r *repairs) forget(key cache.ObjectName) {
