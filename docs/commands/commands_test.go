@@ -67,6 +67,9 @@ func TestEntriesOfBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocks, err := parse("d.md", "```sh\na -x # this\n```\n```sh\nb\n```\n")
+			if err != nil {
+				t.Fatal(err)
+			}
 			var entries []Entry
 			if err := yaml.UnmarshalStrict([]byte("["+test.entries+"]"), &entries); err != nil {
 				t.Fatal(err)

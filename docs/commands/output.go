@@ -37,25 +37,26 @@ func normal(line string) string {
 // alone matches any lines. A watch can also print other lines in between and afterwards.
 func (c Command) Compare(output string, watch bool) error {
 	const anyLines = `(?:.*\n)*?`
-	pattern := `\A`
+	var pattern strings.Builder
+	pattern.WriteString(`\A`)
 	for _, line := range c.Shown {
 		if watch {
-			pattern += anyLines
+			pattern.WriteString(anyLines)
 		}
 		if line = normal(line); line == "…" {
-			pattern += anyLines
+			pattern.WriteString(anyLines)
 		} else {
-			pattern += strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + `\n`
+			pattern.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*") + `\n`)
 		}
 	}
 	if !watch {
-		pattern += `\z`
+		pattern.WriteString(`\z`)
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(output)) {
 		lines.WriteString(normal(line) + "\n")
 	}
-	if !regexp.MustCompile(pattern).MatchString(lines.String()) {
+	if !regexp.MustCompile(pattern.String()).MatchString(lines.String()) {
 		return fmt.Errorf("the document shows\n%s\nthe command printed\n%s", strings.Join(c.Shown, "\n"), output)
 	}
 	return nil

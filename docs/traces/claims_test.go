@@ -32,7 +32,7 @@ import (
 
 const (
 	initialWatch = "WATCH that begins with all objects"
-	aMinute      = time.Minute // enough for everything that does not wait for a timer
+	later        = time.Minute // enough for everything that does not wait for a timer
 )
 
 // requests passes on what an informer requests, and records each request that succeeded.
@@ -119,7 +119,7 @@ func stock(t *testing.T, resync time.Duration, do func(*server, *requests, cache
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { informer.RunWithContext(ctx) })
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		do(s, asked, informer)
 		cancel()
 		running.Wait()
@@ -142,13 +142,13 @@ func TestAReconnectSendsNoList(t *testing.T) {
 		s.lose(examples)
 		s.greet("jimmy", "James") // 102
 		s.find(examples)
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		asked.expect(t, "after a broken WATCH", "WATCH from 101")
 		s.lose(examples)
 		s.greet("jimmy", "Jim") // 103
 		s.compact()
 		s.find(examples)
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		asked.expect(t, "after 410 Gone", initialWatch)
 	})
 }
@@ -176,13 +176,13 @@ func TestAnAdditionIsNotACreation(t *testing.T) {
 		s.greet("ada", "Ada") // 104
 		s.compact()
 		s.find(examples)
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		c.expect(t, "deleted and created while the WATCH was away", "update 101 → 101", "update 102 → 104")
 		s.lose(examples)
 		s.remove(examples, "ada")
 		s.compact()
 		s.find(examples)
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		c.expect(t, "deleted while the WATCH was away", "delete, cache.DeletedFinalStateUnknown", "update 101 → 101")
 	})
 }
@@ -244,7 +244,7 @@ func TestAStockInformerKnowsItsResourceVersion(t *testing.T) {
 
 func TestTheThreeLayersOfAWorkqueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, aMinute)
+		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, later)
 		queue := workqueue.NewTypedRateLimitingQueue(limiter)
 		defer queue.ShutDown()
 		expect := func(when string, waiting, failures int) {
@@ -278,9 +278,9 @@ func TestTheThreeLayersOfAWorkqueue(t *testing.T) {
 
 		key, _ = queue.Get()
 		queue.AddAfter(key, time.Hour)
-		queue.AddAfter(key, aMinute)
+		queue.AddAfter(key, later)
 		queue.Done(key)
-		time.Sleep(aMinute)
+		time.Sleep(later)
 		expect("the earlier of two times", 1, 0)
 		key, _ = queue.Get()
 		queue.Done(key)

@@ -108,31 +108,33 @@ func fill(text string, schema *apiextensionsv1.JSONSchemaProps) (string, error) 
 func specTable(schema *apiextensionsv1.JSONSchemaProps) string {
 	listed := fields("spec", schema)
 	messages := rules(schema, append([]string{"metadata.name"}, paths(listed)...))
-	table := "| Field | Type | Default | Limits | Description |\n|---|---|---|---|---|\n"
+	var table strings.Builder
+	table.WriteString("| Field | Type | Default | Limits | Description |\n|---|---|---|---|---|\n")
 	if limits := messages["metadata.name"]; len(limits) > 0 {
-		table += row("`metadata.name`", "string", "-", prose(strings.TrimPrefix(limits[0], "name ")), "the name of the object")
+		table.WriteString(row("`metadata.name`", "string", "-", prose(strings.TrimPrefix(limits[0], "name ")), "the name of the object"))
 	}
 	for _, f := range listed {
 		limits := "-"
 		if all := append(f.limits(messages[f.path]), messages[f.path]...); len(all) > 0 {
 			limits = strings.Join(all, "; ")
 		}
-		table += row(f.name(), typeOf(f.schema), f.defaultValue(), prose(limits), prose(f.schema.Description))
+		table.WriteString(row(f.name(), typeOf(f.schema), f.defaultValue(), prose(limits), prose(f.schema.Description)))
 	}
-	return table
+	return table.String()
 }
 
 // statusTable returns the table of the fields that the operator sets.
 func statusTable(schema *apiextensionsv1.JSONSchemaProps) string {
-	table := "| Field | Type | Description |\n|---|---|---|\n"
+	var table strings.Builder
+	table.WriteString("| Field | Type | Description |\n|---|---|---|\n")
 	for _, f := range fields("status", schema) {
 		description := f.schema.Description
 		if values := enum(f.schema); values != "" {
 			description += " One of " + values + "."
 		}
-		table += row(f.name(), typeOf(f.schema), prose(description))
+		table.WriteString(row(f.name(), typeOf(f.schema), prose(description)))
 	}
-	return table
+	return table.String()
 }
 
 func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |\n" }

@@ -98,15 +98,16 @@ func flags(program string) (string, error) {
 	if !found {
 		return "", fmt.Errorf("%s --help prints no flags", program)
 	}
-	rows := "| Flag | Default | Meaning |\n|---|---|---|\n"
+	var rows strings.Builder
+	rows.WriteString("| Flag | Default | Meaning |\n|---|---|---|\n")
 	for text := range strings.Lines(list) {
 		parts := line.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
 		if parts == nil {
 			return "", fmt.Errorf("%s --help prints a line that is no flag: %s", program, text)
 		}
-		rows += row(parts[1], parts[2])
+		rows.WriteString(row(parts[1], parts[2]))
 	}
-	return rows, nil
+	return rows.String(), nil
 }
 
 // row returns the row for a flag.
