@@ -458,7 +458,8 @@ func TestValidate(t *testing.T) {
 			`The Application "application-sample" is invalid: spec.replicas: Invalid value: 10001: must be from 0 to 10000`, nil},
 		"an ECSInstance": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a","vSwitchID":"b"}`, "", "", nil},
 		"an ECSInstance with a warning": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a"}`, "", "",
-			[]string{"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"}},
+			[]string{"spec.vSwitchID: without it the operator requests an instance in the classic network, " +
+				"which ECS refuses to most accounts"}},
 		"an ECSInstance of nothing": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
 			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: ` +
 				`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},

@@ -14,10 +14,11 @@ import (
 
 func TestWarnings(t *testing.T) {
 	const (
-		network  = "spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"
+		network = "spec.vSwitchID: without it the operator requests an instance in the classic network, " +
+			"which ECS refuses to most accounts"
 		deletion = "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: " +
-			"with Delete this object cannot go before that"
-		disks = "spec.recreatePolicy: with Always another instance gets new disks, without what was on those of the one that is gone"
+			"with Delete this object stays until then"
+		disks = "spec.recreatePolicy: with Always another instance gets new disks, without the data of the old ones"
 	)
 	connected := func(mutate func(s *ECSInstanceSpec)) *ECSInstance {
 		return valid(func(s *ECSInstanceSpec) {
