@@ -422,7 +422,7 @@ func TestValidate(t *testing.T) {
 		"what was wrong before may be wrong in no other way": {
 			"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil,
 		},
-		"one more mistake is one too many, and the only one that is told": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
+		"one more mistake is the only one in the answer": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.size: Invalid value: 501: must be from 6 to 500`, nil},
 		"storage is not taken away": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +

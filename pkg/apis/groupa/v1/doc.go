@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 // +groupName=groupa.k8s.zhuang.com
 
 // Package v1 holds ApiExampleA, version v1 of the API group
-// groupa.k8s.zhuang.com: a greeting, kept in a ConfigMap.
+// groupa.k8s.zhuang.com: a greeting in a ConfigMap.
 //
 // The schema states all rules. Default and Validate implement them again, in Go.
 // The controller applies them to every object that it reads. So the controller
