@@ -42,6 +42,9 @@ func TestExperimentsBreakWhatTheySay(t *testing.T) {
 		if marks := strings.Count(text, "<!-- experiment: "); marks != len(found) {
 			t.Errorf("%s: of %d marks of experiments, %d have a block of diff on the next line", name, marks, len(found))
 		}
+		if strings.HasSuffix(name, ".zh.md") {
+			continue // A translation has the experiments of its original.
+		}
 		for _, parts := range found {
 			t.Run(parts[2]+", "+parts[1], func(t *testing.T) {
 				overlay := changed(t, filepath.Join(root, parts[2]), parts[3])
