@@ -223,6 +223,10 @@ CHECKED = go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/d
 vet: ## Run go vet on every module
 	@for module in $(MODULES); do echo "go vet: $$module"; (cd $$module && $(CHECKED) go vet); done
 
+.PHONY: translations
+translations: ## List the paragraphs of translated documents whose originals have changed since
+	@go run ./hack/translations
+
 .PHONY: lint
 lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml)
 	@failed=; for module in $(MODULES); do \

@@ -112,13 +112,15 @@ func TestNamedTargetsExist(t *testing.T) {
 // documents returns the text of each document by its path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob("*.md")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no documents: %v", err)
-	}
 	texts := map[string]string{}
-	for _, name := range append(names, "../README.md") {
-		texts[name] = readFile(t, name)
+	for _, pattern := range []string{"*.md", "../README*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("no documents %s: %v", pattern, err)
+		}
+		for _, name := range names {
+			texts[name] = readFile(t, name)
+		}
 	}
 	return texts
 }

@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package commands reads the blocks of commands in README.md and docs/*.md, and from docs/commands.yaml how a test runs each block.
+// Package commands reads the blocks of commands in README*.md and docs/*.md, and from docs/commands.yaml how a test runs each block.
 // The documents themselves hold no instructions for the test.
 package commands
 
@@ -24,11 +24,14 @@ import (
 // file holds the entries of all blocks. Its first lines describe its format.
 const file = "docs/commands.yaml"
 
-// Document is README.md or a file of docs.
+// Document is README.md, a file of docs, or a translation of one of them.
 type Document struct {
 	Name   string // the path from the root of the repository
 	Blocks []*Block
 }
+
+// Translation reports whether the document is a translation. Its blocks are those of its original: docs/translation_test.go compares them.
+func (d Document) Translation() bool { return strings.HasSuffix(d.Name, ".zh.md") }
 
 // Block is a block of commands: ```sh holds only commands, ```console also their output.
 type Block struct {
@@ -92,8 +95,12 @@ func Read(root string) (all []Document, err error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	repository := os.DirFS(root)
-	names, err := fs.Glob(repository, "docs/*.md")
-	for _, name := range append([]string{"README.md"}, names...) {
+	var names []string
+	for _, pattern := range []string{"README*.md", "docs/*.md"} {
+		found, globErr := fs.Glob(repository, pattern)
+		names, err = append(names, found...), errors.Join(err, globErr)
+	}
+	for _, name := range names {
 		text, readErr := fs.ReadFile(repository, name)
 		blocks, parseErr := parse(name, string(text))
 		err = errors.Join(err, readErr, parseErr, match(name, blocks, sections[name]))
