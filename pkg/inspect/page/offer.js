@@ -33,7 +33,7 @@ export class Offer {
   #command = byID('offer-command');
   #copy = byID('offer-copy');
   #get;
-  #asked = 0;
+  #asked = -REFRESH;
   /** What the offer depends on, as of the last request. */
   #seen = '';
 
@@ -83,14 +83,16 @@ export class Offer {
   }
 
   async #copyCommand() {
+    let result = 'Copied';
     try {
       await navigator.clipboard.writeText(this.#command.textContent ?? '');
-      setText(this.#copy, 'Copied');
     } catch {
-      // Without the right to write to the clipboard, the reader copies the selection.
+      // Without access to the clipboard, the reader copies the selection.
       getSelection()?.selectAllChildren(this.#command);
-      setText(this.#copy, 'Selected');
+      result = 'Selected';
     }
+    setText(this.#copy, result);
+    setText(byID('status'), `${result}.`);
     setTimeout(() => setText(this.#copy, 'Copy'), COPIED);
   }
 }
