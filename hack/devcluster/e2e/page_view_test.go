@@ -65,7 +65,7 @@ const scrolled = "[document.documentElement.scrollHeight, innerHeight]"
 
 // testLaptop looks at the page in the window of a laptop.
 func testLaptop(t *testing.T, s *shown) {
-	life := "/object/Application/" + s.ns + "/application-sample"
+	life := s.places()["life"]
 	for name, size := range laptops {
 		p := s.b.open(t, s.url, laptop(size))
 		p.until(pagePatience, visible(gear("index", jobs))+" && "+visible("#offer"))

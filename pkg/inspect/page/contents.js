@@ -400,7 +400,7 @@ function sync(id, source) {
       holds.root.hidden = !overview.breakpoints;
       holds.show(c.syncHeld, source.now());
       facts.show([
-        ['Workers', c.workers ? format.count(c.workers) : 'none: this replica is a standby'],
+        ['Workers', c.workers ? format.count(c.workers) : 'none: this replica is a standby, or it starts'],
         ['In flight', format.count(c.processing)],
         ['Syncs', format.count(c.syncs)],
         ['Failed', format.count(c.failed)],

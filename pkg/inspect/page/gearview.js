@@ -149,7 +149,7 @@ export function showControllerGear(view, c, now) {
     return show(view, format.count(c.waiting), 'waiting', extra, c.retrying ? 'retrying' : c.waiting ? 'busy' : '');
   }
   const held = heldFor(c.syncHeld, now);
-  const workers = c.workers ? `of ${format.plural(c.workers, 'worker')}` : 'no workers: standby';
+  const workers = c.workers ? `of ${format.plural(c.workers, 'worker')}` : 'no workers here';
   const syncs = [format.plural(c.syncs, 'sync')];
   if (c.failed) syncs.push(`${format.count(c.failed)} failed`);
   if (c.panics) syncs.push(`${format.count(c.panics)} panicked`);
@@ -166,7 +166,7 @@ export function showControllerGear(view, c, now) {
 /** @param {Controller} c */
 export function aboutController(c) {
   const added = `${format.plural(c.added, 'key')} added`;
-  return c.workers ? `${added}, ${format.plural(c.syncs, 'sync')}` : `${added}. No workers: this replica is a standby.`;
+  return c.workers ? `${added}, ${format.plural(c.syncs, 'sync')}` : `${added}. No workers: this replica is a standby, or it starts.`;
 }
 
 /** A pip per worker, filled while it syncs. @param {GearView} view @param {Controller} c */
