@@ -239,8 +239,9 @@ redis: ## Install the redis-server that tests run, where there is none (root on 
 	@hack/redis.sh
 
 .PHONY: browser
-browser: ## Install the Chromium in which tests look at the page, where there is none (root on Debian); elsewhere say that it is missing
+browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with which tests look at the page, or report what is missing
 	@hack/browser.sh
+	@hack/axe.sh
 
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server

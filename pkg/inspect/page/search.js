@@ -28,7 +28,7 @@ export class Search {
     this.#input.addEventListener('keydown', (e) => this.#key(e));
     this.#input.addEventListener('focus', () => this.#input.value.trim() && this.#soon());
     this.#input.addEventListener('blur', () => this.#close());
-    // A click must not take the focus from the input first: that would close the list.
+    // A click must not move the focus from the input: without it the list closes.
     this.#results.addEventListener('mousedown', (e) => e.preventDefault());
     this.#results.addEventListener('click', () => this.#done());
   }
@@ -52,7 +52,7 @@ export class Search {
 
   /** @param {Found} found */
   #show(found) {
-    if (!found.objects.length) return this.#say('No object in any index has a name like this.');
+    if (!found.objects.length) return this.#say('No index has an object with such a name.');
     const options = found.objects.map((o, n) =>
       el(
         'li',
