@@ -26,8 +26,8 @@ func (r *RedisCluster) Warnings() []string {
 		warnings = append(warnings, "spec.storage: without it a Pod's data is gone with the Pod")
 	}
 	if r.Spec.killedWhenFull() {
-		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, "+
-			"the kernel kills a full node before Redis evicts keys or rejects writes")
+		warnings = append(warnings, "spec.config: unless maxmemory is below the memory limit, "+
+			"a full node is killed before it evicts keys or rejects writes")
 	}
 	return warnings
 }
