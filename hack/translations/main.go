@@ -39,7 +39,7 @@ func list(root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, translation := range strings.Fields(files) {
+	for translation := range strings.FieldsSeq(files) {
 		original := strings.TrimSuffix(translation, suffix) + ".md"
 		from, fromErr := r.blame(original)
 		to, toErr := r.blame(translation)

@@ -33,8 +33,8 @@ const (
 	MetricsServiceName = "glassback-metrics"
 )
 
-// LabelOwned, with the value "true", is a label of every webhook configuration that an operator
-// out of a cluster has created.
+// LabelOwned is the label, with the value "true", of every webhook configuration that an operator
+// outside of a cluster has created.
 const LabelOwned = "glassback.dev/registered-by-url"
 
 // configuration is a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
