@@ -121,9 +121,11 @@ bin/tools/mkimage:
 	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
-generate: ## Make generated code and CRDs anew from pkg/apis, and of the chart what is made from other manifests
+generate: ## Make generated code and CRDs anew from pkg/apis, the chart's templates from other manifests, tables in docs
 	hack/update-codegen.sh
 	@cd hack/chart && go run .
+	@go run ./hack/flags
+	@go run ./hack/fields
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -221,6 +223,10 @@ CHECKED = go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/d
 vet: ## Run go vet on every module
 	@for module in $(MODULES); do echo "go vet: $$module"; (cd $$module && $(CHECKED) go vet); done
 
+.PHONY: translations
+translations: ## List the paragraphs of translated documents whose originals have changed since
+	@go run ./hack/translations
+
 .PHONY: lint
 lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.yml)
 	@failed=; for module in $(MODULES); do \
@@ -233,8 +239,9 @@ redis: ## Install the redis-server that tests run, where there is none (root on 
 	@hack/redis.sh
 
 .PHONY: browser
-browser: ## Install the Chromium in which tests look at the page, where there is none (root on Debian); elsewhere say that it is missing
+browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with which tests look at the page, or report what is missing
 	@hack/browser.sh
+	@hack/axe.sh
 
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
@@ -251,6 +258,10 @@ integration: build devcluster ecssim node browser image bin/tools/gotest bin/too
 .PHONY: worlds
 worlds: ## Run random worlds of ECSInstances, in which everything goes wrong (WORLDS=50000: so many; SEED=1: from this one on)
 	go test -count=1 -timeout 0 -run '^TestRandomWorlds$$' ./pkg/controller/ecsinstance -ecs.runs=$(or $(WORLDS),50000) -ecs.seed=$(or $(SEED),1)
+
+.PHONY: mutants
+mutants: ## Take each guard of docs/architecture.md out of the code: a test must fail (ONLY=REGEXP: of the guard, the file or the test)
+	@go run ./hack/mutants/cmd -only '$(ONLY)'
 
 .PHONY: bench
 bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)

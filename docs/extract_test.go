@@ -50,7 +50,7 @@ import (
 //	                         with lines
 //
 // A block of Go without a mark must be somewhere in the source as it is (see
-// TestQuotedCodeIsAsItIs). Prefer a mark: it says where, and is updated.
+// TestQuotedCodeIsInTheSource). Prefer a mark: it says where, and is updated.
 var update = flag.Bool("update", false, "write the code that the documents quote into them")
 
 const marker = "<!-- code: "

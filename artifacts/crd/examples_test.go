@@ -73,7 +73,7 @@ var warnings = map[string][]string{
 	"ecsinstance-full.yaml":       nil,
 	"ecsinstance-stopped.yaml":    nil,
 	"ecsinstance.yaml": {
-		"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts",
+		"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts",
 	},
 	"mycronjob-forbid.yaml":     nil,
 	"mycronjob-jitter.yaml":     nil,

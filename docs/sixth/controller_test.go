@@ -47,7 +47,7 @@ const (
 	deleted = "delete web-address"
 )
 
-// web is a Service that asks for its address.
+// web returns a Service that requests its address.
 func web(change ...func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web-1", Labels: map[string]string{LabelAddress: "true"}},
@@ -69,7 +69,7 @@ func at(port int32) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports[0].Port = port }
 }
 
-// theirs is a ConfigMap of another owner.
+// theirs returns a ConfigMap of another owner.
 func theirs(controller ...metav1.OwnerReference) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-address", Namespace: "shop", OwnerReferences: controller},
@@ -83,7 +83,7 @@ func data(key, value string) func(*corev1.ConfigMap) {
 	return func(c *corev1.ConfigMap) { c.Data[key] = value }
 }
 
-// operator is one process. Its informers are pipeline's, and run once they are started.
+// operator is one process, with informers of package pipeline.
 type operator struct {
 	*Controller
 	server    *server
@@ -92,7 +92,7 @@ type operator struct {
 	events    *record.FakeRecorder
 }
 
-// config is what an operator that dies with ctx is made of.
+// config returns the Config of an operator that ends with ctx.
 func (o *operator) config(ctx context.Context, s *server, clock clock.WithTicker) Config {
 	client := s.client(ctx)
 	informer := func(
@@ -141,7 +141,7 @@ func (s *server) connect(t *testing.T, clock clock.WithTicker) *operator {
 	return o
 }
 
-// catchUp makes the caches show what there is, as the informers do.
+// catchUp brings the caches up to date, as the informers do.
 func (o *operator) catchUp() {
 	var services, configMaps []any
 	for _, service := range o.server.services {
@@ -179,7 +179,7 @@ func (o *operator) settle(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("it never settled")
+	t.Fatal("it did not settle")
 }
 
 func TestSync(t *testing.T) {
@@ -195,29 +195,29 @@ func TestSync(t *testing.T) {
 		return func(s *server) { s.serve("web", web(change...)) }
 	}
 	for sentence, test := range map[string]struct {
-		fresh   bool            // whether nothing was done yet; else all was
+		fresh   bool            // whether no sync ran before; otherwise the Service is settled
 		service *corev1.Service // web() if nil
-		given   []func(*server) // what happened then
+		given   []func(*server) // changes before the sync
 		want    []string        // requests
 		events  []string
 		after   time.Duration
 		err     string
 		left    map[string]string // in the ConfigMap; nil for none
 	}{
-		"a Service that asks for it gets a ConfigMap":    {fresh: true, want: []string{created}, left: home},
-		"settled: no request at all":                     {left: home},
-		"a Service that does not ask: no request at all": {service: web(unlabelled)},
-		"another port": {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
-		"what another client changed is put back": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
-		"what another client added is left":       {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
-		"a ConfigMap that another client deleted is made again": {
+		"a Service that requests it gets a ConfigMap":        {fresh: true, want: []string{created}, left: home},
+		"settled: no request at all":                         {left: home},
+		"a Service that requests nothing: no request at all": {service: web(unlabelled)},
+		"another port":                           {given: []func(*server){serve(at(81))}, want: []string{applied}, left: other("PORT", "81")},
+		"a change of another client is reverted": {given: []func(*server){alter(data("HOST", "evil"))}, want: []string{applied}, left: home},
+		"a key of another client stays":          {given: []func(*server){alter(data("MINE", "stays"))}, left: other("MINE", "stays")},
+		"a ConfigMap that another client deleted is created again": {
 			given: []func(*server){func(s *server) { s.drop("web-address") }}, want: []string{created}, left: home,
 		},
-		"one that lost its label gets it back": {
+		"a ConfigMap without its label gets it back": {
 			given: []func(*server){alter(func(c *corev1.ConfigMap) { c.Labels = nil })}, want: []string{created, got, applied}, left: home,
 		},
-		"a Service that asks no longer: the ConfigMap is deleted": {given: []func(*server){serve(unlabelled)}, want: []string{deleted}},
-		"... but not one of another owner, who took the name": {
+		"a Service that no longer requests it: the ConfigMap is deleted": {given: []func(*server){serve(unlabelled)}, want: []string{deleted}},
+		"... but not a ConfigMap of another owner with the same name": {
 			given: []func(*server){func(s *server) { s.drop("web-address"); s.put(theirs()) }, serve(unlabelled)},
 			left:  map[string]string{"HOST": "theirs"},
 		},
@@ -225,7 +225,7 @@ func TestSync(t *testing.T) {
 			fresh: true, given: []func(*server){func(s *server) { s.put(theirs()) }}, want: []string{created, got},
 			events: []string{"Warning Conflict " + takenMessage}, after: child.Recheck, left: map[string]string{"HOST": "theirs"},
 		},
-		"one of a Service that had the name before is waited for": {
+		"a ConfigMap of an earlier Service of that name: the controller waits for its deletion": {
 			fresh: true, given: []func(*server){func(s *server) {
 				s.put(theirs(metav1.OwnerReference{Kind: "Service", Name: "web", UID: "web-0", Controller: ptr.To(true)}))
 			}},
@@ -244,11 +244,13 @@ func TestSync(t *testing.T) {
 			events: []string{"Warning ConfigMapNotApplied "},
 		},
 		"a paused Service is left alone": {fresh: true, service: web(paused)},
-		"one that is paused later is left alone": {
+		"a Service that is paused later is left alone": {
 			given: []func(*server){serve(paused), alter(data("HOST", "edited"))}, left: other("HOST", "edited"),
 		},
-		"one that is being deleted is left alone":          {fresh: true, service: web(going)},
-		"one that is gone is nothing to do: it is garbage": {given: []func(*server){func(s *server) { s.serve("web", nil) }}, left: home},
+		"a Service that is being deleted is left alone": {fresh: true, service: web(going)},
+		"a deleted Service: no request, because garbage collection deletes the ConfigMap": {
+			given: []func(*server){func(s *server) { s.serve("web", nil) }}, left: home,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer()
@@ -301,7 +303,7 @@ func TestAddress(t *testing.T) {
 		"ports with names": {
 			[]corev1.ServicePort{port("http", 80), port("http-admin", 8081)}, map[string]string{"PORT_HTTP": "80", "PORT_HTTP_ADMIN": "8081"},
 		},
-		"none, as an external name needs not": {nil, map[string]string{}},
+		"no port, as for an external name": {nil, map[string]string{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			test.want["HOST"] = "web.shop.svc"
@@ -335,7 +337,7 @@ func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	o := s.connect(t, clocktesting.NewFakeClock(t0))
 	o.settle(t)
 	s.serve("web", web(unlabelled))
-	o.catchUp() // The cache still shows the controller's own when another client takes the name.
+	o.catchUp() // From now on the cache is stale: another client replaces the ConfigMap.
 	s.drop("web-address")
 	s.put(theirs())
 	if requests, _, _, err := o.sync(); !apierrors.IsConflict(err) || !slices.Equal(requests, []string{deleted}) {
@@ -346,7 +348,7 @@ func TestAStaleCacheDeletesNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestAProblemIsToldOnce(t *testing.T) {
+func TestAProblemIsReportedOnce(t *testing.T) {
 	s := newServer()
 	s.serve("web", web())
 	s.put(theirs())
@@ -412,9 +414,9 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 		happens func(services, configMaps cache.ResourceEventHandler)
 		want    int
 	}{
-		"a Service that asks":          {func(s, _ cache.ResourceEventHandler) { s.OnAdd(web(), false) }, 1},
-		"a Service that does not: not": {func(s, _ cache.ResourceEventHandler) { s.OnAdd(web(unlabelled), false) }, 0},
-		"a Service that asks no longer": {func(s, _ cache.ResourceEventHandler) {
+		"a Service that requests it":    {func(s, _ cache.ResourceEventHandler) { s.OnAdd(web(), false) }, 1},
+		"a Service that does not: none": {func(s, _ cache.ResourceEventHandler) { s.OnAdd(web(unlabelled), false) }, 0},
+		"a Service that no longer requests it": {func(s, _ cache.ResourceEventHandler) {
 			now := web(unlabelled)
 			now.ResourceVersion = "2"
 			s.OnUpdate(web(), now)
@@ -426,7 +428,7 @@ func TestWhatPutsAKeyIntoTheQueue(t *testing.T) {
 		"its ConfigMap whose deletion was missed": {func(_, c cache.ResourceEventHandler) {
 			c.OnDelete(cache.DeletedFinalStateUnknown{Key: "shop/web-address", Obj: child})
 		}, 1},
-		"another owner's ConfigMap: not": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
+		"another owner's ConfigMap: none": {func(_, c cache.ResourceEventHandler) { c.OnAdd(theirs(), false) }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

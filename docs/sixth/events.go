@@ -23,10 +23,10 @@ type events struct {
 	recorder record.EventRecorder
 
 	mu      sync.Mutex
-	reasons map[cache.ObjectName]string // of the problem that was reported last
+	reasons map[cache.ObjectName]string // of the last reported problem
 }
 
-// report sends an event if the problem of a Service is another one than before, or if there is none any more.
+// report sends an event if the problem of a Service has changed or ended.
 func (e *events) report(service *corev1.Service, problem *child.Problem) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,7 +35,7 @@ func (e *events) report(service *corev1.Service, problem *child.Problem) {
 	switch {
 	case problem == nil && before != "":
 		delete(e.reasons, key)
-		e.recorder.Event(service, corev1.EventTypeNormal, reasonPublished, "Nothing is wrong any more")
+		e.recorder.Event(service, corev1.EventTypeNormal, reasonPublished, "The ConfigMap holds the address again")
 	case problem != nil && before != problem.Reason:
 		e.reasons[key] = problem.Reason
 		e.recorder.Event(service, corev1.EventTypeWarning, problem.Reason, problem.Message)

@@ -19,38 +19,37 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// story is what happens to a Service and its ConfigMap, one after the other, and what the
-// ConfigMap has to hold when all is quiet again: nil, if there is to be none.
+// story holds the changes of a Service and its ConfigMap, in their order, and the data that the ConfigMap must hold
+// afterwards; nil if it must not exist.
 var story = []struct {
 	event  string
 	happen func(*server)
 	want   map[string]string
 }{
-	{"the Service comes", func(s *server) { s.serve("web", web()) }, onPort("80")},
-	{"it gets another port", func(s *server) { s.serve("web", web(at(81))) }, onPort("81")},
+	{"a Service is created", func(s *server) { s.serve("web", web()) }, onPort("80")},
+	{"its port changes", func(s *server) { s.serve("web", web(at(81))) }, onPort("81")},
 	{"another client edits the ConfigMap", alter(data("HOST", "evil")), onPort("81")},
 	{"another client deletes the ConfigMap", func(s *server) { s.drop("web-address") }, onPort("81")},
-	{"another client takes its label away", alter(func(c *corev1.ConfigMap) { c.Labels = nil }), onPort("81")},
-	{"the Service asks no longer", func(s *server) { s.serve("web", web(unlabelled)) }, nil},
-	{"it asks again", func(s *server) { s.serve("web", web()) }, onPort("80")},
-	{"the Service goes", func(s *server) { s.serve("web", nil); s.collect() }, nil},
+	{"another client removes its label", alter(func(c *corev1.ConfigMap) { c.Labels = nil }), onPort("81")},
+	{"the Service no longer requests it", func(s *server) { s.serve("web", web(unlabelled)) }, nil},
+	{"it requests it again", func(s *server) { s.serve("web", web()) }, onPort("80")},
+	{"the Service is deleted", func(s *server) { s.serve("web", nil); s.collect() }, nil},
 }
 
-// onPort returns what the ConfigMap of the Service web holds when that has this port.
+// onPort returns the data of the ConfigMap for a Service web with this port.
 func onPort(port string) map[string]string {
 	return map[string]string{"HOST": "web.shop.svc", "PORT": port}
 }
 
-// TestItConvergesWhereverItCrashes lets the story happen to operators that run in full, of
-// which each one dies at one of its writes: at the first, or the second, and so on until
-// there is no such write any more. It dies right before the write, or right after, when no
-// answer has come yet. The next one has nothing but what the server knows.
+// TestItConvergesWhereverItCrashes plays the story to operators that run in full. In each run, the operator crashes at one
+// write: the first, the second, and so on, until the story has no more writes. It crashes right before the write, or right
+// after it, without an answer. The next operator knows only what the server stores.
 func TestItConvergesWhereverItCrashes(t *testing.T) {
 	for sentence, landed := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(sentence, func(t *testing.T) {
 			for n := 1; ; n++ {
 				crashed := false
-				synctest.Test(t, func(t *testing.T) { crashed = tell(t, n, landed) })
+				synctest.Test(t, func(t *testing.T) { crashed = play(t, n, landed) })
 				if !crashed {
 					if n < len(story) {
 						t.Errorf("there were only %d writes", n-1)
@@ -62,8 +61,8 @@ func TestItConvergesWhereverItCrashes(t *testing.T) {
 	}
 }
 
-// tell tells the story, with a crash at the nth write if there are so many.
-func tell(t *testing.T, n int, landed bool) (crashed bool) {
+// play plays the story, with a crash at the nth write. It returns false if the story has fewer writes.
+func play(t *testing.T, n int, landed bool) (crashed bool) {
 	s := newServer()
 	life := start(t, s)
 	writes := 0
@@ -74,7 +73,7 @@ func tell(t *testing.T, n int, landed bool) (crashed bool) {
 		}
 		crashed = true
 		life.kill()
-		return errors.New("the operator does not live to see this")
+		return errors.New("the operator crashed")
 	}
 	if landed {
 		s.after = crash
@@ -89,7 +88,7 @@ func tell(t *testing.T, n int, landed bool) (crashed bool) {
 			life = start(t, s)
 			time.Sleep(time.Minute)
 		}
-		// What was made for a Service that was just gone, the caches being behind, is garbage too.
+		// An operator with a stale cache may have created a ConfigMap for a deleted Service.
 		s.collect()
 		time.Sleep(time.Minute)
 		if got := s.data("web-address"); !maps.Equal(got, step.want) {
@@ -98,10 +97,10 @@ func tell(t *testing.T, n int, landed bool) (crashed bool) {
 		s.asked()
 		time.Sleep(time.Hour)
 		if requests := s.asked(); len(requests) > 0 {
-			t.Errorf("crash at write %d: %s: requests %q when all is done", n, step.event, requests)
+			t.Errorf("crash at write %d: %s: requests %q in the hour after", n, step.event, requests)
 		}
 		if t.Failed() {
-			break // What comes next is told of what there should be now.
+			break // The next step depends on this one.
 		}
 	}
 	life.kill()

@@ -42,20 +42,20 @@ var manager = sync.OnceValue(func() *managedfields.FieldManager {
 	return m
 })
 
-// undefaulted is what a ConfigMap needs of defaults.
+// undefaulted sets no defaults: a ConfigMap has none.
 type undefaulted struct{}
 
 func (undefaulted) Default(runtime.Object) {}
 
-// server makes a fake clientset answer like an API server, where it matters here: it gives
-// versions, refuses writes by stale ones, keeps the preconditions of a delete, merges what
-// is applied, and lets lists and watches select by label.
+// server makes a fake clientset answer like an API server, as far as this controller needs it. It sets resourceVersions,
+// refuses writes with a stale one, checks the preconditions of a delete, merges server-side applies, and selects by label
+// in lists and watches.
 type server struct {
 	mu       sync.Mutex
 	version  int
 	services map[string]*corev1.Service
 	maps     map[string]*corev1.ConfigMap
-	history  []change // from which a watch goes on
+	history  []change // for watches that begin at an older resourceVersion
 	watches  map[*watch.RaceFreeFakeWatcher]watching
 	requests []string // gets of the controller, and writes: "create web-address"
 	// before and after, if set, are called with each of these; an error is the answer,
@@ -83,8 +83,7 @@ func newServer() *server {
 	}
 }
 
-// client is the clientset of an operator that dies with ctx: whatever it asks for after
-// that never arrives.
+// client returns the clientset of an operator that ends with ctx: later requests do not reach the server.
 func (s *server) client(ctx context.Context) *fake.Clientset {
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -115,7 +114,7 @@ func (s *server) serve(name string, service *corev1.Service) {
 		s.services[name] = service
 		c.now = service
 	}
-	s.tell(c)
+	s.notify(c)
 }
 
 // alter changes a ConfigMap as another client does.
@@ -148,7 +147,7 @@ func (s *server) remove(name string) {
 	s.version++
 	was := s.maps[name]
 	delete(s.maps, name)
-	s.tell(change{version: s.version, was: was})
+	s.notify(change{version: s.version, was: was})
 }
 
 // store stores a ConfigMap. If it is as before, it keeps its version.
@@ -170,18 +169,18 @@ func (s *server) store(object *corev1.ConfigMap) {
 		object.UID = types.UID(fmt.Sprintf("uid-%d", s.version))
 	}
 	s.maps[object.Name] = object
-	s.tell(c)
+	s.notify(c)
 }
 
-// tell tells all watches of a change.
-func (s *server) tell(c change) {
+// notify sends a change to all watches.
+func (s *server) notify(c change) {
 	s.history = append(s.history, c)
 	for w, of := range s.watches {
 		of.send(w, c)
 	}
 }
 
-// send sends what a change is to a watch: an object that is no longer selected is deleted.
+// send sends a change to a watch. For the watch, an object that is no longer selected is deleted.
 func (of watching) send(to *watch.RaceFreeFakeWatcher, c change) {
 	resource := func(o metav1.Object) string {
 		if _, ok := o.(*corev1.Service); ok {
@@ -261,7 +260,7 @@ func (s *server) list(resource string) runtime.Object {
 	return list // The clientset selects.
 }
 
-// write does what a request asks for, between before and after.
+// write carries out a request, between before and after.
 func (s *server) write(verb, name string, do func() (runtime.Object, error)) (bool, runtime.Object, error) {
 	request := verb + " " + name
 	s.requests = append(s.requests, request)
@@ -277,7 +276,7 @@ func (s *server) write(verb, name string, do func() (runtime.Object, error)) (bo
 	return true, obj, err
 }
 
-// patched is what an apply holds.
+// patched returns the body of an apply.
 func patched(action clienttesting.PatchActionImpl) *unstructured.Unstructured {
 	patch := &unstructured.Unstructured{}
 	if err := json.Unmarshal(action.Patch, &patch.Object); err != nil {
@@ -286,8 +285,8 @@ func patched(action clienttesting.PatchActionImpl) *unstructured.Unstructured {
 	return patch
 }
 
-// verbOf tells an apply that must create from one that must not, and from one that does
-// either, which would take over what is another owner's.
+// verbOf distinguishes an apply that can only create, an apply that can only update, and an apply that can do both. The
+// last one could take over an object of another owner.
 func verbOf(action clienttesting.PatchActionImpl) string {
 	switch patched(action).GetResourceVersion() {
 	case "":
@@ -335,7 +334,7 @@ func (s *server) delete(action clienttesting.DeleteActionImpl) error {
 	return nil
 }
 
-// collect deletes what is left of Services that are gone, as the garbage collector does.
+// collect deletes the ConfigMaps of deleted Services, as the garbage collector does.
 func (s *server) collect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +346,7 @@ func (s *server) collect() {
 	}
 }
 
-// asked returns what was asked for since it was called last.
+// asked returns the requests since the last call.
 func (s *server) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,7 +355,7 @@ func (s *server) asked() []string {
 	return requests
 }
 
-// data is what a ConfigMap holds; nil if there is none.
+// data returns the data of a ConfigMap; nil if it does not exist.
 func (s *server) data(name string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

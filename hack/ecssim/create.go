@@ -121,28 +121,28 @@ func (x *exchange) make(run bool) *machine {
 	p := x.params
 	m := &machine{
 		Instance: Instance{
-			ID: x.s.instanceID(), AccountID: x.account.ID, RegionID: x.region, ZoneID: p.get("ZoneId"),
+			ID: x.s.newInstanceID(), AccountID: x.account.ID, RegionID: x.region, ZoneID: p.get("ZoneId"),
 			Name: p.get("InstanceName"), Description: p.get("Description"), HostName: p.get("HostName"),
 			Type: p.get("InstanceType"), ImageID: p.get("ImageId"), ChargeType: p.get("InstanceChargeType"),
 			KeyPairName: p.get("KeyPairName"), VPCID: "vpc-default-" + x.region, VSwitchID: p.get("VSwitchId"),
 			PrivateIP: p.get("PrivateIpAddress"), Tags: map[string]string{}, SecurityGroupIDs: x.securityGroups(),
 			DeletionProtection: p.is("DeletionProtection"), Token: p.get("ClientToken"), UserData: x.userData, Created: x.now,
 		},
-		seq: len(x.s.machines) + 1, visible: x.now.Add(x.fault.Invisible), bandwidth: p.number("InternetMaxBandwidthOut", 0),
+		seq: len(x.s.machines) + 1, visibleFrom: x.now.Add(x.fault.Invisible), bandwidth: p.number("InternetMaxBandwidthOut", 0),
 	}
 	for _, t := range p.tags() {
 		m.Tags[t.TagKey] = t.TagValue
 	}
 	x.fillIn(m)
-	m.enter(pending, x.now, x.s.delays)
+	m.setState(pending, x.now, x.s.delays)
 	if run {
 		up := x.now.Add(x.s.delays.Pending)
-		m.then = []step{{up, starting}, {up.Add(x.s.delays.Starting), running}}
+		m.steps = []step{{up, starting}, {up.Add(x.s.delays.Starting), running}}
 	}
 	if x.fault.Vanish > 0 {
-		m.then = []step{{x.now.Add(x.fault.Vanish), gone}}
+		m.steps = []step{{x.now.Add(x.fault.Vanish), gone}}
 	} else if strings.Contains(m.ImageID, "vanishing") {
-		m.then = []step{{x.now.Add(x.s.vanishing), gone}}
+		m.steps = []step{{x.now.Add(x.s.vanishing), gone}}
 	}
 	x.s.machines = append(x.s.machines, m)
 	x.s.live = append(x.s.live, m)
@@ -161,10 +161,10 @@ func (x *exchange) fillIn(m *machine) {
 		}
 	}
 	if m.PrivateIP == "" {
-		m.PrivateIP = x.s.private.take()
+		m.PrivateIP = x.s.private.allocate()
 	}
 	if m.bandwidth > 0 {
-		m.PublicIP = x.s.public.take()
+		m.PublicIP = x.s.public.allocate()
 	}
 	if len(m.SecurityGroupIDs) == 0 {
 		m.SecurityGroupIDs = []string{"sg-default-" + x.region}

@@ -163,11 +163,11 @@ func (x *exchange) matching() ([]*machine, *problem) {
 // candidates returns the instances that the describes show: all, or those with the IDs.
 func (x *exchange) candidates(named bool, ids []string) []*machine {
 	if !named {
-		return x.shown()
+		return x.visible()
 	}
 	var found []*machine
 	for _, id := range ids {
-		if m, p := x.find(id); p == nil && !x.now.Before(m.visible) {
+		if m, p := x.find(id); p == nil && !x.now.Before(m.visibleFrom) {
 			found = append(found, m)
 		}
 	}

@@ -7,40 +7,43 @@ SPDX-License-Identifier: Apache-2.0
 // the caller's identity. It serves tests, the demo, and users without an account. Its instances
 // are records in memory.
 //
-// # What it keeps to
+// # What it simulates
 //
-//   - The wire: parameters of the query and of the form, signed with HMAC-SHA1; answers and
-//     errors in JSON, with the fields, codes and statuses of ECS. The error of a wrong
-//     signature repeats all that was signed, as that of ECS does.
-//   - Who calls: access keys, security tokens, timestamps within 15 minutes, each nonce once.
-//     The accounts do not see each other's instances.
-//   - The states of an instance, and the calls that each state refuses. A call advances the
-//     states by the time since the last one: there are no goroutines and no timers, so that it
+//   - The protocol: parameters in the query and in the form, signed with HMAC-SHA1. Answers and
+//     errors are JSON, with the fields, codes and statuses of ECS. For a wrong signature, ECS
+//     returns the string to sign, secrets included. The simulator does so, too.
+//   - Authentication: access keys, security tokens, timestamps within 15 minutes, and nonces
+//     that are valid once. An account does not see the instances of another one.
+//   - The states of an instance, and the calls that ECS rejects in each state. Each call advances
+//     the states by the elapsed time. There are no goroutines and no timers, so the simulator
 //     works in a bubble of testing/synctest.
-//   - ClientToken: the same result for the same parameters, for Config.TokenLife, of
-//     CreateInstance and RunInstances. A create that was refused leaves the token unused.
+//   - ClientToken: CreateInstance and RunInstances return the same result for the same token and
+//     parameters, for the time Config.TokenLife. A rejected create does not use up its token.
 //
-// # What is other than in ECS
+// # Differences from ECS
 //
-//   - A parameter that the action does not have is refused with 400 InvalidParameter, and is
-//     Call.Violation: ECS ignores it, and a client's typing error with it. So are parameters
-//     of ECS that would make another instance here than there, such as a launch template,
-//     and filters that are not carried out. The others that mean nothing here are accepted.
-//   - An InstanceIds of [] filters nothing, as if it had not been given: whoever sends it by
-//     mistake is to notice.
-//   - MaxResults out of 10 to 100 is refused with 400 InvalidParameter.
-//   - An instance that is being released, before it is gone, refuses everything with 403
-//     IncorrectInstanceStatus. It is Stopping if it ran, and else Stopped.
-//   - ClientToken of ModifyInstanceSpec is accepted, and means nothing.
-//   - XML, quotas, prices, disks, networks, images and permissions: there are none. An account
-//     has one VPC in a region, and all vSwitches and security groups are in it.
+//   - The simulator rejects a parameter that the action does not have with 400 InvalidParameter,
+//     and reports it in Call.Violation. ECS ignores such a parameter, and so hides typing errors
+//     of a client.
+//   - It rejects some parameters of ECS in the same way: filters that it does not implement, and
+//     parameters that would lead to another instance, such as a launch template. It accepts the
+//     other parameters that have no effect here.
+//   - InstanceIds=[] filters nothing: the answer has all instances. So a test fails if its client
+//     sends an empty list by mistake.
+//   - It rejects a MaxResults below 10 or above 100 with 400 InvalidParameter.
+//   - While an instance is being released, the actions with a parameter InstanceId reject it with
+//     403 IncorrectInstanceStatus. It is Stopping if it ran before, else Stopped.
+//   - It accepts the ClientToken of ModifyInstanceSpec and ignores it.
+//   - It does not simulate XML, quotas, prices, disks, networks, images and permissions. An
+//     account has one VPC in a region, with all vSwitches and security groups in it.
 //
 // # Names that provoke an error
 //
-// Everything that an object names exists, if it looks like one: types begin with "ecs.",
-// security groups with "sg-", vSwitches with "vsw-", snapshots with "s-", zones with their
-// region. But what contains "missing" does not exist: 404 Invalid….NotFound, and 403
-// InvalidInstanceType.ValueNotSupported for a type. Regions are those of ECS. Besides, in
+// The objects that a call names exist, except instances, if their names have the right prefix:
+// "ecs." for types, "sg-" for security groups, "vsw-" for vSwitches, "s-" for snapshots, and the
+// region for zones. An object whose name contains "missing" does not exist. The error is 404
+// Invalid….NotFound, for a type 403 InvalidInstanceType.ValueNotSupported. The regions are the
+// regions of ECS. These parts of a name provoke other errors:
 //
 //	an instance type   nostock      403 OperationDenied.NoStock
 //	                   unsupported  403 InvalidInstanceType.ZoneNotSupported
@@ -57,8 +60,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 // # How it is used
 //
-// Point a client at Server.Transport, or serve the Server. SetFault breaks single calls,
-// Calls returns the calls, Instances returns the instances, and Update changes an instance as a
-// user does in the console. The Server judges no client: a client that asks for two instances
-// gets two, and tests count them.
+// Point a client at Server.Transport, or serve the Server. SetFault injects faults into single
+// calls. Calls returns the calls, and Instances returns the instances. Update changes an instance
+// as a user does in the console. The Server does not detect mistakes of a client. A client that
+// requests two instances gets two, and the test has to count them.
 package ecssim

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// usable finds the instance of the call, unless something keeps everybody from changing
-// it.
-func (x *exchange) usable() (*machine, *problem) {
+// findChangeable returns the instance of the call. It returns an error if ECS rejects all
+// changes of the instance: for a security lock, or because it is being released.
+func (x *exchange) findChangeable() (*machine, *problem) {
 	m, p := x.find(x.params.get("InstanceId"))
 	switch {
 	case p != nil:
@@ -25,27 +25,28 @@ func (x *exchange) usable() (*machine, *problem) {
 	return m, nil
 }
 
-// settled is as usable, of an instance that is not on its way to another state.
-func (x *exchange) settled() (*machine, *problem) {
-	m, p := x.usable()
+// findAtRest returns the instance of the call as findChangeable does, and only if it is Running
+// or Stopped.
+func (x *exchange) findAtRest() (*machine, *problem) {
+	m, p := x.findChangeable()
 	if p == nil && m.State != running && m.State != stopped {
 		return nil, wrongState
 	}
 	return m, p
 }
 
-// unlessDry returns what a call without an answer answers, once it was found to be right:
-// do is done, but not of a dry run.
-func (x *exchange) unlessDry(do func()) (any, *problem) {
+// applyUnlessDryRun calls apply and returns an answer that holds only the request ID. The
+// caller has validated the call. For a dry run it returns the dryRun problem, as ECS does.
+func (x *exchange) applyUnlessDryRun(apply func()) (any, *problem) {
 	if x.params.is("DryRun") {
 		return nil, dryRun
 	}
-	do()
+	apply()
 	return x.simple(), nil
 }
 
 func (x *exchange) startInstance() (any, *problem) {
-	m, p := x.usable()
+	m, p := x.findChangeable()
 	switch {
 	case p != nil:
 		return nil, p
@@ -54,9 +55,9 @@ func (x *exchange) startInstance() (any, *problem) {
 	case m.State != stopped:
 		return nil, wrongState
 	}
-	return x.unlessDry(func() {
+	return x.applyUnlessDryRun(func() {
 		m.StoppedMode = ""
-		m.enter(starting, x.now, x.s.delays)
+		m.setState(starting, x.now, x.s.delays)
 	})
 }
 
@@ -65,21 +66,21 @@ func (x *exchange) stopInstance() (any, *problem) {
 	if !slices.Contains([]string{"", "StopCharging", "KeepCharging"}, mode) {
 		return nil, invalid("StoppedMode")
 	}
-	m, p := x.usable()
+	m, p := x.findChangeable()
 	switch {
 	case p != nil:
 		return nil, p
 	case m.State != running:
 		return nil, wrongState
 	}
-	return x.unlessDry(func() {
+	return x.applyUnlessDryRun(func() {
 		m.StoppedMode = mode
-		m.enter(stopping, x.now, x.s.delays)
+		m.setState(stopping, x.now, x.s.delays)
 	})
 }
 
 func (x *exchange) deleteInstance() (any, *problem) {
-	m, p := x.usable()
+	m, p := x.findChangeable()
 	switch {
 	case p != nil:
 		return nil, p
@@ -92,14 +93,14 @@ func (x *exchange) deleteInstance() (any, *problem) {
 	case m.State != stopped && (m.State != running || !x.params.is("Force")):
 		return nil, wrongState
 	}
-	return x.unlessDry(func() { m.release(x.now, x.s.delays) })
+	return x.applyUnlessDryRun(func() { m.release(x.now, x.s.delays) })
 }
 
 func (x *exchange) modifyInstanceAttribute() (any, *problem) {
 	groups := x.securityGroups()
-	find := x.usable
+	find := x.findChangeable
 	if len(groups) > 0 {
-		find = x.settled
+		find = x.findAtRest
 	}
 	m, p := find()
 	for _, check := range []func() *problem{x.checkName, x.checkUserData, func() *problem { return checkGroups(groups) }} {
@@ -113,15 +114,15 @@ func (x *exchange) modifyInstanceAttribute() (any, *problem) {
 	case x.userData != "" && m.State != stopped:
 		return nil, wrongState
 	}
-	x.assign(m)
+	x.setAttributes(m)
 	if len(groups) > 0 {
 		m.SecurityGroupIDs = groups
 	}
 	return x.simple(), nil
 }
 
-// assign gives the machine what the parameters say of it.
-func (x *exchange) assign(m *machine) {
+// setAttributes copies the parameters that are not empty into the machine.
+func (x *exchange) setAttributes(m *machine) {
 	for name, field := range map[string]*string{"InstanceName": &m.Name, "Description": &m.Description, "HostName": &m.HostName} {
 		if value := x.params.get(name); value != "" {
 			*field = value
@@ -136,7 +137,7 @@ func (x *exchange) assign(m *machine) {
 }
 
 func (x *exchange) modifyInstanceSpec() (any, *problem) {
-	m, p := x.usable()
+	m, p := x.findChangeable()
 	if p != nil {
 		return nil, p
 	}
@@ -158,7 +159,7 @@ func (x *exchange) modifyInstanceSpec() (any, *problem) {
 	case m.State != stopped:
 		return nil, wrongState
 	}
-	return x.unlessDry(func() {
+	return x.applyUnlessDryRun(func() {
 		if wanted != "" {
 			m.Type = wanted
 		}
@@ -167,7 +168,7 @@ func (x *exchange) modifyInstanceSpec() (any, *problem) {
 }
 
 func (x *exchange) joinSecurityGroup() (any, *problem) {
-	m, p := x.settled()
+	m, p := x.findAtRest()
 	if p != nil {
 		return nil, p
 	}
@@ -186,7 +187,7 @@ func (x *exchange) joinSecurityGroup() (any, *problem) {
 }
 
 func (x *exchange) leaveSecurityGroup() (any, *problem) {
-	m, p := x.settled()
+	m, p := x.findAtRest()
 	if p != nil {
 		return nil, p
 	}

@@ -20,7 +20,7 @@ const (
 	running  = "Running"
 	stopping = "Stopping"
 	stopped  = "Stopped"
-	gone     = "" // not described any more
+	gone     = "" // released: ECS does not show it any more
 )
 
 // The charge types of an instance.
@@ -29,7 +29,7 @@ const (
 	prePaid  = "PrePaid"
 )
 
-// Instance is an instance as it is at some moment. State is its last one if it has been
+// Instance is a copy of an instance at one moment. State is the last state if the instance is
 // released.
 type Instance struct {
 	ID                 string
@@ -56,8 +56,8 @@ type Instance struct {
 	Token              string // the ClientToken of its create
 	UserData           string // as it was sent, in base64
 	Created            time.Time
-	Expires            time.Time // of one that is PrePaid
-	Released           time.Time // zero: not yet
+	Expires            time.Time // set only if ChargeType is PrePaid
+	Released           time.Time // zero if it is not released
 }
 
 // clone returns a copy that shares nothing.
@@ -76,56 +76,57 @@ func (i Instance) clone() Instance {
 type machine struct {
 	Instance
 
-	seq     int // the how many-th of the server, from 1
-	then    []step
-	visible time.Time // describes do not show it before
-	// releasing: it was deleted. It is still there, until its then is over.
-	releasing bool
-	bandwidth int // to the Internet, in Mbit/s
+	seq         int       // its number in the order of creation, from 1
+	steps       []step    // future changes of the state, in order of time
+	visibleFrom time.Time // before this time, Describe and List calls leave it out
+	releasing   bool      // DeleteInstance has succeeded; the last step releases the instance
+	bandwidth   int       // to the Internet, in Mbit/s
 }
 
-// step is a state that is reached at some time.
+// step is a change to a state at a time.
 type step struct {
 	at    time.Time
 	state string
 }
 
-// settle takes the steps whose time has come.
-func (m *machine) settle(now time.Time) {
-	for len(m.then) > 0 && !now.Before(m.then[0].at) {
-		if m.then[0].state == gone {
-			m.Released = m.then[0].at
-			m.then = nil
+// advance applies all steps up to now.
+func (m *machine) advance(now time.Time) {
+	for len(m.steps) > 0 && !now.Before(m.steps[0].at) {
+		if m.steps[0].state == gone {
+			m.Released = m.steps[0].at
+			m.steps = nil
 			return
 		}
-		m.State = m.then[0].state
-		m.then = m.then[1:]
+		m.State = m.steps[0].state
+		m.steps = m.steps[1:]
 	}
 }
 
-// enter puts the machine in a state, from which it goes where that leads.
-func (m *machine) enter(state string, now time.Time, d Delays) {
-	m.State, m.then = state, nil
+// setState sets the state. It also schedules the next state if ECS leaves this one by itself.
+func (m *machine) setState(state string, now time.Time, d Delays) {
+	m.State, m.steps = state, nil
 	switch state {
 	case pending:
-		m.then = []step{{now.Add(d.Pending), stopped}}
+		m.steps = []step{{now.Add(d.Pending), stopped}}
 	case starting:
-		m.then = []step{{now.Add(d.Starting), running}}
+		m.steps = []step{{now.Add(d.Starting), running}}
 	case stopping:
-		m.then = []step{{now.Add(d.Stopping), stopped}}
+		m.steps = []step{{now.Add(d.Stopping), stopped}}
 	}
 }
 
-// release has the machine leave. One that runs is stopping while it does.
+// release begins the release of the machine, which takes d.Release. Until then a running
+// machine is Stopping.
 func (m *machine) release(now time.Time, d Delays) {
 	if m.State == running {
 		m.State = stopping
 	}
 	m.releasing = true
-	m.then = []step{{now.Add(d.Release), gone}}
+	m.steps = []step{{now.Add(d.Release), gone}}
 }
 
-// edit makes of the machine what it was edited to.
+// edit replaces the instance by an edited copy. It keeps the fields that never change, and
+// applies a new state or a release at now.
 func (m *machine) edit(edited Instance, now time.Time, d Delays) {
 	before := m.Instance
 	edited.ID, edited.AccountID, edited.RegionID = before.ID, before.AccountID, before.RegionID
@@ -133,54 +134,56 @@ func (m *machine) edit(edited Instance, now time.Time, d Delays) {
 	if edited.Tags == nil {
 		edited.Tags = map[string]string{}
 	}
-	m.Instance = edited.clone() // change may have kept what it was given.
+	m.Instance = edited.clone() // The caller of Update may still hold the maps and slices.
 	switch {
 	case !before.Released.IsZero():
-		m.State, m.Released = before.State, before.Released // There is no way back.
+		m.State, m.Released = before.State, before.Released // A release is final.
 	case !edited.Released.IsZero():
-		m.Released, m.then = now, nil
+		m.Released, m.steps = now, nil
 	case edited.State != before.State:
 		m.releasing = false
-		m.enter(edited.State, now, d)
+		m.setState(edited.State, now, d)
 	}
 }
 
 // locked returns whether operations are locked for this reason.
 func (m *machine) locked(reason string) bool { return slices.Contains(m.Locks, reason) }
 
-// find returns an instance of the caller's that has not been released.
+// find returns the caller's instance with an ID, or noInstance if there is none or it is
+// released.
 func (x *exchange) find(id string) (*machine, *problem) {
 	m := x.s.byID[id]
 	if m == nil || m.AccountID != x.account.ID || x.region != "" && x.region != m.RegionID {
 		return nil, noInstance
 	}
-	if m.settle(x.now); !m.Released.IsZero() {
+	if m.advance(x.now); !m.Released.IsZero() {
 		return nil, noInstance
 	}
 	return m, nil
 }
 
-// shown returns the instances of the caller's in the region that the describes show, in
-// order of creation.
-func (x *exchange) shown() []*machine {
-	var shown []*machine
+// visible returns the caller's instances in the region, in order of creation. It leaves out
+// released ones and those that are not visible yet. It also removes released machines from
+// Server.live.
+func (x *exchange) visible() []*machine {
+	var visible []*machine
 	kept := x.s.live[:0]
 	for _, m := range x.s.live {
-		if m.settle(x.now); !m.Released.IsZero() {
+		if m.advance(x.now); !m.Released.IsZero() {
 			continue
 		}
 		kept = append(kept, m)
-		if m.AccountID == x.account.ID && m.RegionID == x.region && !x.now.Before(m.visible) {
-			shown = append(shown, m)
+		if m.AccountID == x.account.ID && m.RegionID == x.region && !x.now.Before(m.visibleFrom) {
+			visible = append(visible, m)
 		}
 	}
 	clear(x.s.live[len(kept):])
 	x.s.live = kept
-	return shown
+	return visible
 }
 
-// instanceID returns a new one.
-func (s *Server) instanceID() string {
+// newInstanceID returns a random ID that no instance has.
+func (s *Server) newInstanceID() string {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
 	for {
 		id := []byte("i-")
@@ -193,7 +196,7 @@ func (s *Server) instanceID() string {
 	}
 }
 
-// addresses hands out those of a network, each once, from a random one on.
+// addresses allocates each address of a network at most once, in order from a random one.
 type addresses struct {
 	prefix netip.Prefix
 	next   uint32
@@ -209,8 +212,9 @@ func publicAddresses(random *rand.Rand) addresses {
 	return addresses{netip.MustParsePrefix("198.18.0.0/15"), random.Uint32(), map[string]bool{}}
 }
 
-// take returns a free address that does not look like that of a network or a broadcast.
-func (a *addresses) take() string {
+// allocate returns a free address. It skips those that end in 0 or 255: they look like the
+// address of a network, or a broadcast address.
+func (a *addresses) allocate() string {
 	base := a.prefix.Addr().As4()
 	size := uint32(1) << (32 - a.prefix.Bits())
 	for {
@@ -224,7 +228,7 @@ func (a *addresses) take() string {
 	}
 }
 
-// reserve takes one address, and returns whether it was free.
+// reserve allocates this address, and returns whether it was free.
 func (a *addresses) reserve(address string) bool {
 	if a.used[address] {
 		return false

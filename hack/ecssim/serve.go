@@ -130,7 +130,7 @@ func (s *Server) callOf(r *request, now time.Time) Call {
 		Params:     r.params.values(),
 	}
 	if m := s.byID[call.InstanceID]; m != nil && m.AccountID == call.AccountID {
-		if m.settle(now); m.Released.IsZero() {
+		if m.advance(now); m.Released.IsZero() {
 			call.State = m.State
 		}
 	}

@@ -142,7 +142,7 @@ func (s *Server) Instances() []Instance {
 	now := s.now()
 	instances := make([]Instance, 0, len(s.machines))
 	for _, m := range s.machines {
-		m.settle(now)
+		m.advance(now)
 		instances = append(instances, m.Instance.clone())
 	}
 	return instances
@@ -161,7 +161,7 @@ func (s *Server) Update(id string, change func(*Instance)) {
 		panic("ecssim: update of " + id + ", which never was")
 	}
 	now := s.now()
-	m.settle(now)
+	m.advance(now)
 	edited := m.Instance.clone()
 	change(&edited)
 	m.edit(edited, now, s.delays)

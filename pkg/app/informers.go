@@ -8,6 +8,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -213,7 +214,7 @@ func (f *factories) configMaps(label string) coreinformers.ConfigMapInformer {
 
 func (f *factories) deployments() appsinformers.DeploymentInformer {
 	client := f.clients.Kube.AppsV1().RESTClient()
-	return f.builtIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, withOwnManagedFields, client).
+	return f.builtIn(&appsv1.Deployment{}, "deployments", selector{label: appv1.LabelApplication}, trimDeployment, client).
 		Apps().V1().Deployments()
 }
 
@@ -316,12 +317,22 @@ func withOwnManagedFields(obj any) (any, error) {
 		var own []metav1.ManagedFieldsEntry
 		for _, entry := range object.GetManagedFields() {
 			if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+				// The decoder allocates these strings for each object. Equal constants take no memory.
+				entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
 				own = append(own, entry)
 			}
 		}
 		object.SetManagedFields(own)
 	}
 	return obj, nil
+}
+
+// trimDeployment drops what withOwnManagedFields drops. The Deployment and its Pods have the same labels: one map holds them.
+func trimDeployment(obj any) (any, error) {
+	if d, ok := obj.(*appsv1.Deployment); ok && maps.Equal(d.Labels, d.Spec.Template.Labels) {
+		d.Spec.Template.Labels = d.Labels
+	}
+	return withOwnManagedFields(obj)
 }
 
 // trimJob keeps what the controller of MyCronJobs reads of a Job.

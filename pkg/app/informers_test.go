@@ -58,6 +58,11 @@ func TestTransforms(t *testing.T) {
 			Spec:       batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{Succeeded: 1},
 		}
 	}
+	deployment := func(label, podLabel string, entries ...metav1.ManagedFieldsEntry) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": label}, ManagedFields: entries}}
+		d.Spec.Template.Labels = map[string]string{"a": podLabel}
+		return d
+	}
 	pod := func(secret string, entries ...metav1.ManagedFieldsEntry) *corev1.Pod {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -93,8 +98,12 @@ func TestTransforms(t *testing.T) {
 		"of a child those are kept that tell what was applied": {
 			withOwnManagedFields, configMap(theirs, own, status, updated), configMap(own),
 		},
-		"of a child that others made none are kept":                {withOwnManagedFields, configMap(theirs, status), configMap()},
-		"of a child that has none none are kept":                   {withOwnManagedFields, configMap(), configMap()},
+		"of a child that others made none are kept": {withOwnManagedFields, configMap(theirs, status), configMap()},
+		"of a child that has none none are kept":    {withOwnManagedFields, configMap(), configMap()},
+		"of a Deployment, its labels and those of its Pods stay": {
+			trimDeployment, deployment("a", "a", theirs, own), deployment("a", "a", own),
+		},
+		"... also if they differ":                                  {trimDeployment, deployment("a", "b", own), deployment("a", "b", own)},
 		"of a Job the template is not kept, nor the managedFields": {trimJob, job(pods, own, status), job(corev1.PodTemplateSpec{})},
 		"of a Pod what tells how it is":                            {trimPod, pod("password", own, status), pod("")},
 		"... also if another client made it, without containers": {

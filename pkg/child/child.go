@@ -73,12 +73,14 @@ func New[T Object, A Configuration[A], C Client[T, A]](owners *Owners, name, res
 type Observed[T Object, A Configuration[A]] struct {
 	// Object belongs to the cache: do not change it. It is nil if the owner controls no object of that name.
 	Object T
-	// Owned holds the fields of Object that this operator owns, with their present values.
-	Owned A
 	// Other is an object of that name that the owner does not control.
 	Other T
-	// Unreadable says why Owned is not known; "" if it is.
+	// Unreadable says why the fields that this operator owns are not known; "" if they are.
 	Unreadable string
+
+	last    *check   // which holds for Object; nil if there is none
+	content checksum // of Object; zero if it is not calculated
+	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
 }
 
 // Observe reads the child of owner that has the given name from the cache.
@@ -88,11 +90,16 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	object, ok := cached.(T)
 	switch {
 	case err != nil || !exists || !ok:
+		k.forget(owner, name)
 	case !metav1.IsControlledBy(object, owner):
+		k.forget(owner, name)
 		observed.Other = object
 	default:
 		observed.Object = object
-		observed.Owned, err = k.extract(object, glassback.Name)
+		observed.last, observed.content = k.lastCheck(owner, object)
+		if observed.last == nil {
+			observed.owned, err = k.extractOwned(object)
+		}
 	}
 	if err != nil {
 		observed.Unreadable = err.Error()
@@ -100,9 +107,10 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	return observed
 }
 
-// Desired returns the desired fields of a child, of which this operator now owns the fields owned; owned is nil if the
-// child does not exist. A nil Desired says that the child must not exist. The caller may change the result.
-type Desired[A any] func(owned A) (A, error)
+// Desired returns the desired fields of a child. owned returns the fields of the child that this operator owns now, which a
+// Desired must not change; nil if the child does not exist. A Desired that does not need owned should not call it: see checks.
+// A nil Desired says that the child must not exist. The caller may change the result.
+type Desired[A any] func(owned func() A) (A, error)
 
 // Exactly returns the Desired of a child that does not depend on the present fields; nil if configuration is nil.
 func Exactly[A comparable](configuration A) Desired[A] {
@@ -110,7 +118,7 @@ func Exactly[A comparable](configuration A) Desired[A] {
 	if configuration == none {
 		return nil
 	}
-	return func(A) (A, error) { return configuration, nil }
+	return func(func() A) (A, error) { return configuration, nil }
 }
 
 // Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says
@@ -120,6 +128,9 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	var none T
 	change := Change{Kind: k.Name, Name: name}
 	object := observed.Object
+	if desired == nil {
+		k.forget(owner, name)
+	}
 	switch {
 	case desired == nil && object != none && object.GetDeletionTimestamp() == nil:
 		change.Verb = Delete
@@ -142,16 +153,54 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 			fmt.Sprintf("%s %s is being deleted; the operator creates it again when it is gone", k.Name, name)}
 		change.do = func(context.Context) (Outcome, error) { return Outcome{Problem: &terminating}, nil }
 	default:
-		configuration, err := desired(observed.Owned)
-		if err == nil && equality.Semantic.DeepEqual(observed.Owned, configuration) {
-			break
+		return k.update(owner, change, observed, desired)
+	}
+	return change
+}
+
+// update returns change if the observed child is as desired, and otherwise change with the apply that makes it so.
+func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observed[T, A], desired Desired[A]) Change {
+	var none A
+	var unreadable error
+	object, last, owned := observed.Object, observed.last, observed.owned
+	isRead := false
+	read := func() A {
+		isRead = true
+		switch {
+		case owned != none:
+		case last != nil && last.owned != nil:
+			owned = last.owned.(A)
+		default:
+			owned, unreadable = k.extractOwned(object)
 		}
+		return owned
+	}
+	configuration, err := desired(read)
+	needsOwned, sum := isRead, checksum{}
+	if err == nil {
+		sum = fingerprint(configuration)
+	}
+	known := unreadable == nil && last != nil && sum == last.desired
+	if !known {
+		read()
+	}
+	switch {
+	case unreadable != nil:
+		change.do = func(context.Context) (Outcome, error) { return k.unreadable(change.Name, unreadable.Error()), nil }
+	case known || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
+		if !needsOwned {
+			owned = none
+		}
+		if !known || (needsOwned && last.owned == nil) {
+			k.remember(owner, observed, sum, owned)
+		}
+	default:
 		change.Verb = Update
 		change.do = func(ctx context.Context) (Outcome, error) {
 			if err != nil {
 				return Outcome{}, err
 			}
-			return k.apply(ctx, owner, object, observed.Owned, configuration)
+			return k.apply(ctx, owner, object, owned, configuration)
 		}
 	}
 	return change
@@ -162,15 +211,14 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
-	var nothing A
-	configuration, err := desired(nothing)
+	configuration, err := desired(func() (none A) { return none })
 	if err != nil {
 		return Outcome{}, err
 	}
 	client, digest := k.client(owner.GetNamespace()), fingerprint(configuration)
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
-		k.owners.repairs.applied(owner, k.Name, "", digest)
+		k.owners.repairs.applied(owner, k.Name, checksum{}, digest)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -200,11 +248,11 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 // restore applies to a child that the cache does not show: the child was created just before a restart, or another
 // client removed the label by which the cache selects.
 func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, desired Desired[A]) (Outcome, error) {
-	owned, err := k.extract(live, glassback.Name)
+	owned, err := k.extractOwned(live)
 	if err != nil {
 		return k.unreadable(live.GetName(), err.Error()), nil
 	}
-	configuration, err := desired(owned)
+	configuration, err := desired(func() A { return owned })
 	if err != nil {
 		return Outcome{}, err
 	}

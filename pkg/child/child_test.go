@@ -40,7 +40,8 @@ func troubled(reason, message string) Outcome {
 }
 
 // keeping wants a at 1, and n to be as it is, at first 1.
-func keeping(owned *configuration) (*configuration, error) {
+func keeping(read func() *configuration) (*configuration, error) {
+	owned := read()
 	if owned == nil {
 		return greeting("a", "1", "n", "1"), nil
 	}
@@ -186,8 +187,8 @@ func TestReconcile(t *testing.T) {
 		},
 		"what is wanted cannot be told of one that is hidden: an error, and nothing is applied": {
 			since: []func(*server){ours}, verb: Create, requests: []string{createRequest, getRequest}, err: "no idea", left: data{"a": "1"},
-			want: func(owned *configuration) (*configuration, error) {
-				if owned != nil {
+			want: func(owned func() *configuration) (*configuration, error) {
+				if owned() != nil {
 					return nil, errors.New("no idea")
 				}
 				return greeting("a", "1"), nil
@@ -328,7 +329,7 @@ func kept(s *server) {
 func unlabelled(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
 // lost is a Desired that fails.
-func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
+func lost(func() *configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
 func garble(s *server) {
@@ -495,7 +496,7 @@ func TestObserve(t *testing.T) {
 	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
+	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.owned != nil {
 		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
 }
@@ -540,7 +541,7 @@ func TestExactly(t *testing.T) {
 	}
 	wanted := greeting("a", "1")
 	for _, owned := range []*configuration{nil, greeting("b", "1")} {
-		if got, err := Exactly(wanted)(owned); got != wanted || err != nil {
+		if got, err := Exactly(wanted)(func() *configuration { return owned }); got != wanted || err != nil {
 			t.Errorf("of %v it wants %v, error %v; want the same whatever there is", owned, got, err)
 		}
 	}

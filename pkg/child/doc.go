@@ -24,6 +24,10 @@ SPDX-License-Identifier: Apache-2.0
 // other clients set. When another client changes a field of the operator, the API server gives the field to that
 // client, so that it is missing among the operator's fields.
 //
+// A child that was as desired is not compared again while its content and the desired fields stay the same. A new status, and
+// a new resourceVersion alone, are no new content: see checks. This memory may be lost at any time, and grows only with the
+// children that were synced.
+//
 // A plain apply would create an object or take it over, whatever exists. The apply that creates carries a
 // resourceVersion that no object has, so it fails if an object has that name: see neverVersion. The apply that changes
 // carries the resourceVersion that the cache shows, so it fails if the object has changed. It also carries the UID:

@@ -22,16 +22,24 @@ type Owners struct {
 	kind, label string
 	written     *loop.Written
 	repairs     repairs
+	checks      checks
 }
 
 // NewOwners returns the Owners of a kind. The caches of their children hold the objects that have the label. written
 // records each write.
 func NewOwners(kind, label string, written *loop.Written, clock clock.PassiveClock) *Owners {
-	return &Owners{kind: kind, label: label, written: written, repairs: repairs{clock: clock, byKey: map[cache.ObjectName]map[string]repair{}}}
+	return &Owners{
+		kind: kind, label: label, written: written,
+		repairs: repairs{clock: clock, byKey: map[cache.ObjectName][]repair{}},
+		checks:  checks{byOwner: map[cache.ObjectName][]*check{}},
+	}
 }
 
 // Forget drops the memory of an owner. Call it when the owner no longer exists.
-func (o *Owners) Forget(key cache.ObjectName) { o.repairs.forget(key) }
+func (o *Owners) Forget(key cache.ObjectName) {
+	o.repairs.forget(key)
+	o.checks.forget(key)
+}
 
 // Reference returns the owner reference that makes owner the controller of a child: garbage collection deletes the
 // child after the owner.

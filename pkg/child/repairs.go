@@ -6,8 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
-	"crypto/sha256"
-	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,26 +33,16 @@ type repairs struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	byKey map[cache.ObjectName]map[string]repair // by owner, and the child's kind
+	byKey map[cache.ObjectName][]repair // by owner; one for each kind of child
 }
 
 type repair struct {
+	kind       string
 	owner      types.UID
 	generation int64 // of the owner
 	times      int
 	last       time.Time
-	desired    string // the fingerprint of the configuration that was applied the last time
-}
-
-// fingerprint returns a digest of a configuration; "" if it is nil, or has no JSON.
-func fingerprint[A comparable](configuration A) string {
-	var none A
-	data, err := json.Marshal(configuration)
-	if configuration == none || err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
-	return string(sum[:])
+	desired    checksum // the fingerprint of the configuration that was applied the last time
 }
 
 // sameGeneration returns whether r counts repairs for the present generation of owner.
@@ -69,11 +58,21 @@ func (r repair) delay() time.Duration {
 	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
+// of returns the repair of an owner's child of that kind, and its index in the list. The index is negative if there is none.
+func (r *repairs) of(owner cache.ObjectName, kind string) (repair, int) {
+	list := r.byKey[owner]
+	i := slices.IndexFunc(list, func(of repair) bool { return of.kind == kind })
+	if i < 0 {
+		return repair{}, i
+	}
+	return list[i], i
+}
+
 // wait returns how long an apply to the child must wait from now; 0 if it may be made now.
 func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.byKey[cache.MetaObjectToName(owner)][kind]
+	last, _ := r.of(cache.MetaObjectToName(owner), kind)
 	if !last.sameGeneration(owner) {
 		return 0
 	}
@@ -82,12 +81,12 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 
 // applied counts an apply to the child. found and desired are the fingerprints of the fields that the operator owned
 // before and after.
-func (r *repairs) applied(owner metav1.Object, kind, found, desired string) {
+func (r *repairs) applied(owner metav1.Object, kind string, found, desired checksum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := cache.MetaObjectToName(owner)
-	last := r.byKey[key][kind]
-	unchanged := last.sameGeneration(owner) && found != "" && found == last.desired
+	last, i := r.of(key, kind)
+	unchanged := last.sameGeneration(owner) && found != (checksum{}) && found == last.desired
 	if !last.sameGeneration(owner) || r.clock.Since(last.last) > max(calm, 2*last.delay()) {
 		last = repair{owner: owner.GetUID(), generation: owner.GetGeneration()}
 	}
@@ -95,11 +94,12 @@ func (r *repairs) applied(owner metav1.Object, kind, found, desired string) {
 		last.times++
 		last.last = r.clock.Now()
 	}
-	last.desired = desired
-	if r.byKey[key] == nil {
-		r.byKey[key] = map[string]repair{}
+	last.kind, last.desired = kind, desired
+	if i < 0 {
+		r.byKey[key] = append(r.byKey[key], last)
+		return
 	}
-	r.byKey[key][kind] = last
+	r.byKey[key][i] = last
 }
 
 func (r *repairs) forget(key cache.ObjectName) {

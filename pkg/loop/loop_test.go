@@ -145,6 +145,34 @@ func run(t *testing.T, l *Loop) {
 	})
 }
 
+// TestOneWorkerSyncsAKeyAtATime adds a key again while it is synced: its next sync begins when this one has ended.
+func TestOneWorkerSyncsAKeyAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var running, ended atomic.Int32
+		l := newLoop(func(context.Context, cache.ObjectName) (time.Duration, error) {
+			if n := running.Add(1); n > 1 {
+				t.Errorf("%d workers sync the key", n)
+			}
+			time.Sleep(10 * time.Second)
+			running.Add(-1)
+			ended.Add(1)
+			return 0, nil
+		})
+		done := make(chan struct{})
+		go func() { l.Run(ctx, context.WithoutCancel(ctx), 2); close(done) }()
+		l.Add(key, trace.Cause{})
+		time.Sleep(time.Second)
+		l.Add(key, trace.Cause{})
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		if ended.Load() != 2 {
+			t.Errorf("%d syncs, want 2", ended.Load())
+		}
+	})
+}
+
 // A retry that is due comes though the key was synced in between, and Retry is its cause.
 func TestARetryAfterASuccessIsARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

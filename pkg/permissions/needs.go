@@ -29,7 +29,7 @@ import (
 	"github.com/glassback/glassback/pkg/webhook/certificate"
 )
 
-// byController holds what each controller asks the API server for, by the name of the controller.
+// byController holds the permissions that each controller needs, except Events. The key is the name of the controller.
 var byController = map[string][]Permission{
 	apiexamplea.Name: append(ownerPermissions(groupav1.GroupName, "apiexampleas"),
 		Permission{Resource: "configmaps", Verbs: childVerbs},
@@ -46,16 +46,16 @@ var byController = map[string][]Permission{
 		Permission{Resource: "secrets", Verbs: []string{"list", "watch"}},                            // access keys and user data
 	),
 	mycronjob.Name: append(ownerPermissions(mcjv1.GroupName, "mycronjobs"),
-		Permission{Group: mcjv1.GroupName, Resource: "mycronjobs", Verbs: []string{"get"}}, // before a slot runs
+		Permission{Group: mcjv1.GroupName, Resource: "mycronjobs", Verbs: []string{"get"}}, // a live read before a slot runs
 		Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}},
 	),
 	rediscluster.Name: append(ownerPermissions(redisv1.GroupName, "redisclusters"),
 		Permission{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "watch"}},
-		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}}, // of those that are replaced
+		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}}, // replaces a ready Pod
 		Permission{Resource: "persistentvolumeclaims", Verbs: []string{"create", "delete", "list", "patch", "watch"}},
 		Permission{Resource: "secrets", Verbs: []string{"get"}}, // passwords
 		Permission{Resource: "services", Verbs: childVerbs},
-		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // of revisions that are past
+		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // deletes those of old revisions
 		Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: childVerbs},
 	),
 }
@@ -63,13 +63,13 @@ var byController = map[string][]Permission{
 // ControllerNames returns the names of all controllers, in alphabetical order.
 func ControllerNames() []string { return slices.Sorted(maps.Keys(byController)) }
 
-// Events are what every part of the operator needs that records events.
+// Events are the permissions to record events.
 var Events = []Permission{{Resource: "events", Verbs: []string{"create", "patch"}}}
 
-// OfController returns what one controller needs, but for Events.
+// OfController returns the permissions that one controller needs, except Events.
 func OfController(name string) []Permission { return byController[name] }
 
-// OfControllers returns what the named controllers need, with Events.
+// OfControllers returns the permissions that the named controllers need, with Events.
 func OfControllers(names []string) []Permission {
 	needed := slices.Clone(Events)
 	for _, name := range names {
@@ -78,7 +78,7 @@ func OfControllers(names []string) []Permission {
 	return needed
 }
 
-// ownPermissions are what a controller needs for the resource that it is there for.
+// ownPermissions returns the permissions that a controller needs for its own resource.
 func ownPermissions(group, resource string) []Permission {
 	return []Permission{
 		{Group: group, Resource: resource, Verbs: []string{"list", "watch"}},
@@ -86,22 +86,22 @@ func ownPermissions(group, resource string) []Permission {
 	}
 }
 
-// ownerPermissions are ownPermissions for a resource that owns others with
-// blockOwnerDeletion. The admission plugin OwnerReferencesPermissionEnforcement asks for it.
+// ownerPermissions returns ownPermissions and the update of finalizers. The admission plugin
+// OwnerReferencesPermissionEnforcement requires that update for an owner reference with blockOwnerDeletion.
 func ownerPermissions(group, resource string) []Permission {
 	return append(ownPermissions(group, resource),
 		Permission{Group: group, Resource: resource, Subresource: "finalizers", Verbs: []string{"update"}})
 }
 
-// childVerbs are what package child needs: an apply is a patch, and also a create
-// where there is nothing yet. optionalVerbs are for children that may be unwanted.
+// childVerbs are the verbs that package child needs. An apply needs patch, and also create
+// if the object does not exist. optionalVerbs add delete, for children that the spec can remove.
 var (
 	childVerbs    = []string{"create", "get", "list", "patch", "watch"}
 	optionalVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 )
 
-// What the webhooks need: Handler in the namespaces of the objects; with a CA in a Secret also CASecret in their own namespace,
-// and Injection in the cluster; with a URL also Registration in the cluster.
+// The webhooks need Handler in the namespaces of the objects. With a CA in a Secret, they also need CASecret in their own
+// namespace, and Injection in the cluster. With a URL, they also need Registration in the cluster.
 var (
 	Handler  = []Permission{{Group: redisv1.GroupName, Resource: "redisclusters", Verbs: []string{"get"}}}
 	CASecret = []Permission{
@@ -126,13 +126,13 @@ var (
 	registrationVerbs = []string{"create", "delete", "get", "list", "update", "watch"}
 )
 
-// Metrics are what it takes to ask the API server which callers may see the metrics, or the page.
+// Metrics are the permissions to ask the API server whether a caller may read the metrics, or the page.
 var Metrics = []Permission{
 	{Group: authenticationv1.GroupName, Resource: "tokenreviews", Verbs: []string{"create"}},
 	{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews", Verbs: []string{"create"}},
 }
 
-// Lease returns what leader election needs in the namespace of its Lease.
+// Lease returns the permissions that leader election needs in the namespace of its Lease.
 func Lease(name string) []Permission {
 	return append([]Permission{
 		{Group: coordinationv1.GroupName, Resource: "leases", Verbs: []string{"create"}},
@@ -140,5 +140,6 @@ func Lease(name string) []Permission {
 	}, Events...)
 }
 
-// Definitions is what the start uses, if it is granted, to compare the revisions of the CustomResourceDefinitions.
+// Definitions is optional, unless --install-crds is set. With it, the operator compares the revisions of the
+// CustomResourceDefinitions when it starts. Without it, the operator only checks that the API server serves them.
 var Definitions = Permission{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Verbs: []string{"get"}}

@@ -22,8 +22,8 @@ import (
 // timeoutSeconds is how long the API server waits for an answer.
 const timeoutSeconds = 5
 
-// The conditions under which the API server asks. It does not for what cannot matter, so
-// that no finalizer, label or deletion waits for webhooks that do not answer.
+// The conditions under which the API server calls a webhook. It makes no call that cannot matter,
+// so that no finalizer, label or deletion waits for webhooks that do not answer.
 var (
 	specChanges = admissionregistrationv1.MatchCondition{
 		Name: "spec-changes",
@@ -37,21 +37,21 @@ var (
 	}
 )
 
-// Endpoint is where API servers find the webhooks.
+// Endpoint is the address of the webhooks for API servers.
 type Endpoint struct {
 	// Client returns how the webhook at a path is called.
 	Client func(path string) admissionregistrationv1.WebhookClientConfig
-	// Namespaces are those whose objects the webhooks are for; none for all.
+	// Namespaces are the namespaces of the objects; none for all.
 	Namespaces []string
 }
 
-// MutatingConfiguration returns the configuration of what defaults. It says what the API
-// server would fill in, so that it can be compared with what is stored.
+// MutatingConfiguration returns the configuration of the webhooks that set defaults. It has the
+// defaults of the API server too, so that it can be compared with the stored configuration.
 func (e Endpoint) MutatingConfiguration(name string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.mutating()}
 }
 
-// ValidatingConfiguration returns the configuration of what validates, like
+// ValidatingConfiguration returns the configuration of the webhooks that validate, like
 // MutatingConfiguration.
 func (e Endpoint) ValidatingConfiguration(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: owned(name), Webhooks: e.validating()}
@@ -96,7 +96,7 @@ func (e Endpoint) validating() []admissionregistrationv1.ValidatingWebhook {
 			all = append(all, e.validatingOne(k, "validate", k.failurePolicy, specChanges, admissionregistrationv1.Create,
 				admissionregistrationv1.Update))
 		}
-		// Protection that a crash takes away is none. No other deletion waits.
+		// Fail, so that the protection holds while the operator is down. No other deletion waits.
 		all = append(all, e.validatingOne(k, "protect", admissionregistrationv1.Fail, isProtected, admissionregistrationv1.Delete))
 	}
 	return all
@@ -142,8 +142,8 @@ func (e Endpoint) namespaces() *metav1.LabelSelector {
 	}}}
 }
 
-// NameByURL returns the name of the webhook configurations of an operator that is called
-// by a URL. Two that run at once, for the same cluster, do not share one.
+// NameByURL returns the name of the webhook configurations of an operator at a URL. Two operators
+// with different URLs do not share a configuration.
 func NameByURL(u *url.URL) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -155,7 +155,7 @@ func NameByURL(u *url.URL) string {
 			return '-'
 		}
 	}, ConfigurationName+"-"+u.Hostname()+"-"+u.Port()), "-")
-	// What is between dots neither begins nor ends with "-".
+	// A label between dots neither begins nor ends with "-".
 	return strings.NewReplacer("-.", "--", ".-", "--").Replace(name)
 }
 
@@ -166,8 +166,8 @@ func ByURL(u *url.URL, namespaces []string, caBundle []byte) Endpoint {
 	}}
 }
 
-// ByService returns the endpoint of artifacts/webhook: the port 443 of a Service. The
-// caBundle comes later.
+// ByService returns the endpoint of artifacts/webhook: the port 443 of a Service. Injected writes
+// the caBundle.
 func ByService(service types.NamespacedName) Endpoint {
 	return Endpoint{Client: func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{

@@ -22,13 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// errNumber says that an integer does not fit, or a quantity takes too long to read. A schema
-// bounds the exponent, and not the number of digits.
+// errNumber is the error for an integer that is too large, or a quantity that takes too long to
+// parse. A schema limits the exponent, but not the number of digits.
 var errNumber = errors.New("a number is too large, or a quantity has more than 100 digits or an exponent of more than two")
 
-// decode reads an object. A quantity like 1e-999999999 takes hours to read, and all memory;
-// and a mutating webhook is asked before the schema refuses it. So quantities are looked at
-// before they are read.
+// decode decodes an object. To parse a quantity like 1e-999999999 takes hours, and all memory, and
+// the API server calls a mutating webhook before the schema rejects it. So decode checks quantities
+// before it parses them.
 func decode(raw []byte, obj any) error {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return errors.New("it is null")
@@ -42,36 +42,35 @@ func decode(raw []byte, obj any) error {
 	switch {
 	case !ok:
 		return err
-	case strings.HasPrefix(mistyped.Value, "number "): // Its digits follow: an integer that does not fit.
+	case strings.HasPrefix(mistyped.Value, "number "): // Its digits follow: the integer is too large.
 		return errNumber
 	}
 	return fmt.Errorf("%s must be of type %s, and not %s", mistyped.Field, mistyped.Type, mistyped.Value)
 }
 
-// quantity is what every schema here allows, as far as that is read in no time.
+// quantity matches the quantities that every schema here allows and that are parsed quickly.
 var quantity = regexp.MustCompile(`^[-+]?[0-9.]{1,100}([eE][-+]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
 
 // meter measures what JSON takes in memory when it is decoded into a type, without decoding
 // it: structs, lists and maps by their number. A list of "{}" may take 300 times its length.
 //
-// Strings are not counted: in UTF-8, they take no more than their JSON. Nor is what a type
-// decodes itself. It keeps its JSON, or it is short. Fields that the type does not have take
-// nothing.
+// It does not count strings: in UTF-8, they take no more than their JSON. It does not count a type
+// that decodes itself: such a value keeps its JSON, or is short. Fields that the type does not have
+// take no memory.
 type meter struct {
 	walk
-	object    *shape // of what a RawExtension is decoded into later; nil if it is not
+	object    *shape // the type into which a RawExtension is decoded later; nil for none
 	size      int64
 	endless   bool  // a quantity takes too long to read
 	malformed error // the first reason why no API server has written this, or nil
 }
 
-// maxText is how long a text may be that errors quote, or that has to be decoded before it
-// can be refused: a key of a map, a time, the name of an object. API servers allow 317 bytes
-// at most.
+// maxText is the longest text, in bytes, that errors quote, or that must be decoded before it can
+// be rejected: a key of a map, a time, the name of an object. API servers allow at most 317 bytes.
 const maxText = 1 << 10
 
-// measure passes a value, of which one of this shape is decoded, nil for none. It counts what
-// the value refers to, and not the value itself.
+// measure passes a value that is decoded into a shape; nil if it is not decoded. It counts the
+// memory that the value refers to, and not the value itself.
 func (m *meter) measure(s *shape) {
 	c := m.peek()
 	switch {
@@ -104,8 +103,7 @@ func (m *meter) measure(s *shape) {
 	}
 }
 
-// fields measures a struct. No field may be there twice: decoders make one value of both,
-// which neither is.
+// fields measures a struct. It refuses a field that occurs twice: decoders merge both values.
 func (m *meter) fields(s *shape) {
 	seen := uint64(0)
 	m.members(func(key []byte) {
@@ -125,8 +123,8 @@ func (m *meter) refuse(format string, args ...any) {
 	}
 }
 
-// entries measures a map. Its memory comes in groups of eight entries, and is up to twice what
-// the entries take.
+// entries measures a map. A map allocates groups of eight entries, and up to twice the memory of
+// the entries.
 func (m *meter) entries(s *shape) {
 	const empty, group = 64, 8
 	n := int64(0)
@@ -143,7 +141,7 @@ func (m *meter) entries(s *shape) {
 	}
 }
 
-// shape is a Go type, as JSON is decoded into it.
+// shape describes a Go type into which JSON is decoded.
 type shape struct {
 	kind   reflect.Kind // Invalid for a type that decodes itself
 	size   int64        // of a value, in bytes
@@ -187,7 +185,7 @@ func shapeOf(t reflect.Type) *shape {
 	return known.(*shape)
 }
 
-// newShape makes the shape of a type. made holds those of the types around it.
+// newShape returns the shape of a type. made has the shapes of the types that contain it.
 func newShape(t reflect.Type, made map[reflect.Type]*shape) *shape {
 	if s, ok := made[t]; ok {
 		return s

@@ -28,16 +28,16 @@ import (
 )
 
 // patience is how long a review may take. The API server waits for timeoutSeconds, which is
-// less.
+// shorter.
 const patience = 10 * time.Second
 
-// reviewShape is that of every request.
+// reviewShape is the shape of every request.
 var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
 // Handler answers the API server's admission requests, AdmissionReview of
 // admission.k8s.io/v1 in JSON, on two paths for each kind. A verdict has the HTTP status
-// 200, also one that refuses; 4xx is for what is no such request, and 429 and 507 for what
-// would take too much memory (see limits).
+// 200, also if it refuses the object. 4xx answers an invalid request; 429 and 507 answer a
+// request that would take too much memory (see limits).
 type Handler struct {
 	mux    http.ServeMux
 	limits *limits
@@ -70,12 +70,12 @@ func (h *Handler) Panics() int64 { return h.panics.Load() }
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// handle has review answer one path. object is the shape of what it decodes.
+// handle registers review for one path. object is the shape of the objects that it decodes.
 func (h *Handler) handle(verb string, k kind, object *shape, review reviewFunc) {
 	path := Path(verb, k.GroupVersionKind)
 	metrics := metricsOf(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		start, status := time.Now(), http.StatusInternalServerError // unless it is known better
+		start, status := time.Now(), http.StatusInternalServerError // after a panic
 		metrics.Started()
 		defer func() { metrics.Finished(status, time.Since(start)) }()
 		status = h.serve(w, r, k, object, review)
@@ -103,7 +103,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 	return write(ctx, w, response)
 }
 
-// answer calls review, and makes an answer of a panic.
+// answer calls review. A panic leads to an answer too.
 func (h *Handler) answer(
 	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
 ) (response *admissionv1.AdmissionResponse) {
@@ -127,7 +127,7 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// refuse answers what gets no verdict.
+// refuse answers a request that gets no verdict.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	klog.FromContext(r.Context()).V(2).Info("Refused a request",
 		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
@@ -168,8 +168,8 @@ func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, 
 	if refused != nil {
 		return nil, refused
 	}
-	// Not all that can answer can be timed: a test's recorder. The deadline must not end the
-	// review: net/http has the context of r end with it.
+	// A recorder of a test supports no deadline. The deadline must not end the review: net/http
+	// cancels the context of r with it.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(bodyPatience))
 	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
@@ -198,7 +198,7 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	if request == nil || request.UID == "" {
 		return nil, errors.New("the AdmissionReview has no request, or one without a uid")
 	}
-	// These are in logs and answers, some more than once.
+	// Logs and answers contain these fields, some more than once.
 	for _, text := range []string{string(request.UID), string(request.Operation), request.Namespace, request.Name, request.SubResource,
 		request.Resource.Group, request.Resource.Version, request.Resource.Resource} {
 		if len(text) > maxText {
@@ -253,7 +253,7 @@ func validation(warnings []string, err error) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
 }
 
-// refusal says no, as err does. kubectl prints the causes of a StatusError.
+// refusal returns the answer that refuses for err. kubectl prints the causes of a StatusError.
 func refusal(err error) *admissionv1.AdmissionResponse {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {

@@ -422,7 +422,7 @@ func TestValidate(t *testing.T) {
 		"what was wrong before may be wrong in no other way": {
 			"RedisCluster", `{"addr":"foo:baz"}`, `{"addr":"foo:bar"}`, fmt.Sprintf(badAddr, "foo:baz"), nil,
 		},
-		"one more mistake is one too many, and the only one that is told": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
+		"one more mistake is the only one in the answer": {"RedisCluster", `{"addr":"foo:bar","size":501}`, `{"addr":"foo:bar"}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.size: Invalid value: 501: must be from 6 to 500`, nil},
 		"storage is not taken away": {"RedisCluster", `{"addr":"1.2.3.4:1"}`, `{"addr":"1.2.3.4:1","storage":{"size":"1Gi"}}`,
 			`The RedisCluster "rediscluster-sample" is invalid: spec.storage: Forbidden: cannot be added to a cluster or taken from it: ` +
@@ -458,7 +458,7 @@ func TestValidate(t *testing.T) {
 			`The Application "application-sample" is invalid: spec.replicas: Invalid value: 10001: must be from 0 to 10000`, nil},
 		"an ECSInstance": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a","vSwitchID":"b"}`, "", "", nil},
 		"an ECSInstance with a warning": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large","imageID":"a"}`, "", "",
-			[]string{"spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"}},
+			[]string{"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts"}},
 		"an ECSInstance of nothing": {"ECSInstance", `{"regionID":"cn-beijing","instanceType":"ecs.g6.large"}`, "",
 			`The ECSInstance "ecsinstance-sample" is invalid: spec.imageID: Required value: ` +
 				`say what the system disk is made from, like "aliyun_3_x64_20G_alibase_20240528.vhd"`, nil},

@@ -25,8 +25,8 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// object is what the types of pkg/apis have in common: T is the struct, the methods
-// are its pointer's.
+// object is the interface of the types of pkg/apis: T is the struct, and its pointer has the
+// methods.
 type object[T any] interface {
 	*T
 	metav1.Object
@@ -36,10 +36,9 @@ type object[T any] interface {
 	Warnings() []string
 }
 
-// reviewer says what becomes of a request about one kind. Its errors are answers to
-// the user.
+// reviewer answers the requests about one kind. Its errors are answers to the user.
 type reviewer interface {
-	// shape returns what the other two decode.
+	// shape returns the shape of the objects that the other two methods decode.
 	shape() *shape
 	mutate(context.Context, *admissionv1.AdmissionRequest) ([]operation, error)
 	validate(*admissionv1.AdmissionRequest) (warnings []string, err error)
@@ -51,44 +50,44 @@ type typed[T any, P object[T]] struct {
 	// get returns the object that a scale subresource belongs to. It is nil for kinds
 	// whose scale is stored as it is.
 	get func(ctx context.Context, namespace, name string) (P, error)
-	// replicas is the field of the object that its scale subresource is about.
+	// replicas returns the field of the object that its scale subresource sets.
 	replicas func(P) **int32
 }
 
 func (typed[T, P]) shape() *shape { return shapeOf(reflect.TypeFor[T]()) }
 
-// mutate returns what Default changes.
+// mutate returns the changes of Default.
 func (t typed[T, P]) mutate(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
 	if request.SubResource == "scale" {
 		return t.mutateScale(ctx, request)
 	}
 	obj, err := t.read(request.Object)
 	if err != nil {
-		return nil, nil //nolint:nilerr // It does not fit the schema either, which says more exactly why.
+		return nil, nil //nolint:nilerr // The schema rejects it too, with a more exact error.
 	}
 	operations, err := difference(request.Object.Raw, obj, obj.Default)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("compare the %s with its defaults: %w", t.gvk.Kind, err))
 	}
 	if len(operations) > maxOperations {
-		return nil, nil // It does not fit the schema either.
+		return nil, nil // The schema rejects it too.
 	}
 	return operations, nil
 }
 
-// mutateScale returns what Default would change, if the object had as many replicas
-// as the Scale asks for.
+// mutateScale returns the changes of Default for the object with the number of replicas in the
+// Scale.
 func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.AdmissionRequest) ([]operation, error) {
 	scale := &autoscalingv1.Scale{}
 	if t.get == nil || json.Unmarshal(request.Object.Raw, scale) != nil {
-		return nil, nil //nolint:nilerr // The API server says what a Scale is.
+		return nil, nil //nolint:nilerr // The API server rejects an invalid Scale.
 	}
 	parent, err := t.get(ctx, request.Namespace, request.Name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil // The API server says so.
+		return nil, nil // The API server reports this.
 	}
 	if apierrors.IsForbidden(err) {
-		return nil, nil // It is in a namespace that is not the operator's.
+		return nil, nil // The namespace is not one of the operator's.
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("get %s %s: %w", t.gvk.Kind, request.Name, err))
@@ -98,14 +97,13 @@ func (t typed[T, P]) mutateScale(ctx context.Context, request *admissionv1.Admis
 	*t.replicas(parent) = &asked
 	parent.Default()
 	if stored := **t.replicas(parent); stored != scale.Spec.Replicas {
-		// Not replace: a Scale to 0 says so by leaving it out.
+		// Not replace: a Scale to 0 does not have the field.
 		return []operation{{Op: add, Path: "/spec/replicas", Value: stored, was: int64(scale.Spec.Replicas)}}, nil
 	}
 	return nil, nil
 }
 
-// validate returns why the request must not be, as an API error, or else what is
-// unwise about it.
+// validate returns an API error if the request is invalid, and otherwise the warnings.
 func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, error) {
 	switch {
 	case request.SubResource != "":
@@ -116,7 +114,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	now, err := t.defaulted(request.Object)
 	if errors.Is(err, errNumber) && request.Operation == admissionv1.Update {
 		if _, was := t.defaulted(request.OldObject); errors.Is(was, errNumber) {
-			return []string{err.Error()}, nil // The update does not make it wrong.
+			return []string{err.Error()}, nil // The update does not add this error.
 		}
 	}
 	if err != nil {
@@ -139,7 +137,7 @@ func (t typed[T, P]) validate(request *admissionv1.AdmissionRequest) ([]string, 
 	return warnings, nil
 }
 
-// read returns an object without what is not reviewed, which may be most of it.
+// read returns an object without the parts that are not reviewed. They may be most of it.
 func (t typed[T, P]) read(raw runtime.RawExtension) (P, error) {
 	obj := P(new(T))
 	if err := decode(raw.Raw, obj); err != nil {
@@ -173,8 +171,8 @@ func newErrors[T any, P object[T]](now, old P) field.ErrorList {
 	})
 }
 
-// short shortens what errors quote of the object: kubectl prints it, and an answer would
-// hold it several times.
+// short shortens the values that errors quote: kubectl prints them, and an answer contains them
+// several times.
 func short(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		err.Field = cut(err.Field)
@@ -193,12 +191,12 @@ func cut(text string) string {
 	return text[:maxText] + "…"
 }
 
-// maxErrors is how long the text of all errors of an object may be, in bytes. An answer holds
-// it twice, and it is in memory some more times while that is written.
+// maxErrors is the longest text of all errors of an object, in bytes. An answer contains it twice,
+// and memory has more copies of it while the answer is written.
 const maxErrors = 8 << 10
 
-// firstOf returns as many of the errors as an answer may hold, and the first one in any case.
-// The user corrects these, and sees the others then.
+// firstOf returns the first errors that fit into an answer: at least one. After the user has
+// corrected these, the next answer has the others.
 func firstOf(errs field.ErrorList) field.ErrorList {
 	length := 0
 	for i, err := range errs {
@@ -209,7 +207,7 @@ func firstOf(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// validateDelete refuses the deletion of an object that is protected.
+// validateDelete refuses the deletion of a protected object.
 func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error {
 	old := &metav1.PartialObjectMetadata{}
 	if err := decode(request.OldObject.Raw, old); err != nil {
@@ -219,14 +217,14 @@ func (t typed[T, P]) validateDelete(request *admissionv1.AdmissionRequest) error
 		return nil
 	}
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
-	// Not the request's name: that of a deletion of many is empty.
+	// Not the name of the request: it is empty in a deletion of a collection.
 	return apierrors.NewForbidden(resource, cut(old.Name), fmt.Errorf(
 		"it is protected: remove the annotation %s first", glassback.AnnotationDeletionProtection))
 }
 
-// Path returns where the requests to default (verb "mutate") or to validate (verb
-// "validate") a kind go: /mutate-<group>-<version>-<kind>, with "-" for every dot of
-// the group, as kubebuilder has it.
+// Path returns the path of the requests to default (verb "mutate") or to validate (verb
+// "validate") a kind: /mutate-<group>-<version>-<kind>, with "-" for every dot of the group, as in
+// kubebuilder.
 func Path(verb string, gvk schema.GroupVersionKind) string {
 	return "/" + strings.ToLower(verb+"-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+gvk.Kind)
 }

@@ -20,20 +20,20 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// kind is a custom resource, and what the API server asks the webhooks about it. All
-// paths are served for all kinds; but the API server is only made to ask where the
-// answer can differ from what the schema says anyway.
+// kind is a custom resource, and the requests that the API server sends to the webhooks about it.
+// The operator serves all paths for all kinds. It registers only the paths whose answers can
+// differ from the schema.
 type kind struct {
 	schema.GroupVersionKind
 	resource string
 	reviewer func(schema.GroupVersionKind, versioned.Interface) reviewer
 
-	defaults  bool // what Default does, and the schema's defaults do not, is to be stored
-	validates bool // Validate or Warnings say what the schema does not
-	scales    bool // Default has a say in the number of replicas
+	defaults  bool // Default changes objects in a way that the schema cannot, and that is stored
+	validates bool // Validate or Warnings report more than the schema
+	scales    bool // Default can change the number of replicas
 
-	// failurePolicy is what the API server does when no webhook answers: Ignore where
-	// the controller then says the same, a moment later.
+	// failurePolicy is what the API server does if no webhook answers: Ignore if the
+	// controller reports the same problem a moment later.
 	failurePolicy admissionregistrationv1.FailurePolicyType
 }
 
@@ -56,8 +56,8 @@ var kinds = []kind{
 		GroupVersionKind: ecsv1alpha1.SchemeGroupVersion.WithKind("ECSInstance"),
 		resource:         "ecsinstances",
 		reviewer:         plain[ecsv1alpha1.ECSInstance],
-		// Not defaults, although Default does more than the schema: what it makes of one field
-		// by another would stay when the other changes.
+		// Not defaults, although Default does more than the schema: a stored default that depends
+		// on another field would stay when that field changes.
 		validates:     true, // warns
 		failurePolicy: admissionregistrationv1.Ignore,
 	},

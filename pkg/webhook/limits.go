@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 )
 
-// Anyone who reaches the port can send requests, so that the memory of all of them together
+// Every client that reaches the port can send requests. So the memory of all requests together
 // is limited. Of a container's 256 MiB, Go may use 224 (package app):
 //
 //	bodies        45 MiB   a fifth
@@ -26,22 +26,23 @@ import (
 //	connections    8 MiB   256 of some 30 KiB; 64 MiB if all send headers to be expensive
 //
 // The caches and the controllers have the rest. Each amount is divided by shares. A request
-// takes of bodies before its body is read, and of objects before they are decoded, once of
-// each and in this order: none waits for one that waits for it. The largest request takes
-// 9.8 MiB of bodies and 14.6 of objects. That is less than a third of each, so that there is
-// room for it beside an address that uses all of its share.
+// acquires memory for its body before it reads the body, and memory for its objects before it
+// decodes them. It acquires each once, and in this order, so that no two requests wait for each
+// other. The largest request takes 9.8 MiB for its body and 14.6 for its objects. That is less
+// than a third of each amount, so that there is room for it beside an address that uses all of
+// its share.
 const (
 	shippedMemory = 224 << 20
 
-	// maxBody is the most that a request may hold, in bytes: two objects, since an update has
-	// both, and what is around them. etcd takes 1.5 MiB. An API server writes objects for etcd
-	// and for webhooks in the same way, also what is escaped, so that both are as long.
+	// maxBody is the largest body of a request, in bytes: the two objects of an update, and the
+	// text around them. etcd accepts objects of 1.5 MiB. An API server writes an object for etcd
+	// and for webhooks in the same way, with the same escapes, so that both have the same length.
 	maxBody     = 2*maxObject + maxEnvelope
 	maxObject   = 1536 << 10
 	maxEnvelope = 256 << 10 // the user's groups, most of all
 
-	// maxExpanded is the most that structs, lists and maps of a request may take, in bytes, as
-	// meter counts them. Of the samples of all kinds none takes a hundredth.
+	// maxExpanded is the most memory that structs, lists and maps of a request may take, in bytes,
+	// as meter counts them. Each sample of the kinds takes less than a hundredth of it.
 	maxExpanded = 2 << 20
 
 	// bodyCopies and objectCopies together say how often the text of a body is in memory: the body,
@@ -55,8 +56,8 @@ const (
 	// reviewSize is what else a request needs, and its answer: some ten times maxErrors.
 	reviewSize = 128 << 10
 
-	// turnPatience is how long a request waits for its share. Then the API server is asked to
-	// come again, as it does within its timeoutSeconds, perhaps to another replica.
+	// turnPatience is how long a request waits for its share. Then the answer asks the API server
+	// to retry. It does so within its timeoutSeconds, perhaps with another replica.
 	turnPatience = time.Second
 	// bodyPatience is how long a client may take to send a body. The API server gives up then.
 	bodyPatience = 5 * time.Second
@@ -66,14 +67,14 @@ const (
 type limits struct{ bodies, objects *shares }
 
 func newLimits() *limits {
-	memory := debug.SetMemoryLimit(-1) // It only asks.
+	memory := debug.SetMemoryLimit(-1) // A negative limit changes nothing.
 	if memory == math.MaxInt64 {
 		memory = shippedMemory
 	}
 	return &limits{bodies: newShares(memory / 5), objects: newShares(memory / 5)}
 }
 
-// account is what one request holds of the limits.
+// account is the memory that one request holds.
 type account struct {
 	*limits
 	from         netip.Addr
@@ -84,14 +85,14 @@ func (l *limits) account(remoteAddr string) *account {
 	return &account{limits: l, from: address(remoteAddr)}
 }
 
-// close gives everything back.
+// close releases all memory of the request.
 func (a *account) close() {
 	a.bodies.release(a.from, a.body)
 	a.objects.release(a.from, a.object)
 }
 
-// forBody waits until there is memory for a body of this length. length is -1 if it is not
-// known.
+// forBody waits until there is memory for a body of this length. length is -1 if the length is
+// unknown.
 func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	if length > maxBody {
 		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them",
@@ -109,9 +110,9 @@ func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 }
 
 // forObjects waits until there is memory to decode a review that has objects of a shape. It
-// refuses what no API server writes, and what takes more memory than its length says.
+// refuses a body that no API server writes, or that takes too much memory for its length.
 func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *refused {
-	if !utf8.Valid(body) { // A decoder makes three bytes of each that is not.
+	if !utf8.Valid(body) { // A decoder replaces each invalid byte by three bytes.
 		return badRequest(errors.New("the body is no AdmissionReview: it is not UTF-8"))
 	}
 	length := written(body)
@@ -136,8 +137,8 @@ func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *r
 	return nil
 }
 
-// written returns the length of JSON when this package has written it again. Of each line
-// separator, encoding/json always makes six bytes instead of three.
+// written returns the length of JSON after this package writes it again. encoding/json always
+// writes a line separator with six bytes instead of three.
 func written(body []byte) int64 {
 	separators := bytes.Count(body, []byte("\u2028")) + bytes.Count(body, []byte("\u2029"))
 	return int64(len(body) + 3*separators)
@@ -152,14 +153,13 @@ func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {
 	return &refused{http.StatusTooManyRequests, fmt.Errorf("the requests of %s already use all the memory that they may: try again", a.from)}
 }
 
-// refused is why a request gets no verdict, and the HTTP status that says so.
+// refused is the reason why a request gets no verdict, and the HTTP status of the answer.
 type refused struct {
 	status int
 	err    error
 }
 
-// tooLarge has the status 507, and not 413: of the statuses that fit, it is the one whose text
-// the API server passes on to the user.
+// tooLarge has the status 507 and not 413, because the API server passes its text to the user.
 func tooLarge(format string, args ...any) *refused {
 	return &refused{http.StatusInsufficientStorage, fmt.Errorf(format, args...)}
 }

@@ -222,7 +222,7 @@ func TestTheLargestUpdate(t *testing.T) {
 
 // An attacker whose bodies never come holds no more than its share, and no longer than a
 // client of good will needs. All others are answered at once.
-func TestASlowAttackerKeepsNobodyWaiting(t *testing.T) {
+func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHandler(fake.NewClientset())
 		path := Path("validate", kindOf(t, "RedisCluster").GroupVersionKind)

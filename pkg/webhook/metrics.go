@@ -12,17 +12,17 @@ import (
 
 // Metrics counts the requests for one path. Many goroutines call it at once.
 type Metrics interface {
-	// Started: a request has come.
+	// Started counts a request.
 	Started()
-	// Finished: it has been answered, with this HTTP status.
+	// Finished counts its answer, with the HTTP status and the time that it took.
 	Finished(status int, took time.Duration)
 }
 
-// MetricsProvider makes the Metrics of paths, such as
+// MetricsProvider returns the Metrics of paths, such as
 // "/validate-app-aiops-org-v1-application".
 type MetricsProvider interface {
 	ForWebhook(path string) Metrics
-	// ForServer returns what counts the connections that a Bounded listener refuses.
+	// ForServer returns a function that counts a connection which a Bounded listener refuses.
 	ForServer(name string) (refused func())
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// The operations of JSON Patch (RFC 6902) that a difference is made of.
+// The operations of JSON Patch (RFC 6902) in a difference.
 const (
 	add     = "add"
 	remove  = "remove"
@@ -27,17 +27,17 @@ const (
 // some 260 at most: one for each variable of an Application.
 const maxOperations = 1000
 
-// operation is one of a JSON Patch.
+// operation is an operation of a JSON Patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"` // a JSON Pointer (RFC 6901)
 	Value any    `json:"value,omitempty"`
 
-	was any // what the user gave instead, if that is known
+	was any // the value of the user, if it is known
 }
 
-// warning says that a value which the user gave is not what is stored, or is empty if
-// that is not so.
+// warning returns the warning that another value is stored than the user's, or "" if that is not
+// the case.
 func (o operation) warning() string {
 	if o.was == nil {
 		return ""
@@ -50,9 +50,9 @@ func (o operation) warning() string {
 	return fmt.Sprintf("%s: %#v is stored as %#v", strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", "."), o.was, o.Value)
 }
 
-// difference calls change, which changes obj, and returns what changes raw in the same way:
-// the JSON that obj was read from. What of raw has no place in the type stays as it is. If
-// that takes more than maxOperations, only the first of them are returned, and one more.
+// difference calls change, which changes obj, and returns the operations that change raw in the same
+// way: raw is the JSON of obj. Fields of raw that the type does not have stay. Of more than
+// maxOperations operations, it returns the first ones: one more than maxOperations.
 //
 // It does not copy obj, which may be large.
 func difference(raw []byte, obj any, change func()) ([]operation, error) {
@@ -68,8 +68,8 @@ func difference(raw []byte, obj any, change func()) ([]operation, error) {
 	return appendDifference(nil, "", raw, from, to), nil
 }
 
-// marshal writes an object as JSON. It does not make six bytes of "<", as json.Marshal does:
-// all of a large object may be such.
+// marshal writes an object as JSON. Unlike json.Marshal, it does not escape "<" with six bytes: a
+// large object may consist of "<".
 func marshal(obj any) ([]byte, error) {
 	text := &bytes.Buffer{}
 	encoder := stdjson.NewEncoder(text)
@@ -78,8 +78,8 @@ func marshal(obj any) ([]byte, error) {
 	return bytes.TrimSpace(text.Bytes()), err
 }
 
-// appendDifference appends what changes raw at path as from changes to to. All are JSON. Two
-// values that are the same have to be written the same way in from and to.
+// appendDifference appends the operations that change raw at path as from changes to to. All are
+// JSON. Equal values must be written alike in from and to.
 func appendDifference(operations []operation, path string, raw, from, to []byte) []operation {
 	switch {
 	case bytes.Equal(from, to):
@@ -127,12 +127,12 @@ func scalar(text []byte) any {
 	}
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
-		return stdjson.RawMessage(text) // It would have been refused before.
+		return stdjson.RawMessage(text) // Invalid JSON was refused before.
 	}
 	return value
 }
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// escape makes of a key a reference token of a JSON Pointer.
+// escape returns a key as a reference token of a JSON Pointer.
 func escape(key string) string { return pointer.Replace(key) }

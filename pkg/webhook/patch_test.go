@@ -185,7 +185,7 @@ func TestOperationsWarn(t *testing.T) {
 		want      string
 	}{
 		"a number that is replaced": {operation{Op: replace, Path: "/spec/size", Value: int64(6), was: int64(3)}, "spec.size: 3 is stored as 6"},
-		"text that is replaced can be told": {
+		"text that is replaced is in the warning": {
 			operation{Op: replace, Path: "/spec/image", Value: "redis:7", was: ""}, `spec.image: "" is stored as "redis:7"`,
 		},
 		"a number that was left out since it was 0": {
@@ -270,7 +270,7 @@ func defaulted[T any, P object[T]](t *testing.T, raw []byte) ([]string, bool) {
 	return paths, true
 }
 
-// kept checks that whatever was given is still there, but for what a patch replaced.
+// kept checks that all given values are still there, except those that a patch replaced.
 func kept(t *testing.T, path string, given, result any, replaced []string) {
 	t.Helper()
 	switch was := given.(type) {

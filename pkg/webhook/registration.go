@@ -33,8 +33,8 @@ const (
 	MetricsServiceName = "glassback-metrics"
 )
 
-// LabelOwned is on every webhook configuration that an operator out of a cluster has made,
-// and "true".
+// LabelOwned is the label, with the value "true", of every webhook configuration that an operator
+// outside of a cluster has created.
 const LabelOwned = "glassback.dev/registered-by-url"
 
 // configuration is a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
@@ -53,7 +53,7 @@ type client[T any] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// registered is what Injected and Owned have in common.
+// registered has the fields that Injected and Owned share.
 type registered[T any, P configuration[T]] struct {
 	name   string
 	cache  cache.Store
@@ -121,8 +121,8 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	for _, w := range own {
 		webhooks = append(webhooks, map[string]any{"name": w.Name, "clientConfig": map[string]any{"caBundle": caBundle}})
 	}
-	// The names are the keys of a strategic merge; the resourceVersion makes a conflict of
-	// a cache that is behind.
+	// The names are the keys of a strategic merge. With a stale cache, the resourceVersion leads to
+	// a conflict.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": c.GetResourceVersion(), "uid": c.GetUID()},
 		"webhooks": webhooks,
@@ -138,8 +138,8 @@ func (i Injected[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	return nil
 }
 
-// annotationCertManager is how the annotations begin that have cert-manager write the
-// caBundle: two writers would undo each other's for ever.
+// annotationCertManager is the prefix of the annotations that make cert-manager write the
+// caBundle. With two writers, each would undo the writes of the other.
 const annotationCertManager = "cert-manager.io/inject-"
 
 // own returns the webhooks of the configuration in the cache that call the Service.
@@ -162,15 +162,15 @@ func (i Injected[T, P]) own() ([]entry, error) {
 	return own, nil
 }
 
-// Owned is a configuration that the operator itself has made, out of a cluster.
+// Owned is a configuration that the operator itself has created, out of a cluster.
 type Owned[T any, P configuration[T]] struct {
 	registered[T, P]
 	// desired returns the desired configuration.
 	desired func(caBundle []byte) P
 }
 
-// Own returns the Owned of the configuration that desired returns. It has the label
-// LabelOwned: another one of that name is left alone.
+// Own returns the Owned of the configuration that desired returns, which has the label
+// LabelOwned. It leaves a configuration of that name without the label alone.
 func Own[T any, P configuration[T]](store cache.Store, client client[T], desired func(caBundle []byte) P) Owned[T, P] {
 	return Owned[T, P]{registered[T, P]{desired(nil).GetName(), store, client}, desired}
 }
@@ -208,8 +208,8 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	if c == nil {
 		_, err := o.client.Create(ctx, desired, metav1.CreateOptions{FieldManager: glassback.Name})
 		if apierrors.IsAlreadyExists(err) {
-			// Another replica behind the same URL was first: it is corrected, if need be, when the
-			// cache has it.
+			// Another replica behind the same URL was first. When the cache has its configuration,
+			// the next sync corrects it if necessary.
 			return apierrors.NewConflict(admissionregistrationv1.Resource("webhookconfigurations"), o.name, err)
 		}
 		if err != nil {
@@ -235,7 +235,7 @@ func (o Owned[T, P]) Trust(ctx context.Context, caBundle []byte) error {
 	return nil
 }
 
-// Remove deletes the configuration, if it is there.
+// Remove deletes the configuration, if it exists.
 func (o Owned[T, P]) Remove(ctx context.Context) error {
 	live, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -23,12 +23,12 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute // the API server's is less: it is the one to close
+	idleTimeout       = 2 * time.Minute // longer than that of the API server, so that the API server closes
 	shutdownPatience  = 10 * time.Second
 )
 
-// MaxHeaderBytes is how long the header of a request may be, in bytes; net/http takes 4 KiB
-// more. One of many short lines takes thirty times its length in memory.
+// MaxHeaderBytes is the longest header of a request, in bytes; net/http accepts 4 KiB more. A header
+// of many short lines takes thirty times its length in memory.
 const MaxHeaderBytes = 4 << 10
 
 // Serve handles the requests of listener with handler, over TLS with the certificate that
@@ -57,7 +57,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
 		ErrorLog:          ConnectionLog(klog.FromContext(ctx)),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
-	defer server.Close() // what is left, or what a listener that broke has accepted
+	defer server.Close() // the remaining connections, also those that a broken listener accepted
 	stopped := make(chan error, 1)
 	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -80,14 +80,14 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
 	return nil
 }
 
-// ConnectionLog returns an ErrorLog for an http.Server, which tells of what matters.
+// ConnectionLog returns an ErrorLog for an http.Server that logs important errors only.
 func ConnectionLog(logger klog.Logger) *log.Logger { return log.New(connectionLog{logger}, "", 0) }
 
-// connectionLog logs what http.Server has to say of connections.
+// connectionLog logs the messages of http.Server about connections.
 type connectionLog struct{ logger klog.Logger }
 
-// Write logs one line. That a client does not trust the certificate matters; that one
-// went away, as a probe of the port does, does not.
+// Write logs one line. A client that does not trust the certificate is important. A client that
+// disconnects, such as a probe of the port, is not.
 func (l connectionLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	switch {

@@ -60,7 +60,7 @@ func trusting() *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: host}
 }
 
-// pipes is a net.Listener in memory: synctest knows when those who read from it wait.
+// pipes is a net.Listener in memory: synctest knows when its readers wait.
 type pipes struct {
 	accepted chan net.Conn
 	broken   chan error

@@ -19,8 +19,8 @@ import (
 //	one address     1/2
 //	n addresses     1/(n+1) each, and as much is left for the next one
 //
-// So an address that asks for everything takes half, and the others still get theirs. No
-// address needs to be known before. Many goroutines may use it.
+// So an address that asks for everything gets half, and the other addresses still get their shares.
+// Addresses need not be known in advance. Many goroutines may use shares.
 type shares struct {
 	mu      sync.Mutex
 	left    int64
@@ -72,7 +72,7 @@ func (s *shares) acquire(ctx context.Context, from netip.Addr, n int64) error {
 	return nil // It was granted meanwhile.
 }
 
-// release gives back what take or acquire took.
+// release returns an amount of take or acquire.
 func (s *shares) release(from netip.Addr, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *shares) release(from netip.Addr, n int64) {
 	s.grant()
 }
 
-// grant gives their amount to all waiters whose share allows it. s is locked.
+// grant gives all waiters the amount that they wait for, if their share allows it. s is locked.
 func (s *shares) grant() {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
 		if s.held[w.from]+w.n > s.left {
@@ -105,8 +105,8 @@ func address(hostPort string) netip.Addr {
 	return parsed.Addr().Unmap()
 }
 
-// maxConnections is how many connections a Bounded listener has open. One takes some 30 KiB,
-// and up to 250 KiB while its client sends as long a header as it may.
+// maxConnections is the largest number of open connections of a Bounded listener. A connection takes
+// about 30 KiB, and up to 250 KiB while its client sends the longest header.
 const maxConnections = 256
 
 // Bounded returns a listener that has no more than 256 connections open, and of one address

@@ -89,7 +89,7 @@ func fields(object []byte) map[string][]byte {
 	return all
 }
 
-// end passes the end of an object or a list. What has none is not JSON: nothing follows.
+// end passes the end of an object or a list. Without an end the text is not JSON, and the walk ends.
 func (w *walk) end(c byte) {
 	if !w.pass(c) {
 		w.at = len(w.data)
@@ -109,7 +109,7 @@ func (w *walk) value() []byte {
 			w.at++
 		case '}', ']':
 			if depth == 0 {
-				return w.data[start:w.at] // the end of what the value is in
+				return w.data[start:w.at] // the end of the surrounding object or list
 			}
 			depth--
 			w.at++
@@ -134,7 +134,7 @@ func (w *walk) value() []byte {
 func (w *walk) text() {
 	w.at++
 	for quote := -1; w.at < len(w.data); {
-		if quote < w.at { // None is looked for twice: a string may be nothing but escapes.
+		if quote < w.at { // Each quote is searched only once: a string may consist of escapes.
 			next := bytes.IndexByte(w.data[w.at:], '"')
 			if next < 0 {
 				break
@@ -151,7 +151,7 @@ func (w *walk) text() {
 	w.at = len(w.data)
 }
 
-// unquote returns what a string of JSON means, and anything else as it is. It allocates where
+// unquote returns the value of a JSON string, and any other JSON unchanged. It allocates only if
 // the string has escapes.
 func unquote(text []byte) []byte {
 	if len(text) < 2 || text[0] != '"' {

@@ -35,7 +35,7 @@ func clientAt(address string) *client {
 // close ends the idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// refusedError is an error of the API.
+// refusedError is an error that the API, or a proxy, returned.
 type refusedError struct {
 	Status int // the HTTP status
 	Reason string
@@ -44,19 +44,19 @@ type refusedError struct {
 // Error returns the reason.
 func (r *refusedError) Error() string { return r.Reason }
 
-// answerTimeout is the time for an answer; stream has none.
+// answerTimeout bounds a request and its answer. A stream has no such bound: see silence.
 const answerTimeout = 15 * time.Second
 
 // maxAnswer bounds an answer, in bytes. The API's longest answers are far shorter.
 const maxAnswer = 64 << 20
 
-// overview returns the state of all gears.
+// overview returns the current state of all parts of the operator.
 func (c *client) overview(ctx context.Context) (*inspect.Overview, error) {
 	return get[inspect.Overview](ctx, c, "overview", nil)
 }
 
-// life returns the recorded events of an object. o.Kind is any name of the kind. If there are none, the
-// error is a refusedError with the status 404.
+// life returns the recorded events of an object. o.Kind is any name of the kind, such as "jobs.batch". If
+// nothing is recorded, life returns a refusedError with the status 404.
 func (c *client) life(ctx context.Context, o inspect.Object) (*inspect.Life, error) {
 	return get[inspect.Life](ctx, c, "life", query(o))
 }
@@ -72,6 +72,7 @@ func query(o inspect.Object) url.Values {
 	return values
 }
 
+// get requests a path of the API and decodes the answer.
 func get[T any](ctx context.Context, c *client, path string, query url.Values) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -82,7 +83,7 @@ func get[T any](ctx context.Context, c *client, path string, query url.Values) (
 	defer response.Body.Close()
 	answer := new(T)
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(answer); err != nil {
-		return nil, fmt.Errorf("read its answer: %w", err)
+		return nil, fmt.Errorf("decode the answer: %w", err)
 	}
 	return answer, nil
 }
@@ -115,7 +116,8 @@ func reason(err error) error {
 	return err
 }
 
-// refusal reads the error of a response: a Problem of the API, or the first line of a proxy.
+// refusal returns the error in a response: the Problem of the API, or the status and the first line of the
+// body, for example that of a proxy.
 func refusal(response *http.Response) *refusedError {
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil || len(body) == 0 {
@@ -139,17 +141,17 @@ type listener struct {
 // silence is the longest time without a message. After that the operator counts as gone.
 const silence = 10 * time.Second
 
-// stream passes events to listener, until ctx or the operator ends: the error is never nil. It selects the
-// events of the objects that match all non-empty fields of o.
+// stream calls listener with the events of the objects that match all non-empty fields of o. It returns when
+// ctx or the connection ends, or after silence. The error is never nil.
 func (c *client) stream(ctx context.Context, o inspect.Object, listener listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("it has sent nothing for %s", silence)) })
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("the operator sent nothing for %s", silence)) })
 	defer quiet.Stop()
 	response, err := c.request(ctx, "stream", query(o))
 	if err == nil {
 		err = listen(response.Body, func() { quiet.Reset(silence) }, listener)
-		_ = response.Body.Close() // The stream has no end.
+		_ = response.Body.Close() // The rest of the stream is not read, so an error does not matter.
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -175,25 +177,26 @@ func listen(body io.Reader, received func(), listener listener) error {
 		var err error
 		switch event {
 		case "overview":
-			err = pass(value, listener.Overview)
+			err = decodeFor(listener.Overview, value)
 		case "events":
-			err = pass(value, listener.Events)
+			err = decodeFor(listener.Events, value)
 		}
 		if err != nil {
-			return fmt.Errorf("read what the operator sends as %s: %w", event, err)
+			return fmt.Errorf("decode the stream message %q: %w", event, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read what the operator sends: %w", err)
+		return fmt.Errorf("read the stream: %w", err)
 	}
-	return errors.New("it has ended")
+	return errors.New("the stream has ended")
 }
 
-func pass[T any](data string, listener func(*T)) error {
+// decodeFor decodes a message and calls receive with it.
+func decodeFor[T any](receive func(*T), data string) error {
 	message := new(T)
 	if err := json.Unmarshal([]byte(data), message); err != nil {
 		return err
 	}
-	listener(message)
+	receive(message)
 	return nil
 }

@@ -67,15 +67,15 @@ func TestAStreamIsTold(t *testing.T) {
 		"in its order": {
 			"event: overview\ndata: {\"oneIn\": 1}\n\nevent: events\ndata: {\"events\": [{\"line\": \"a\"}, {\"line\": \"b\"}]}\n\n" +
 				"event: overview\ndata: {\"oneIn\": 4}\n\n",
-			"1 in 1, a, b, 1 in 4", "it has ended",
+			"1 in 1, a, b, 1 in 4", "the stream has ended",
 		},
 		"without what is of a later version": {
-			"event: news\ndata: {}\n\n: comment\n\nevent: overview\ndata: {\"oneIn\": 1}\n\n", "1 in 1", "it has ended",
+			"event: news\ndata: {}\n\n: comment\n\nevent: overview\ndata: {\"oneIn\": 1}\n\n", "1 in 1", "the stream has ended",
 		},
 		"up to what is none": {
-			"event: events\ndata: [\n\n", "", "read what the operator sends as events: unexpected end of JSON input",
+			"event: events\ndata: [\n\n", "", "decode the stream message \"events\": unexpected end of JSON input",
 		},
-		"and is nothing but a page elsewhere": {"<html>\n", "", "it has ended"},
+		"and is nothing but a page elsewhere": {"<html>\n", "", "the stream has ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := answering(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, test.body) })

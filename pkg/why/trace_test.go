@@ -88,7 +88,7 @@ func TestTraceGoesOnWhenTheOperatorBeginsAgain(t *testing.T) {
 	if err != nil || stdout.String() != "sync a\nsync b\n" {
 		t.Errorf("stdout %q, error %v", stdout.String(), err)
 	}
-	const want = "glassback: the operator has gone, and is waited for: it has ended\n" +
+	const want = "glassback: the operator has gone, and is waited for: the stream has ended\n" +
 		"glassback: connected to vm-1\n"
 	if !strings.HasPrefix(stderr, want) {
 		t.Errorf("stderr\n%swant\n%s", stderr, want)

@@ -1,5 +1,5 @@
-// Package control is how a cluster's supervisor is told what to do: both halves of a small protocol over HTTP on loopback. Every request
-// carries the token of the cluster's state.json, which only its owner can read.
+// Package control holds the client and the server of a small protocol over HTTP on loopback. Programs use it to control the supervisor of
+// a cluster. Every request carries the token from the cluster's state.json, which only the owner of that file can read.
 package control
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// Component is how one component is.
+// Component is the state of one component.
 type Component struct {
 	Name      string `json:"name"`
 	Condition string `json:"condition"` // "running", "killed", "died: …", "not started"
 	Ready     bool   `json:"ready"`
 	PID       int    `json:"pid,omitempty"`
 	Port      int    `json:"port,omitempty"`
-	RSS       int64  `json:"rss,omitempty"` // resident memory in bytes; 0 where the system does not tell
+	RSS       int64  `json:"rss,omitempty"` // resident memory in bytes; 0 if unknown, as on a system without /proc
 }
 
-// Operations is what a supervisor can be asked. Its errors are shown to the user as they are.
+// Operations are the requests that a supervisor serves. Programs print the errors for the user without a change.
 type Operations interface {
 	Status(ctx context.Context) []Component
 	Kill(ctx context.Context, component string, signal syscall.Signal) error
@@ -35,10 +35,10 @@ type Operations interface {
 	Stop()
 }
 
-// signals that a component can be sent.
+// signals are the signals that Kill can send, by name.
 var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}
 
-// ParseSignal returns the signal of a name.
+// ParseSignal returns the signal with a name, KILL or TERM. Any other name is an error.
 func ParseSignal(name string) (syscall.Signal, error) {
 	if s, ok := signals[name]; ok {
 		return s, nil
@@ -46,7 +46,7 @@ func ParseSignal(name string) (syscall.Signal, error) {
 	return 0, fmt.Errorf("unknown signal %q: KILL or TERM", name)
 }
 
-// Handler serves the operations to whoever knows the token.
+// Handler serves the operations to clients that send the token.
 func Handler(token string, ops Operations) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +80,7 @@ func Handler(token string, ops Operations) http.Handler {
 	})
 }
 
+// answer writes the result of an operation: no content, or 409 Conflict with the text of err.
 func answer(w http.ResponseWriter, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
@@ -88,18 +89,18 @@ func answer(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Client talks to the supervisor of a record.
+// Client sends requests to the supervisor of one cluster.
 type Client struct {
 	address, token string
 	http           *http.Client
 }
 
-// NewClient returns a client for the supervisor that the record tells of. It does not use a proxy, whatever the environment says.
+// NewClient returns a client for the supervisor that the record names. It ignores the proxies that the environment configures.
 func NewClient(record *state.Record) *Client {
 	return &Client{address: record.Control, token: record.Token, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// Status asks how the components are.
+// Status returns the state of all components.
 func (c *Client) Status(ctx context.Context) ([]Component, error) {
 	body, err := c.do(ctx, http.MethodGet, "status", nil)
 	if err != nil {
@@ -112,7 +113,7 @@ func (c *Client) Status(ctx context.Context) ([]Component, error) {
 	return components, nil
 }
 
-// Kill sends a component KILL or TERM and returns when it has gone.
+// Kill sends KILL or TERM to a component and returns when its process has ended.
 func (c *Client) Kill(ctx context.Context, component, signal string) error {
 	_, err := c.do(ctx, http.MethodPost, "kill", url.Values{"component": {component}, "signal": {signal}})
 	return err
@@ -130,7 +131,7 @@ func (c *Client) Pull(ctx context.Context, image string) error {
 	return err
 }
 
-// Stop asks the supervisor to end the cluster, and returns before it has.
+// Stop requests the end of the cluster. It returns before the cluster has ended.
 func (c *Client) Stop(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodPost, "stop", nil)
 	return err
@@ -158,7 +159,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	return body, nil
 }
 
-// Refused is an error that the supervisor answered with.
+// Refused is an error that the supervisor returned.
 type Refused struct{ Message string }
 
 func (e *Refused) Error() string { return e.Message }

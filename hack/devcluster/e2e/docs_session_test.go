@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,84 +21,65 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/glassback/glassback/docs/commands"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
 // root is the repository.
 var root = filepath.Join("..", "..", "..")
 
-// Where commands run, in the words of the comments.
-const (
-	onCluster     = "on a cluster"
-	withOperator  = "on a cluster with an operator" // unless a document says otherwise
-	onReal        = "on a real node"
-	withInstalled = "on a real node with an operator"
-	onNothing     = "without a cluster" // each block has a directory of its own for one
-)
-
-// places are these, and whether containers run there.
-var places = map[string]struct{ real bool }{
-	onCluster: {}, withOperator: {}, onReal: {real: true}, withInstalled: {real: true}, onNothing: {},
-}
-
-// documentedImage is what documents call an image that was pushed to a registry.
+// documentedImage is the name that documents give to an image in a registry.
 const documentedImage = "registry.example.com/glassback:v1.0.0"
 
 const (
-	commandPatience = 4 * time.Minute  // for what builds, too
-	typingPatience  = 20 * time.Second // Who types commands is slower than an operator.
-	lookingPatience = 3 * time.Minute
+	commandTimeout  = 4 * time.Minute  // of one command; some of them build programs
+	notFoundTimeout = 20 * time.Second // until an object exists that a command needs
+	outputTimeout   = 3 * time.Minute  // until a command prints the documented output
 )
 
-// session is a set of terminals in which the test follows a document.
+// session runs the commands of a document, as in the terminals of a reader.
 type session struct {
 	*world // nil without a cluster
 
 	t         *testing.T
-	clone     string   // where the repository was cloned to
+	clone     string   // the directory of the cloned repository
 	files     string   // a directory
-	own       []string // words of documents, and what they stand for here
+	values    []string // placeholders of all documents, each with its value
 	env       []string
 	operators []*operator // in the background
-	groups    []int       // of processes that a block began
+	groups    []int       // process groups of the block
 }
 
-// newSession opens a terminal. Its kubeconfig is where kubectl looks for one.
+// newSession returns a session. With a cluster, its home directory has the kubeconfig.
 func newSession(t *testing.T, w *world, clone string) *session {
 	t.Helper()
 	files := t.TempDir()
 	s := &session{world: w, t: t, clone: clone, files: files}
-	path := []string{filepath.Join(clone, "bin"), filepath.Join(clone, "bin", "tools"), os.Getenv("PATH")}
-	vars := map[string]string{
-		"HOME": files, "PATH": strings.Join(path, string(os.PathListSeparator)), "CGO_ENABLED": "0", "STATE": filepath.Join(files, "state"),
-	}
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // They are below HOME.
+	own := regexp.MustCompile(`^(KUBECONFIG|MAKE\w*|MFLAGS)=`)
+	s.env = append(slices.DeleteFunc(withoutCloud(), own.MatchString), "HOME="+files, "CGO_ENABLED=0", "STATE="+filepath.Join(files, "state"),
+		fmt.Sprintf("PATH=%[1]s/bin:%[1]s/bin/tools:%[2]s", clone, os.Getenv("PATH")))
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // Their defaults are below HOME.
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
 			t.Fatalf("go env %s: %v", name, err)
 		}
-		vars[name] = strings.TrimSpace(string(value))
-	}
-	mine := regexp.MustCompile(`^(KUBECONFIG|MAKE\w*|MFLAGS|` + strings.Join(slices.Collect(maps.Keys(vars)), "|") + `)=`)
-	s.env = slices.DeleteFunc(withoutCloud(), mine.MatchString)
-	for name, value := range vars {
-		s.env = append(s.env, name+"="+value)
+		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
 	}
 	dir := filepath.Join(files, "devcluster")
 	if w != nil {
 		dir = w.Dir()
-		w.must(t, os.Mkdir(filepath.Join(files, ".kube"), 0o700))
-		w.must(t, copyFile(w.Kubeconfig(), filepath.Join(files, ".kube", "config")))
+		config, err := os.ReadFile(w.Kubeconfig())
+		w.must(t, errors.Join(err, os.Mkdir(filepath.Join(files, ".kube"), 0o700)))
+		w.must(t, os.WriteFile(filepath.Join(files, ".kube", "config"), config, 0o600))
 	}
-	s.own = []string{"/tmp/devcluster", dir, "NAMESPACE", metav1.NamespaceDefault}
+	s.values = []string{"/tmp/devcluster", dir, "NAMESPACE", metav1.NamespaceDefault}
 	for _, address := range []string{"127.0.0.1:8099", "127.0.0.1:9443"} {
-		s.own = append(s.own, address, "127.0.0.1:"+freePort(t))
+		s.values = append(s.values, address, "127.0.0.1:"+freePort(t))
 	}
 	return s
 }
 
-// bash returns a command that runs a script, in a group of processes of its own. Variables that
-// are set in it are there in the next one, too.
+// bash returns a command that runs a script in a process group of its own. The next script has the variables that this one sets.
 func (s *session) bash(script string) *exec.Cmd {
 	const frame = `[ ! -e "$STATE" ] || . "$STATE"; trap 'export -p >"$STATE"' EXIT; set -aeo pipefail` + "\n"
 	cmd := exec.Command("bash", "-c", frame+script)
@@ -108,7 +88,7 @@ func (s *session) bash(script string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a script to its end, and returns what it has printed.
+// run runs a script to its end, and returns its output.
 func (s *session) run(script string) (string, error) {
 	s.t.Helper()
 	out, err := os.CreateTemp(s.files, "printed")
@@ -122,16 +102,16 @@ func (s *session) run(script string) (string, error) {
 		s.t.Fatal(err)
 	}
 	s.groups = append(s.groups, cmd.Process.Pid)
-	late := time.AfterFunc(commandPatience, func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
+	late := time.AfterFunc(commandTimeout, func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	err = cmd.Wait()
 	if !late.Stop() {
-		err = fmt.Errorf("it did not end within %s: %w", commandPatience, err)
+		err = fmt.Errorf("the command did not end within %s: %w", commandTimeout, err)
 	}
 	printed, readErr := os.ReadFile(out.Name())
 	return string(printed), errors.Join(err, readErr)
 }
 
-// do runs a command that has to succeed. What it wants to find may be only just being made.
+// do runs a command that has to succeed. It retries while an object does not exist yet: the operator may still create it.
 func (s *session) do(text string) error {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -139,70 +119,70 @@ func (s *session) do(text string) error {
 		if err == nil {
 			return nil
 		}
-		if !strings.Contains(printed, "NotFound") || time.Since(began) > typingPatience {
+		if !strings.Contains(printed, "NotFound") || time.Since(began) > notFoundTimeout {
 			return fmt.Errorf("%w\n%s", err, tail(printed, 40))
 		}
 	}
 }
 
 var (
-	looks   = regexp.MustCompile(`^(kubectl (get|describe)|curl -s) `) // curl -fsS… posts
+	reads   = regexp.MustCompile(`^(kubectl (get|describe)|curl -s) `) // The documents post with curl -fsS….
 	watches = regexp.MustCompile(` (-w|--watch)\b`)
 )
 
-// see runs a command that prints something like this. What only looks, looks again until it is so.
-func (s *session) see(c command) error {
+// expect runs a command that has to print the documented output. A command that only reads runs again until it does.
+func (s *session) expect(c commands.Command) error {
 	s.t.Helper()
-	if watches.MatchString(c.text) {
-		o := s.launch(c.text)
+	if watches.MatchString(c.Text) {
+		o := s.launch(c.Text)
 		defer s.end(o)
-		eventually(s.t, 2*time.Minute, func(context.Context) error { return alike(c.shown, o.log.String(), true) })
+		eventually(s.t, 2*time.Minute, func(context.Context) error { return c.Compare(o.log.String(), true) })
 		return nil
 	}
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		printed, _ := s.run(c.text) // It may be shown how it fails.
-		err := alike(c.shown, printed, false)
-		if err == nil || !looks.MatchString(c.text) || time.Since(began) > lookingPatience {
+		printed, _ := s.run(c.Text) // The documented output can be that of a failure.
+		err := c.Compare(printed, false)
+		if err == nil || !reads.MatchString(c.Text) || time.Since(began) > outputTimeout {
 			return err
 		}
 	}
 }
 
-// launch runs a script in the background, until end, or else until the document ends.
+// launch runs a script in the background, until end, or until the document ends.
 func (s *session) launch(script string) *operator {
 	s.t.Helper()
 	cmd := s.bash(script)
-	cmd.WaitDelay = time.Second // for what holds its output
+	cmd.WaitDelay = time.Second // Processes that it leaves behind can keep its output open.
 	o := begin(s.t, "command", cmd, []string{script})
 	s.t.Cleanup(func() { _ = signal(cmd.Process.Pid, syscall.SIGKILL) })
 	return o
 }
 
 var (
-	works   = regexp.MustCompile(`"Started controller"|glassback --ecs-endpoint http`)
+	started = regexp.MustCompile(`"Started controller"|glassback --ecs-endpoint http`)
 	unclean = regexp.MustCompile(`(?m)^(panic: |fatal error: |glassback: |exit status ).*`)
-	fails   = regexp.MustCompile(`\b(go|make) run\b|\bkubectl get .*-w`)
+	wrapper = regexp.MustCompile(`\b(go|make) run\b|\bkubectl get .*-w`)
 )
 
-// start runs a script in the background, and waits until what it starts works.
+// start runs a script in the background, and waits until its program has started.
 func (s *session) start(script string) error {
 	s.t.Helper()
 	o := s.launch(script)
 	s.operators = append(s.operators, o)
 	began := time.Now()
-	for !works.MatchString(o.log.String()) {
+	for !started.MatchString(o.log.String()) {
 		if !o.running() {
-			return fmt.Errorf("it has ended (%v):\n%s", o.waitErr, tail(o.log.String(), 40))
+			return fmt.Errorf("the command has ended (%v):\n%s", o.waitErr, tail(o.log.String(), 40))
 		}
-		if time.Since(began) > commandPatience {
-			return fmt.Errorf("it does not work after %s:\n%s", commandPatience, tail(o.log.String(), 40))
+		if time.Since(began) > commandTimeout {
+			return fmt.Errorf("the program has not started after %s:\n%s", commandTimeout, tail(o.log.String(), 40))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	return nil
 }
 
-// end presses Ctrl-C.
+// end ends a background command with Ctrl-C.
 func (s *session) end(o *operator) {
 	s.t.Helper()
 	if err := signal(o.cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -212,15 +192,15 @@ func (s *session) end(o *operator) {
 	code := o.wait(time.Minute)
 	status, _ := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	interrupted := code == 0 || code == 130 || status.Signal() == syscall.SIGINT
-	if fails.MatchString(strings.Join(o.cmd.Args, " ")) {
-		interrupted = true // They fail after Ctrl-C in any case. If what go has run failed, it says so.
+	if wrapper.MatchString(strings.Join(o.cmd.Args, " ")) {
+		interrupted = true // They always fail after Ctrl-C. If the program itself fails, its output says so.
 	}
 	if wrong := unclean.FindString(o.log.String()); !interrupted || wrong != "" {
 		s.t.Errorf("after Ctrl-C it ended with %s, %s\n%s", o.cmd.ProcessState, wrong, tail(o.log.String(), 20))
 	}
 }
 
-// endAll presses Ctrl-C wherever something runs in the background.
+// endAll ends all background commands with Ctrl-C, the last one first.
 func (s *session) endAll() {
 	s.t.Helper()
 	for _, o := range slices.Backward(s.operators) {
@@ -229,77 +209,55 @@ func (s *session) endAll() {
 	s.operators = nil
 }
 
-// close deletes the document's objects while the operator still runs to clean up after them.
+// close deletes the document's objects first: their finalizers need the operator, which it ends afterwards.
 func (s *session) close() {
 	s.t.Helper()
 	if s.world != nil {
 		const all = "kubectl delete glassback --all --cascade=foreground "
 		printed, err := s.run(all + "--wait=false; kubectl delete pods --all --grace-period=1; " + all + "--timeout=2m")
 		if err != nil && !strings.Contains(printed, "the server doesn't have a resource type") {
-			s.t.Errorf("delete what the document has made: %v\n%s", err, printed)
+			s.t.Errorf("delete the objects of the document: %v\n%s", err, printed)
 		}
 		if printed, err := s.run("kubectl delete secrets,persistentvolumeclaims,horizontalpodautoscalers --all"); err != nil {
-			s.t.Errorf("delete what the document has made: %v\n%s", err, printed)
+			s.t.Errorf("delete the objects of the document: %v\n%s", err, printed)
 		}
 	}
 	s.endAll()
 	s.endGroups()
 }
 
-// endGroups ends what a block has left running with &.
+// endGroups ends the processes that a block left running with &.
 func (s *session) endGroups() {
 	for _, group := range s.groups {
-		_ = signal(group, syscall.SIGTERM) // Mostly the group has ended.
+		_ = signal(group, syscall.SIGTERM) // Most groups have ended already.
 	}
 	s.groups = nil
 }
 
-// signal sends a signal to a group of processes, as a terminal does.
+// signal sends a signal to a process group, as a terminal does.
 func signal(group int, s syscall.Signal) error { return syscall.Kill(-group, s) }
 
-// clone copies the repository as git clone would, into a new directory, with what make integration
-// has built: a document that says "make image" changes nothing here.
+// clone copies the repository into a new directory, with the programs that make integration has built. So a command like "make image"
+// changes no file of the repository itself.
 func clone(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	entries, err := os.ReadDir(root)
+	devcluster, err := cluster.FindBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, entry := range entries {
-		from, to := filepath.Join(root, entry.Name()), filepath.Join(dir, entry.Name())
-		switch {
-		case slices.Contains([]string{".git", ".cache", "bin", "dist", "tmp"}, entry.Name()):
-		case entry.IsDir():
-			err = errors.Join(err, os.CopyFS(to, os.DirFS(from)))
-		default:
-			err = errors.Join(err, copyFile(from, to))
-		}
-	}
-	tools := filepath.Join(dir, "bin", "tools")
-	devcluster, findErr := cluster.FindBinary()
-	err = errors.Join(err, findErr, os.MkdirAll(tools, 0o755))
-	for name, from := range map[string]string{
-		"devcluster": devcluster, "glassback": binary(t), "ecssim": built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim"),
-	} {
-		err = errors.Join(err, copyFile(from, filepath.Join(dir, "bin", name)))
-	}
-	err = errors.Join(err, os.Symlink("../devcluster", filepath.Join(tools, "kubectl")),
-		os.Symlink(filepath.Join(filepath.Dir(devcluster), "images"), filepath.Join(dir, "bin", "images")))
-	if err != nil {
-		t.Fatalf("clone the repository: %v", err)
+	const script = `
+		repository=$1 clone=$2 devcluster=$3 glassback=$4 ecssim=$5
+		tar -C "$repository" --exclude=./.git --exclude=./.cache --exclude=./bin --exclude=./dist --exclude=./tmp -c . | tar -C "$clone" -x
+		mkdir -p "$clone/bin/tools"
+		cp "$devcluster" "$clone/bin/devcluster"
+		cp "$glassback" "$clone/bin/glassback"
+		cp "$ecssim" "$clone/bin/ecssim"
+		ln -s ../devcluster "$clone/bin/tools/kubectl"
+		ln -s "$(dirname "$devcluster")/images" "$clone/bin/images"`
+	dir, ecssim := t.TempDir(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim")
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script, "clone", root, dir, devcluster, binary(t), ecssim)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("clone the repository: %v\n%s", err, out)
 	}
 	return dir
-}
-
-func copyFile(from, to string) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, info.Mode().Perm())
 }

@@ -9,40 +9,40 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/glassback/glassback/docs/commands"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// newcomer follows the documents, from the first line to the last, as far as they are about one
-// kind of cluster.
-type newcomer struct {
+// documentRun runs the commands of the documents that are for one kind of cluster.
+type documentRun struct {
 	world *world
 	real  bool
 	clone string
 	ecs   string // the URL of an ECS simulator
 }
 
-// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, with a
-// clone of the repository and a cluster. The output has to look like that in the document. Only a
-// comment in the document, with a reason, can leave a command out.
+// TestEveryCommandInTheDocuments runs the commands of README.md and docs in their order, in a clone of the repository. The output has to
+// look like that in the document. docs/commands.yaml says where and how each block runs, and gives a reason for each block that does not.
 //
-// What is another one than in the documents: the directory of a cluster, NAMESPACE, and ports that
-// programs listen at on this machine, but for 8443, which must be free.
+// The test replaces the directory of a cluster, NAMESPACE, and the ports that programs listen at on this machine. It does not replace
+// port 8443, which must be free.
 func TestEveryCommandInTheDocuments(t *testing.T) {
-	all := documents(t)
-	if t.Failed() {
-		return
+	all, err := commands.Read(root)
+	if err != nil {
+		t.Fatal(err)
 	}
-	plain := start(t, cluster.Config{}) // Pods "run" there.
-	ecs := simulate(t, plain, plain.Kubeconfig()).url
+	simulated := start(t, cluster.Config{})
+	ecs := simulate(t, simulated, simulated.Kubeconfig()).url
 	t.Run("on a cluster", func(t *testing.T) {
 		t.Parallel()
-		n := &newcomer{world: plain, clone: clone(t), ecs: ecs}
-		n.followAll(t, all)
+		r := &documentRun{world: simulated, clone: clone(t), ecs: ecs}
+		r.documents(t, all)
 	})
 	t.Run("on a real node", func(t *testing.T) {
 		if os.Getenv(nodeEnv) == cluster.NodeSimulated {
@@ -52,117 +52,113 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 			t.Skipf("SKIPPED, needs a real node: %v", err)
 		}
 		t.Parallel()
-		n := &newcomer{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
-		n.world.load(t, documentedImage)
-		n.followAll(t, all)
+		r := &documentRun{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
+		r.world.load(t, documentedImage)
+		r.documents(t, all)
 	})
 }
 
-// TestNoCommandInTheDocumentsIsLeftOut without a reason that holds.
-func TestNoCommandInTheDocumentsIsLeftOut(t *testing.T) { excused(t, documents(t)) }
-
-// followAll does what the documents say.
-func (n *newcomer) followAll(t *testing.T, all []document) {
+// documents runs the blocks of all documents, except translations: they have the blocks of their originals.
+func (r *documentRun) documents(t *testing.T, all []commands.Document) {
 	for _, d := range all {
-		blocks := slices.DeleteFunc(slices.Clone(d.blocks), func(b *block) bool {
-			return b.not != "" || n.real != (places[b.place].real || b.says("--node real"))
+		blocks := slices.DeleteFunc(slices.Clone(d.Blocks), func(b *commands.Block) bool {
+			return b.Skipped() || b.Place.Real != r.real
 		})
-		if len(blocks) > 0 {
-			t.Run(d.name, func(t *testing.T) { n.follow(t, blocks) })
+		if len(blocks) > 0 && !d.Translation() {
+			t.Run(d.Name, func(t *testing.T) { r.document(t, blocks) })
 		}
 	}
 }
 
-// follow does what a document says, up to what does not work.
-func (n *newcomer) follow(t *testing.T, blocks []*block) {
+// document runs the blocks of a document, up to the first that fails.
+func (r *documentRun) document(t *testing.T, blocks []*commands.Block) {
 	t.Helper()
-	terminal := newSession(t, n.world, n.clone)
+	terminal := newSession(t, r.world, r.clone)
 	defer terminal.close()
-	place := ""
+	var place commands.Place
 	for _, b := range blocks {
-		if missing := b.missing(); missing != "" {
-			t.Run(b.name, func(t *testing.T) { t.Skipf("SKIPPED, needs %s", missing) })
+		if program := missing(b); program != "" {
+			t.Run(b.Name, func(t *testing.T) { t.Skipf("SKIPPED, needs %s", program) })
 			continue
 		}
 		began, s := time.Now(), terminal
-		if b.place == onNothing {
-			s = newSession(t, nil, n.clone)
-		} else if b.place != place {
-			place = b.place
-			n.operate(s, place)
+		if !b.Place.Cluster {
+			s = newSession(t, nil, r.clone)
+		} else if b.Place != place {
+			place = b.Place
+			r.operate(s, place)
 		}
 		if err := s.block(b); err != nil {
-			t.Errorf("%s: %v", b.name, err)
+			t.Errorf("%s: %v", b.Name, err)
 			return
 		}
-		t.Logf("%s took %s", b.name, time.Since(began).Round(100*time.Millisecond))
+		t.Logf("%s took %s", b.Name, time.Since(began).Round(100*time.Millisecond))
 	}
 }
 
-// operate sees to it that there is an operator, where there has to be one.
-func (n *newcomer) operate(s *session, place string) {
-	s.t.Helper()
-	switch place {
-	case withInstalled:
-		s.must(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
-	case withOperator:
-		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds "+
-			"--kubeconfig %s --ecs-endpoint %s",
-			cloudKeyID, cloudKeySecret, s.Kubeconfig(), n.ecs)))
-	}
-}
+// optional matches the programs that a machine can lack. The blocks that use them do not run there.
+var optional = regexp.MustCompile(`\b(curl|jq)\b`)
 
-// block does what a block says.
-func (s *session) block(b *block) error {
-	s.t.Helper()
-	defer s.endGroups()
-	if b.ended {
-		s.endAll()
-	}
-	for _, text := range b.first {
-		if err := s.do(text); err != nil {
-			return fmt.Errorf("first, %s: %w", text, err)
-		}
-	}
-	words := strings.NewReplacer(append(slices.Clone(s.own), b.with...)...)
-	if b.background {
-		var script strings.Builder
-		for _, c := range b.commands {
-			script.WriteString(words.Replace(c.text) + "\n")
-		}
-		return s.start(script.String())
-	}
-	for _, c := range b.commands {
-		c.text = words.Replace(c.text)
-		var err error
-		if b.console {
-			err = s.see(c)
-		} else {
-			err = s.do(c.text)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.text, err)
-		}
-	}
-	return nil
-}
-
-// says reports whether one of the commands has this in it.
-func (b *block) says(text string) bool {
-	for _, c := range b.commands {
-		if strings.Contains(c.text, text) {
-			return true
-		}
-	}
-	return false
-}
-
-// missing is a program that the block needs and this machine does not have.
-func (b *block) missing() string {
-	for _, program := range b.needs {
-		if _, err := exec.LookPath(program); err != nil {
-			return program
+// missing returns the name of a program that the block needs and this machine does not have.
+func missing(b *commands.Block) string {
+	for _, c := range b.Commands {
+		for _, program := range optional.FindAllString(c.Text, -1) {
+			if _, err := exec.LookPath(program); err != nil {
+				return program
+			}
 		}
 	}
 	return ""
+}
+
+// operate starts the operator, if the place has one.
+func (r *documentRun) operate(s *session, place commands.Place) {
+	s.t.Helper()
+	switch {
+	case !place.Operator:
+	case place.Real:
+		s.must(s.t, s.do("make deploy KUBECONFIG="+s.Kubeconfig()+" IMG="+documentedImage))
+	default:
+		s.must(s.t, s.start(fmt.Sprintf("ALIBABA_CLOUD_ACCESS_KEY_ID=%s ALIBABA_CLOUD_ACCESS_KEY_SECRET=%s exec glassback --install-crds "+
+			"--kubeconfig %s --ecs-endpoint %s", cloudKeyID, cloudKeySecret, s.Kubeconfig(), r.ecs)))
+	}
+}
+
+// block runs a block as its entry says.
+func (s *session) block(b *commands.Block) error {
+	s.t.Helper()
+	defer s.endGroups()
+	if b.AfterCtrlC {
+		s.endAll()
+	}
+	for _, text := range b.Before {
+		if err := s.do(text); err != nil {
+			return fmt.Errorf("before the block, %s: %w", text, err)
+		}
+	}
+	values := slices.Clone(s.values)
+	for placeholder, value := range b.Replace {
+		values = append(values, placeholder, value)
+	}
+	replace := strings.NewReplacer(values...).Replace
+	var script strings.Builder
+	for _, c := range b.Commands {
+		c.Text = replace(c.Text)
+		var err error
+		switch {
+		case b.Background:
+			script.WriteString(c.Text + "\n")
+		case b.Console:
+			err = s.expect(c)
+		default:
+			err = s.do(c.Text)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Text, err)
+		}
+	}
+	if b.Background {
+		return s.start(script.String())
+	}
+	return nil
 }

@@ -44,6 +44,9 @@ func TestPage(t *testing.T) {
 		{"all can be reached with the keyboard alone", testKeyboard},
 		{"on a phone nothing is cut off", testPhone},
 		{"in light and in dark, all text can be read", testThemes},
+		{"on a laptop nothing overlaps, and one controller fits beside a life", testLaptop},
+		{"the offered command makes a dot move", testOffer},
+		{"axe-core finds no violation", testAxe},
 		{"2,000 changes a second", testFlood},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })

@@ -49,8 +49,8 @@ const (
 	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
-	withoutSwitch  = "Warning: spec.vSwitchID: without it ECS is asked for an instance in the classic network, " +
-		"which it refuses to most accounts\n"
+	withoutSwitch  = "Warning: spec.vSwitchID: without a vSwitch, the operator requests the classic network, " +
+		"which ECS rejects for most accounts\n"
 )
 
 // TestWebhooks runs the operator out of a cluster, where the API server calls it by a

@@ -20,10 +20,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Entries is what the full names of a store stand for.
+// Entries maps the full names of a store to the descriptors of their images.
 type Entries map[string]v1.Descriptor
 
-// Entries returns what the store's names stand for now, for Restore.
+// Entries returns the current entries of the store. Restore can bring them back.
 func (s Store) Entries() (Entries, error) {
 	index, err := s.index()
 	if err != nil {
@@ -38,7 +38,7 @@ func (s Store) Entries() (Entries, error) {
 	return entries, nil
 }
 
-// Restore makes full names stand for what they stood for before, or for nothing if they did not. Other names stay as they are.
+// Restore sets the entries of the given full names to those in before. It removes a name that is not in before. Other names do not change.
 func (s Store) Restore(ctx context.Context, before Entries, names ...string) error {
 	if len(names) == 0 {
 		return nil
@@ -61,8 +61,8 @@ func (s Store) Restore(ctx context.Context, before Entries, names ...string) err
 	return nil
 }
 
-// Repair makes a store whose index.json is none an empty one, and returns what was wrong with it, or nil. That is for a store of which the
-// images can be made again.
+// Repair removes index.json if it cannot be decoded, so that the store is empty. It returns the error of decoding as damage, or nil for a
+// store without damage. Use Repair only for a store whose images can be built again.
 func (s Store) Repair(ctx context.Context) (damage, err error) {
 	if damage, err := s.damage(); damage == nil || err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s Store) Repair(ctx context.Context) (damage, err error) {
 	return damage, nil
 }
 
-// damage returns what is wrong with the content of index.json, and an error if that cannot be told.
+// damage returns the error of decoding index.json, or nil. The second result is an error of reading the file.
 func (s Store) damage() (damage, err error) {
 	data, err := os.ReadFile(s.indexFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ func (s Store) damage() (damage, err error) {
 	return nil, nil
 }
 
-// enter puts an image, whose blobs are there, into index.json under the given full names. The caller holds the lock.
-func (s Store) enter(image v1.Image, names []string) error {
+// addEntries adds an image to index.json under the given full names. The image's blobs are in the store. The caller holds the lock.
+func (s Store) addEntries(image v1.Image, names []string) error {
 	desc, err := partial.Descriptor(image)
 	if err != nil {
 		return err
@@ -113,13 +113,13 @@ func (s Store) enter(image v1.Image, names []string) error {
 	return s.rewrite(entries)
 }
 
-// rewrite replaces the entries of names in index.json, and removes those that are nil. The caller holds the lock.
+// rewrite replaces entries of index.json by full name. A nil entry removes the name. The caller holds the lock.
 func (s Store) rewrite(entries map[string]*v1.Descriptor) error {
 	index, err := s.index()
 	if err != nil {
 		return err
 	}
-	manifests := []v1.Descriptor{} // and not nil, which is null in JSON
+	manifests := []v1.Descriptor{} // A nil slice would be null in JSON.
 	for _, desc := range index.Manifests {
 		if _, replaced := entries[desc.Annotations[nameAnnotation]]; !replaced {
 			manifests = append(manifests, desc)
@@ -135,14 +135,14 @@ func (s Store) rewrite(entries map[string]*v1.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mark(); err != nil {
+	if err := s.writeLayoutFile(); err != nil {
 		return err
 	}
 	return s.replaceIndex(append(data, '\n'))
 }
 
-// mark writes the file that tells other tools the directory's format. This package does not read it.
-func (s Store) mark() error {
+// writeLayoutFile writes oci-layout, which names the format of the directory for other tools. This package does not read it.
+func (s Store) writeLayoutFile() error {
 	const content = `{"imageLayoutVersion":"1.0.0"}`
 	path := filepath.Join(string(s), "oci-layout")
 	if have, err := os.ReadFile(path); err == nil && string(have) == content {
@@ -151,7 +151,7 @@ func (s Store) mark() error {
 	return os.WriteFile(path, []byte(content), 0o644)
 }
 
-// replaceIndex replaces index.json in one step, as it does blobs: see addBlob.
+// replaceIndex replaces index.json by a rename: a reader sees the old file or the new one, never a part.
 func (s Store) replaceIndex(data []byte) error {
 	f, err := os.Create(s.indexFile() + ".new")
 	if err != nil {
@@ -172,7 +172,7 @@ func (s Store) replaceIndex(data []byte) error {
 
 func (s Store) indexFile() string { return filepath.Join(string(s), "index.json") }
 
-// index returns what index.json says now. A store without one is empty.
+// index returns the content of index.json. A store without that file is empty.
 func (s Store) index() (*v1.IndexManifest, error) {
 	f, err := os.Open(s.indexFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +189,7 @@ func (s Store) index() (*v1.IndexManifest, error) {
 	return index, nil
 }
 
-// entry returns what a full name stands for, or ErrNotFound.
+// entry returns the entry of a full name, or ErrNotFound.
 func (s Store) entry(fullName string) (v1.Descriptor, error) {
 	index, err := s.index()
 	if err != nil {

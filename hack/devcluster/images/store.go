@@ -147,7 +147,7 @@ func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
 	if err := s.addBlobs(ctx, image); err != nil {
 		return fmt.Errorf("store image %s: %w", strings.Join(full, ", "), err)
 	}
-	if err := s.enter(image, full); err != nil {
+	if err := s.addEntries(image, full); err != nil {
 		return fmt.Errorf("enter image %s into the store: %w", strings.Join(full, ", "), err)
 	}
 	return nil

@@ -3,30 +3,28 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package glassback holds the names that all resources of Glassback have in
-// common.
+// Package glassback has the names that all resources of Glassback share.
 package glassback
 
-// Name is the operator's: the manager of the fields that it writes, and the source
-// of its events.
+// Name is the name of the operator: as the field manager of its writes, and as the
+// source of its events.
 const Name = "glassback"
 
 // Condition types that every resource has.
 const (
-	// ConditionReady is True while all is as the spec says.
+	// ConditionReady is True while the object matches its spec.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while the operator, or what it made, is on the
-	// way there.
+	// ConditionProgressing is True while the operator, or an object that it created,
+	// works towards the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something is wrong that a person should look
-	// at.
+	// ConditionDegraded is True while there is a problem that a user should look at.
 	ConditionDegraded = "Degraded"
 )
 
-// AnnotationPaused on any object of Glassback has the operator leave that object
-// alone, if its value is "true".
+// AnnotationPaused with the value "true" on a custom resource makes the operator leave
+// that object alone.
 const AnnotationPaused = "glassback.dev/paused"
 
-// AnnotationDeletionProtection on any object of Glassback has the webhooks refuse to
-// delete that object, if its value is "true".
+// AnnotationDeletionProtection with the value "true" on a custom resource makes the
+// webhooks reject the deletion of that object.
 const AnnotationDeletionProtection = "glassback.dev/deletion-protection"

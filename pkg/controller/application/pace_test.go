@@ -7,6 +7,8 @@ package application
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +97,53 @@ func TestPace(t *testing.T) {
 	}
 	if events := o.sent(); !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)
+	}
+}
+
+// TestStatusWritesFromCreationToReady counts the writes of a new Application's status. The first one says that the spec was
+// observed, and which children exist. The last one says that the Application is Ready.
+func TestStatusWritesFromCreationToReady(t *testing.T) {
+	s := newServer(application())
+	o := s.connect()
+	deployment := func(available int32, conditions ...appsv1.DeploymentCondition) {
+		alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
+			d.Status = appsv1.DeploymentStatus{
+				ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: available, AvailableReplicas: available,
+				Conditions: conditions,
+			}
+		})
+	}
+	var statuses []string
+	for n, step := range []func(){
+		func() {}, // The children are created.
+		func() {}, // Without a Deployment controller, this is the end.
+		func() {
+			deployment(0, is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated"))
+		},
+		func() {
+			deployment(0, is(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable"),
+				is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "ReplicaSetUpdated"))
+		},
+		func() {
+			deployment(1, is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable"),
+				is(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetAvailable"))
+		},
+		func() {}, // The cache shows the status.
+	} {
+		step()
+		o.catchUp()
+		requests, _, err := o.sync(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 && len(requests) > 0 {
+			statuses = append(statuses, strconv.Itoa(n)+" "+strings.Join(requests, ", ")+": "+reasonOf(s.app, glassback.ConditionReady))
+		}
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
+	}
+	want := []string{"1 " + statusRequest + ": " + reasonRollout, "4 " + statusRequest + ": " + reasonRolledOut}
+	if !slices.Equal(statuses, want) {
+		t.Errorf("writes %q, want %q", statuses, want)
 	}
 }
 

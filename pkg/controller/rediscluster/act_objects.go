@@ -97,9 +97,9 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 
 // createOnly is the child.Desired of an immutable object: it is created, and never changed.
 func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
-	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
-		if owned != nil {
-			return owned, nil
+	return func(owned func() *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
+		if existing := owned(); existing != nil {
+			return existing, nil
 		}
 		return desired, nil
 	}

@@ -552,6 +552,14 @@ func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
 		"the Pod is another one":      func(_ *stage, p *corev1.Pod) { p.UID = "another" },
 		"the Pod has another address": func(_ *stage, p *corev1.Pod) { p.Status.PodIP = "10.1.6.6" },
 		"the Pod is being deleted":    func(_ *stage, p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(seenAt)) },
+		"its node is another one": func(s *stage, _ *corev1.Pod) {
+			s.changeViewBeforeMeet(4, func(v *redisnode.View) { v.ID = "another" })
+		},
+		"its node knows a node of another cluster": func(s *stage, _ *corev1.Pod) {
+			s.changeViewBeforeMeet(4, func(v *redisnode.View) {
+				v.Table = append(slices.Clone(v.Table), redisnode.Entry{ID: "another", IP: "10.1.6.6", Port: 6379})
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := playing(t, sixStored()).settle()
@@ -574,6 +582,18 @@ func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+// changeViewBeforeMeet changes the view of a member after the sync has observed it: a meet first reads the live Pods.
+func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) {
+	s.kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		changed := *s.views[ipOf(ordinal)]
+		change(&changed)
+		s.views[ipOf(ordinal)] = &changed
+		return false, nil, nil
+	})
 }
 
 func TestSyncTombstones(t *testing.T) {

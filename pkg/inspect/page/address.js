@@ -3,10 +3,11 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Addresses are URL fragments: they can be shared, reloaded and gone back to.
+// Addresses are URL fragments. They can be shared and reloaded, and the browser's Back button works.
 //
-//   #/                                     the picture
-//   #/gear/queue/jobs.batch                what a gear holds
+//   #/                                     the picture, of all controllers
+//   #/controller/mycronjob                 the picture, of one controller
+//   #/gear/queue/jobs.batch                the content of a gear
 //   #/gear/index/jobs.batch?by=namespace   an index by one of its indexers
 //   #/object/Job/default/x                 the life of an object ("-" for no namespace)
 //   #/object/Job/default/x?seq=123         one event in it
@@ -14,7 +15,7 @@ SPDX-License-Identifier: Apache-2.0
 
 /** @typedef {import('./types.js').ObjectName} ObjectName */
 /**
- * @typedef {{ view: 'picture' }
+ * @typedef {{ view: 'picture', controller: string }
  *   | { view: 'gear', gear: string, id: string, by: string }
  *   | { view: 'object', object: ObjectName, seq: number, rv: string }} Address
  */
@@ -31,7 +32,7 @@ export function parse(hash) {
     const object = { kind: parts[1], namespace: parts[2] === '-' ? '' : parts[2], name: parts[3] };
     return { view: 'object', object, seq: Number(params.get('seq') ?? 0) || 0, rv: params.get('rv') ?? '' };
   }
-  return { view: 'picture' };
+  return { view: 'picture', controller: parts[0] === 'controller' && parts.length === 2 ? parts[1] : '' };
 }
 
 /** @param {string} s */
@@ -41,6 +42,11 @@ function decode(s) {
   } catch {
     return s;
   }
+}
+
+/** @param {string} controller its ID; '' for all */
+export function ofPicture(controller) {
+  return controller ? `#/controller/${encodeURIComponent(controller)}` : '#/';
 }
 
 /** @param {string} gear @param {string} id @param {string} [by] */

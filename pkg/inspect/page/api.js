@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The operator's side: requests, and the stream that is opened again whenever it ends.
+// Requests to the operator, and the stream, which is reopened after its end.
 
 import { Messages } from './sse.js';
 
@@ -11,12 +11,12 @@ import { Messages } from './sse.js';
 /** @typedef {import('./types.js').Events} Events */
 /** @typedef {import('./types.js').Filter} Filter */
 
-/** A stream in which nothing came for so long is taken for broken: an overview is due twice a second. */
+/** A stream without data for this long counts as broken, in milliseconds: an overview is due twice a second. */
 const SILENCE = 6000;
 const SHORTEST_WAIT = 500;
 const LONGEST_WAIT = 10000;
 
-/** Refused is an answer with a status of 400 and more. Its message says what to do. */
+/** Refused is an answer with a status of 400 or more. Its message names the reason. */
 export class Refused extends Error {
   /** @param {number} status @param {string} message */
   constructor(status, message) {
@@ -29,11 +29,11 @@ export class Refused extends Error {
  * @typedef {object} Listener
  * @property {(overview: Overview) => void} overview
  * @property {(events: Events) => void} events
- * @property {(state: 'connecting' | 'live' | 'lost', retryAt?: number, reason?: string) => void} connection retryAt and reason: of what is lost
+ * @property {(state: 'connecting' | 'live' | 'lost', retryAt?: number, reason?: string) => void} connection
  */
 
 export class API {
-  /** The bearer token. It is in memory only, and gone when the page is. */
+  /** The bearer token. It is in memory only. */
   #token = '';
   /** @type {Promise<string> | undefined} */
   #asking;
@@ -43,7 +43,7 @@ export class API {
   /** @type {(() => void) | undefined} */
   #wake;
 
-  /** @param {(reason: string) => Promise<string>} askToken is called when the operator wants a token */
+  /** @param {(reason: string) => Promise<string>} askToken is called when the operator requires a token */
   constructor(askToken) {
     this.#askToken = askToken;
   }
@@ -65,7 +65,7 @@ export class API {
   }
 
   /**
-   * Opens the stream for what filter lets through, in the place of the one that is open.
+   * Opens the stream of the events that pass filter. It replaces the open stream.
    * @param {Filter} filter
    * @param {Listener} listener
    */
@@ -75,7 +75,7 @@ export class API {
     this.#keepStreaming(streamQuery(filter), listener, this.#streaming.signal);
   }
 
-  /** Tries again now, if the stream waits to. */
+  /** Retries the stream now, if it waits for its next attempt. */
   hurry() {
     this.#wake?.();
   }
@@ -89,14 +89,14 @@ export class API {
       const response = await fetch(url, { ...init, headers, cache: 'no-store' });
       if (response.ok) return response;
       const refused = new Refused(response.status, await problem(response));
-      // 403: whom the token is for may not look. Another token may help.
+      // 403: the user of this token has no access. Another token may have.
       const asks = response.status === 401 || (response.status === 403 && token && init.method !== 'POST');
       if (!asks) throw refused;
       if (this.#token === token) await this.#newToken(token ? refused.message : '');
     }
   }
 
-  /** Requests that fail at the same time ask once. @param {string} reason */
+  /** Requests that fail at the same time ask for one token. @param {string} reason */
   async #newToken(reason) {
     this.#asking ??= this.#askToken(reason);
     try {
@@ -121,7 +121,7 @@ export class API {
   }
 
   /**
-   * Reads one stream to its end. It returns whether anything came, and why not, if the operator said so.
+   * Reads one stream to its end. It returns whether it received data, and the operator's reason for a refusal.
    * @param {string} query
    * @param {Listener} listener
    * @param {AbortSignal} stop
@@ -150,7 +150,7 @@ export class API {
         if (!stop.aborted) messages.push(chunk);
       });
     } catch (err) {
-      // However it ended, it is opened again.
+      // The stream is reopened after every end.
       if (err instanceof Refused) reason = err.message;
     } finally {
       clearTimeout(silence);
@@ -181,7 +181,7 @@ async function read(response, take) {
   }
 }
 
-/** The fields that are lists, and are null where Go has an empty one. */
+/** The fields that are lists. They are null if the slice in Go is nil. */
 const lists = [
   'informers',
   'controllers',
@@ -196,10 +196,10 @@ const lists = [
   'processing',
   'timers',
 ];
-/** Those of them whose elements have lists. */
+/** Lists whose elements have lists. */
 const nested = ['informers', 'objects', 'groups'];
 
-/** Makes empty lists of those that are null. @param {any} answer */
+/** Replaces null by empty lists. @param {any} answer */
 function withLists(answer) {
   for (const name of lists) {
     if (answer[name] === null) answer[name] = [];
@@ -214,14 +214,14 @@ async function problem(response) {
     const body = await response.json();
     if (typeof body.error === 'string') return body.error;
   } catch {
-    // The answer is not the operator's own: a proxy's, perhaps.
+    // The answer is not from the operator, but from a proxy perhaps.
   }
   return `The answer was ${response.status} ${response.statusText}.`;
 }
 
 /**
- * What the operator is asked to leave out. A controller's changes come from informers, which it
- * takes for other sources, and names it compares as a whole: these two are left to the page.
+ * The part of the filter that the operator applies. It cannot narrow by controller, since changes have informers as
+ * sources, and it compares whole names. The page itself filters by these two.
  * @param {Filter} filter
  */
 function streamQuery({ kind, namespace }) {

@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// What each gear holds: one view per gear, each refreshed while its panel is open.
+// The content of each gear: one view per gear, which is refreshed while its panel is open.
 
 import * as address from './address.js';
 import { el, list, setAttr, setText } from './dom.js';
@@ -16,7 +16,7 @@ import { Holds } from './holds.js';
 /** @typedef {import('./types.js').Event} Event */
 /** @typedef {import('./types.js').ObjectName} ObjectName */
 /**
- * What a view is made with.
+ * The data and actions of a view.
  * @typedef {object} Source
  * @property {<T>(what: string, query: Record<string, string>) => Promise<T>} get
  * @property {(request: import('./types.js').HoldRequest) => Promise<void>} hold
@@ -26,8 +26,8 @@ import { Holds } from './holds.js';
 /**
  * @typedef {object} View
  * @property {HTMLElement} root
- * @property {(overview: Overview) => void} update shows what an overview says
- * @property {() => Promise<void>} [poll] asks for the rest
+ * @property {(overview: Overview) => void} update shows the data of an overview
+ * @property {() => Promise<void>} [poll] fetches the rest
  */
 
 /** @param {string} gear @param {string} id @param {string} by @param {Source} source @returns {View} */
@@ -64,7 +64,7 @@ class Facts {
   }
 }
 
-/** A heading with a list that says so when it is empty. */
+/** A heading with a list, and a text for an empty list. */
 class Block {
   root;
   items = el('ul', { class: 'items' });
@@ -135,7 +135,7 @@ function wire(id, source) {
   const facts = new Facts();
   const holds = new Holds('wire', id, source.hold);
   const error = el('p', { class: 'error', role: 'alert' });
-  const recent = new Block('What came off it last', 'None since the page was opened.');
+  const recent = new Block('Last changes', 'None since you opened the page.');
   return {
     root: el('div', {}, holds.root, error, facts.root, recent.root),
     update(overview) {
@@ -143,11 +143,11 @@ function wire(id, source) {
       if (!i) return;
       holds.root.hidden = !overview.breakpoints;
       holds.show(i.wireHeld, source.now());
-      setText(error, i.failing ? `${i.error || 'The watch fails.'} Since ${format.clock(i.failing)}.` : '');
+      setText(error, i.failing ? `${i.error || 'The watch fails.'} It has failed since ${format.clock(i.failing)}.` : '');
       facts.show([
         ['Watch open', yesNo(i.watching)],
         ['First list complete', yesNo(i.synced)],
-        ['Read up to resourceVersion', i.resourceVersion || 'nothing yet'],
+        ['Last resourceVersion', i.resourceVersion || 'none yet'],
         ['Objects arrived', format.count(i.arrived)],
         ['Failures', format.count(i.failures)],
       ]);
@@ -160,8 +160,8 @@ function wire(id, source) {
 function queue(id, source) {
   const facts = new Facts();
   const holds = new Holds('queue', id, source.hold);
-  const waiting = new Block('In the queue', 'Empty: what comes in is popped at once. Hold it, and see what gathers.');
-  const passed = new Block('Passed last', 'Nothing is remembered.');
+  const waiting = new Block('In the queue', 'Empty: the informer pops each delta at once. Hold the queue to see deltas accumulate.');
+  const passed = new Block('Last changes', 'The operator remembers none.');
   return {
     root: el('div', {}, holds.root, facts.root, waiting.root, passed.root),
     update(overview) {
@@ -170,8 +170,8 @@ function queue(id, source) {
       holds.root.hidden = !overview.breakpoints;
       holds.show(i.queueHeld, source.now());
       facts.show([
-        ['Kind of queue', i.queue],
-        ['Deltas in it', format.count(i.queued)],
+        ['Type', i.queue],
+        ['Waiting deltas', format.count(i.queued)],
         ['Arrived', format.count(i.arrived)],
         ['Applied to the index', format.count(i.applied)],
       ]);
@@ -206,7 +206,7 @@ function showDeltas(node, deltas, now) {
 function index(id, by, source) {
   const facts = new Facts();
   const tabs = el('div', { class: 'tabs', role: 'group', 'aria-label': 'Indexer' });
-  const search = el('input', { type: 'search', placeholder: 'Only names with …', 'aria-label': 'Only names with', oninput: () => show() });
+  const search = el('input', { type: 'search', placeholder: 'Name contains …', 'aria-label': 'Name contains', oninput: () => show() });
   const groups = el('div');
   /** @type {import('./types.js').Index | undefined} */
   let last;
@@ -219,8 +219,8 @@ function index(id, by, source) {
         facts.show([
           ['Objects', format.count(i.objects)],
           ['Deltas applied', format.count(i.applied)],
-          ['Complete since the start', yesNo(i.synced)],
-          ['Newest change took', format.duration(i.lag)],
+          ['First list complete', yesNo(i.synced)],
+          ['Lag of the newest change', format.duration(i.lag)],
         ]);
     },
     async poll() {
@@ -276,7 +276,7 @@ function showGroups(root, data, part, now) {
 /** @param {string} id @param {Source} source @returns {View} */
 function handlers(id, source) {
   const all = new Block('Handlers', 'No handler is registered.');
-  const recent = new Block('Latest notifications', 'None since the page was opened.');
+  const recent = new Block('Last notifications', 'None since you opened the page.');
   return {
     root: el('div', {}, all.root, recent.root),
     update(overview) {
@@ -312,7 +312,7 @@ function workqueue(id, source) {
   const facts = new Facts();
   const waiting = new Block('Waiting', 'No key waits.');
   const processing = new Block('Processing', 'No worker has a key.');
-  const timers = new Block('Coming back', 'No key comes back by itself.');
+  const timers = new Block('Timers', 'No key has a timer.');
   return {
     root: el('div', {}, facts.root, waiting.root, processing.root, timers.root),
     update(overview) {
@@ -340,7 +340,7 @@ function workqueue(id, source) {
           li.classList.toggle('item-failed', Boolean(t.retries));
           setText(
             li.children[1],
-            t.retries ? `failed ${t.retries === 1 ? 'once' : `${t.retries} times in a row`}, backing off` : 'asked for by its last sync',
+            t.retries ? `failed ${t.retries === 1 ? 'once' : `${t.retries} times in a row`}, in backoff` : 'requested by its last sync',
           );
           setText(li.children[2], `in ${format.duration(Math.max(0, Math.round((Date.parse(t.at) - source.now()) / 100) / 10))}`);
         },
@@ -363,7 +363,7 @@ function showEntries(block, entries, now) {
         li.replaceChildren(
           objectLink(e),
           ' ',
-          el('span', { class: 'detail' }, e.again ? 'dirty: is queued again when its sync ends' : ''),
+          el('span', { class: 'detail' }, e.again ? 'dirty: requeued when its sync ends' : ''),
           el('span', { class: 'time' }),
           causes(e),
         );
@@ -390,8 +390,8 @@ function causes(e) {
 function sync(id, source) {
   const facts = new Facts();
   const holds = new Holds('sync', id, source.hold);
-  const flight = new Block('In flight', 'No sync is under way.');
-  const recent = new Block('What it did last', 'None since the page was opened.');
+  const flight = new Block('In flight', 'No sync runs.');
+  const recent = new Block('Last syncs and writes', 'None since you opened the page.');
   return {
     root: el('div', {}, holds.root, facts.root, flight.root, recent.root),
     update(overview) {
@@ -400,7 +400,7 @@ function sync(id, source) {
       holds.root.hidden = !overview.breakpoints;
       holds.show(c.syncHeld, source.now());
       facts.show([
-        ['Workers', c.workers ? format.count(c.workers) : 'none: another replica leads'],
+        ['Workers', c.workers ? format.count(c.workers) : 'none: this replica is a standby, or it starts'],
         ['In flight', format.count(c.processing)],
         ['Syncs', format.count(c.syncs)],
         ['Failed', format.count(c.failed)],

@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The bar above the picture: time, filter, theme, dialogs and keys.
+// The bar above the picture: time, filter, theme, hints, dialogs and keys.
 
 import { byID, el, list, setAttr, setText } from './dom.js';
 import { filtersSet, noFilter } from './state.js';
@@ -11,7 +11,7 @@ import { filtersSet, noFilter } from './state.js';
 /** @typedef {import('./types.js').Overview} Overview */
 /** @typedef {import('./types.js').Filter} Filter */
 /**
- * What the controls act on.
+ * The actions of the controls.
  * @typedef {object} Acts
  * @property {(paused: boolean) => void} pause
  * @property {(speed: number) => void} speed
@@ -61,7 +61,7 @@ export class Controls {
     this.#filterNow();
   }
 
-  /** Offers what there is. @param {Overview} overview */
+  /** Fills the choices of the filter. @param {Overview} overview */
   offer(overview) {
     const kinds = [...new Set([...overview.informers.map((i) => i.kind), ...overview.controllers.map((c) => c.kind)])].sort();
     options(
@@ -155,7 +155,7 @@ function openDialog(id) {
   /** @type {HTMLDialogElement} */ (byID(id)).showModal();
 }
 
-/** Asks for a bearer token. @param {string} reason why the last one was not taken @returns {Promise<string>} */
+/** Asks for a bearer token. @param {string} reason why the operator refused the last one @returns {Promise<string>} */
 export function askToken(reason) {
   const dialog = /** @type {HTMLDialogElement} */ (byID('auth'));
   const input = /** @type {HTMLInputElement} */ (byID('token'));
@@ -164,7 +164,7 @@ export function askToken(reason) {
   dialog.showModal();
   input.focus();
   return new Promise((resolve) => {
-    // Without a token there is nothing to see. So Esc closes it only to be asked again.
+    // Without a token the page is empty. If Esc closes the dialog, the next request opens it again.
     dialog.addEventListener(
       'close',
       () => {
@@ -195,7 +195,7 @@ function initTheme() {
   apply();
 }
 
-/** On the first visit each station says its idea, until the reader has it. */
+/** The first visit shows the hints, until the reader hides them. */
 function initIdeas() {
   const show = (/** @type {boolean} */ on) => {
     document.body.classList.toggle('with-ideas', on);
@@ -224,6 +224,6 @@ function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // Without storage it is asked, or said, again.
+    // Without storage the next visit starts with the defaults.
   }
 }

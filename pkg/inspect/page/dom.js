@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Making and changing elements. Text is always set as text: names come from users.
+// Functions that make and change elements. Text is always set as text: users choose names.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -11,7 +11,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 /** @typedef {Node | string | null | undefined | false} Child */
 
 /**
- * Makes an element. "class" and attributes are set as such, functions as listeners ("onclick").
+ * Makes an element. "class" and other strings become attributes, functions become listeners ("onclick").
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {Props} [props]
@@ -58,7 +58,7 @@ export function setAttr(node, name, value) {
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-/** Sets the text, unless it is that already: what has not changed is not laid out again. @param {Node} node @param {string} text */
+/** Sets the text if it differs: equal text would cost a layout. @param {Node} node @param {string} text */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -74,8 +74,8 @@ export function byID(id) {
 const listed = new WeakMap();
 
 /**
- * Brings the children of parent to one per item, in order. An element stays the same for as
- * long as its key does, and with it focus, selection and what is open.
+ * Gives parent one child per item, in order. An item keeps its element while its key is the same. So focus and
+ * selection stay.
  * @template T
  * @param {Element} parent
  * @param {T[]} items
@@ -86,7 +86,7 @@ const listed = new WeakMap();
 export function list(parent, items, keyOf, create, update) {
   const before = listed.get(parent) ?? new Map();
   const after = new Map(items.map((item) => [keyOf(item), before.get(keyOf(item))]));
-  // What goes is removed first: what stays is then in place already, and is not moved.
+  // Elements without an item are removed first. So the others are in place, and do not move.
   for (const [key, node] of before) {
     if (!after.has(key)) node.remove();
   }

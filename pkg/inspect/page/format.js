@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Numbers, times and names as a person reads them. All of it is pure.
+// Numbers, times and names for people. All functions are pure.
 
 /** @typedef {import('./types.js').ObjectName} ObjectName */
 
@@ -51,7 +51,7 @@ export function countdown(ms) {
   return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;
 }
 
-/** How long ago, roughly: 3 s, 4 min, 2 h, 5 d. @param {number} ms */
+/** A rough age: 3 s, 4 min, 2 h, 5 d. @param {number} ms */
 export function age(ms) {
   const s = Math.max(0, ms / 1000);
   if (s < 120) return `${Math.floor(s)} s`;
@@ -92,7 +92,7 @@ export function keyOf(o) {
   return `${o.kind}\n${o.namespace ?? ''}\n${o.name}`;
 }
 
-/** Leaves out the middle: what differs between generated names is the end. @param {string} s @param {number} max */
+/** Omits the middle: generated names differ at the end. @param {string} s @param {number} max */
 export function shorten(s, max) {
   if (s.length <= max) return s;
   const tail = Math.ceil((max - 1) / 2);

@@ -3,14 +3,14 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// What the gears are called, and the one idea of each.
+// The names of the gears, and the one idea of each. On the page a gear is called a station.
 
 /**
  * @typedef {object} Gear
- * @property {string} name as the address and data-gear have it
+ * @property {string} name the name in addresses and in data-gear
  * @property {string} title
- * @property {string} idea one sentence: what this gear is there for
- * @property {string} more what to know about it, for the panel
+ * @property {string} idea the purpose of this gear, in a sentence or two
+ * @property {string} more further facts, for the panel
  * @property {'informer' | 'controller'} of
  */
 
@@ -20,53 +20,55 @@ export const gears = [
     name: 'wire',
     title: 'Wire',
     of: 'informer',
-    idea: 'One LIST, then one WATCH that stays open: no polling.',
+    idea: 'One LIST, then one open WATCH. No polling.',
     more:
-      'The reflector remembers the last resourceVersion that it has read. When the watch breaks, the next one continues from there; ' +
-      'if the API server no longer knows it (410 Gone), everything is listed again.',
+      'The reflector keeps the last resourceVersion that it has read. If the watch breaks, the next one continues from there. ' +
+      'If that resourceVersion is too old (410 Gone), the reflector relists.',
   },
   {
     name: 'queue',
     title: 'Delta queue',
     of: 'informer',
-    idea: 'What happened, in order, and not yet applied.',
+    idea: 'Changes wait here, in order, until they are applied.',
     more:
-      'A DeltaFIFO keeps a list of deltas for each object: what happens to an object while it waits joins its list, and one Pop takes ' +
-      'all of it. A RealFIFO keeps every delta in the order of its arrival.',
+      'A DeltaFIFO keeps a list of deltas for each object. A change of a waiting object is appended to its list, and one Pop takes ' +
+      'the whole list. A RealFIFO keeps every delta in the order of its arrival.',
   },
   {
     name: 'index',
     title: 'Index',
     of: 'informer',
-    idea: 'A local copy of every object: listers read here, and cost the API server nothing.',
-    more: 'The index is updated before any handler is notified. So a handler finds in it the state of its notification, or a newer one: never an older one.',
+    idea: 'A local copy of every object. Reads cost the API server nothing.',
+    more:
+      'Listers read the index. It is updated before any handler is notified. So a handler finds the state of its notification in the ' +
+      'index, or a newer one, and never an older one.',
   },
   {
     name: 'handlers',
     title: 'Handlers',
     of: 'informer',
-    idea: 'Turn a change into a key: whose sync does it concern?',
+    idea: 'They turn a change into the key of the object to sync.',
     more:
-      'A handler does no work. It finds the key of the object that has to be synced, often the owner of the one that changed, and puts ' +
-      'it into a workqueue. Each handler has a backlog of its own, so a slow one delays no other.',
+      'A handler does no work. It finds the key of the object to sync, often the owner of the changed object, and adds it to a ' +
+      'workqueue. Each handler has its own backlog, so a slow handler delays no other.',
   },
   {
     name: 'workqueue',
     title: 'Workqueue',
     of: 'controller',
-    idea: 'Keys, not events: ten changes of one object are one sync.',
+    idea: 'Keys, not events. Ten changes of one object are one sync.',
     more:
-      'A key is in it at most once, and never with two workers at a time. A key that is added while its sync runs is marked dirty, and ' +
-      'queued again when the sync ends. A sync that fails comes back after a backoff, which doubles each time.',
+      'A key is in the workqueue at most once, and at most one worker has it. A key that is added while its sync runs is marked ' +
+      'dirty, and requeued when the sync ends. A failed sync is retried after a backoff, which doubles each time.',
   },
   {
     name: 'sync',
     title: 'Sync',
     of: 'controller',
-    idea: 'Compares what is with what should be, writes the difference, and forgets why it ran.',
+    idea: 'It compares observed and desired, and writes the difference.',
     more:
-      'A sync is level driven: it reads the present from the index, whatever the change was that led to it. What it writes comes back ' +
-      'over the wire as a change like any other, and leads to one more sync, which finds nothing left to do.',
+      'A sync is level driven: it reads the present state from the index, and not the change that caused it. Its writes return over ' +
+      'the wire as changes, and cause one more sync, which finds no difference.',
   },
 ];
 
@@ -75,7 +77,7 @@ export function gearNamed(name) {
   return gears.find((gear) => gear.name === name);
 }
 
-/** Which gear an event of a stage is shown at. @type {Record<string, string>} */
+/** The gear that shows the events of a stage. @type {Record<string, string>} */
 export const gearOfStage = {
   wire: 'wire',
   queue: 'queue',

@@ -24,15 +24,16 @@ import { gearNamed } from './gears.js';
  * @property {number} owed degrees that it has to turn yet
  */
 
-/** So many workers have a pip each. */
+/** At most this many workers have a pip each. */
 const MOST_PIPS = 24;
 
-/** @param {string} gear @param {string} id @param {string} of what a person calls it by @returns {GearView} */
+/** @param {string} gear @param {string} id @param {string} of the kind or the controller @returns {GearView} */
 export function gearView(gear, id, of) {
   const about = gearNamed(gear);
   const cog = svg('svg', { class: 'cog', viewBox: '-10 -10 20 20', 'aria-hidden': 'true' }, svg('path', { d: cogPath(8) }));
   const parts = {
-    value: el('b', { class: 'gear-value' }),
+    // The kind, which may break between its words.
+    value: el('b', { class: 'gear-value' }, ...(gear === 'wire' ? words(of).flatMap((word) => [word, el('wbr')]) : [])),
     unit: el('span', { class: 'gear-unit' }),
     extra: el('span', { class: 'gear-extra' }),
   };
@@ -64,6 +65,11 @@ export function gearView(gear, id, of) {
     texts,
   );
   return { gear, id, button, cog, parts, angle: 0, owed: 0 };
+}
+
+/** The words of a kind: Horizontal, Pod and Autoscaler. @param {string} kind */
+function words(kind) {
+  return kind.split(/(?<=[a-z])(?=[A-Z])/);
 }
 
 /** @param {GearView} view @param {string} value @param {string} unit @param {string} extra @param {string} state */
@@ -122,7 +128,7 @@ export function showInformerGear(view, informer, now) {
 }
 
 /**
- * What a watch is like if it is not well, and how bad that is.
+ * Returns the problem of a watch, and the state of its gear; '' if there is none.
  * @param {Informer} informer
  * @param {number} now
  * @returns {[string, string]}
@@ -130,7 +136,7 @@ export function showInformerGear(view, informer, now) {
 function wireState(informer, now) {
   if (informer.wireHeld) return [heldFor(informer.wireHeld, now), 'held'];
   if (informer.failing) return [`failing for ${format.age(now - Date.parse(informer.failing))}`, 'failing'];
-  if (!informer.watching) return ['watch is broken', 'failing'];
+  if (!informer.watching) return ['no open watch', 'failing'];
   if (!informer.synced) return ['not synced yet', 'waiting'];
   return ['', ''];
 }
@@ -160,7 +166,7 @@ export function showControllerGear(view, c, now) {
 /** @param {Controller} c */
 export function aboutController(c) {
   const added = `${format.plural(c.added, 'key')} added`;
-  return c.workers ? `${added}, ${format.plural(c.syncs, 'sync')}` : `${added}. No workers: this replica does not lead.`;
+  return c.workers ? `${added}, ${format.plural(c.syncs, 'sync')}` : `${added}. No workers: this replica is a standby, or it starts.`;
 }
 
 /** A pip per worker, filled while it syncs. @param {GearView} view @param {Controller} c */
@@ -180,7 +186,7 @@ function showPips(view, c) {
   );
 }
 
-/** The outline of a cog with so many teeth. @param {number} teeth */
+/** The outline of a cog. @param {number} teeth */
 function cogPath(teeth) {
   const points = [];
   for (let n = 0; n < teeth; n++) {

@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Breakpoints: holding a gear by hand, and letting it go again.
+// Breakpoints: the reader holds a gear, and releases it.
 
 import { el, setText } from './dom.js';
 import * as format from './format.js';
@@ -13,15 +13,15 @@ import * as format from './format.js';
 
 const explain = /** @type {Record<string, string>} */ ({
   wire:
-    'Hold stops reading the watch. Drop breaks it; the next one continues from the same resourceVersion. ' +
-    'Expire breaks it, and the next one fails with 410 Gone, so that everything is listed again.',
-  queue: 'Hold keeps deltas from the queue: they pile up before it, and the index becomes stale.',
+    'Hold stops reading the watch. Drop breaks the watch; the next one continues from the same resourceVersion. ' +
+    'Expire breaks the watch, and the next one fails with 410 Gone, which causes a relist.',
+  queue: 'Hold keeps deltas out of the queue: they accumulate before it, and the index becomes stale.',
   sync:
-    'Hold makes workers wait before each sync: keys pile up in the workqueue, where many changes of one object are one key. ' +
-    'Delay makes every sync slow.',
+    'Hold makes workers wait before each sync: keys accumulate in the workqueue, and many changes of one object are one key. ' +
+    'Delay makes each sync wait for some seconds.',
 });
 
-/** What piles up. */
+/** The items that accumulate. */
 const piles = /** @type {Record<string, [string, string]>} */ ({
   wire: ['change', 'changes'],
   queue: ['delta', 'deltas'],
@@ -43,7 +43,7 @@ export class Holds {
     this.#id = id;
     this.#post = post;
     const row = el('div', { class: 'row' }, this.#button('hold', 'Hold'), this.#button('release', 'Release'));
-    if (gear === 'wire') row.append(this.#button('drop', 'Drop the watch'), this.#button('expire', 'Expire it'));
+    if (gear === 'wire') row.append(this.#button('drop', 'Drop the watch'), this.#button('expire', 'Expire the watch'));
     if (gear === 'sync') row.append(this.#delay());
     this.root.append(el('h3', {}, 'Breakpoint'), row, this.#state, this.#problem, el('p', { class: 'muted' }, explain[gear]));
   }
@@ -64,7 +64,7 @@ export class Holds {
     const button = el(
       'button',
       { type: 'button', 'data-action': 'delay', onclick: () => this.#send('delay', Number(seconds.value)) },
-      'Delay each by',
+      'Delay each sync',
     );
     return el('span', { class: 'joined' }, button, seconds);
   }

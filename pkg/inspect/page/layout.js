@@ -3,8 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Where everything is: geometry only, of one section. The gears are stations, and each
-// stands above the track on which objects pass it.
+// The geometry of one section. A gear is a station above the track on which objects pass it.
 
 /** @typedef {{ x: number, y: number, w: number, h: number }} Box */
 /** @typedef {{ x: number, y: number }} Point */
@@ -23,15 +22,33 @@ SPDX-License-Identifier: Apache-2.0
 
 /** Narrower than this, workqueue and sync are below the lanes, not beside them. */
 export const STACKED_BELOW = 820;
+/** The height of a lane, unless there is room for more; at least, and at most. */
+export const ROW = 70;
+const ROWS = [64, 160];
+/** The height of the way back, below the lanes. */
+const BACK = 30;
+/** Columns narrower than this, in pixels, give more of their width to kinds. */
+const NARROW = 1000;
 /** How far below a gear its track runs. */
 export const TRACK = 7;
-/** Beside the last of a pile at a stop: see Motion. */
+/** The distance of a stop from the right edge of its box. */
 const STOP_INSET = 8;
 const LANE_GEARS = ['wire', 'queue', 'index', 'handlers'];
 
-/** @param {number} width @param {number} lanes @param {boolean} controlled whether there are workqueue and sync @returns {Layout} */
-export function layout(width, lanes, controlled) {
-  return width < STACKED_BELOW ? stacked(width, lanes, controlled) : wide(width, lanes, controlled);
+/**
+ * @param {number} width
+ * @param {number} lanes
+ * @param {boolean} controlled whether there are workqueue and sync
+ * @param {number} row the height of a lane in the wide layout
+ * @returns {Layout}
+ */
+export function layout(width, lanes, controlled, row) {
+  return width < STACKED_BELOW ? stacked(width, lanes, controlled) : wide(width, lanes, controlled, row);
+}
+
+/** The height of a lane if all lanes fill the height of a section. @param {number} height @param {number} lanes */
+export function rowThatFits(height, lanes) {
+  return Math.max(ROWS[0], Math.min(ROWS[1], Math.floor((height - BACK) / Math.max(1, lanes))));
 }
 
 /**
@@ -42,7 +59,7 @@ export function layout(width, lanes, controlled) {
 export function columns(width) {
   const server = { x: 0, y: 0, w: 30, h: 0 };
   const gaps = { wire: 28, queue: 26, index: 26, handlers: 26, workqueue: 66, sync: 34 };
-  const weights = { wire: 1.45, queue: 1, index: 1, handlers: 1, workqueue: 1.55, sync: 1.5 };
+  const weights = { wire: width < NARROW ? 1.8 : 1.45, queue: 1, index: 1, handlers: 1, workqueue: 1.55, sync: 1.5 };
   const right = 22;
   const gapSum = Object.values(gaps).reduce((a, b) => a + b, 0);
   const weightSum = Object.values(weights).reduce((a, b) => a + b, 0);
@@ -58,16 +75,22 @@ export function columns(width) {
   return { server, cells };
 }
 
-/** Workqueue and sync are right of the lanes. @param {number} width @param {number} lanes @param {boolean} controlled @returns {Layout} */
-function wide(width, lanes, controlled) {
-  const row = 70;
-  const tall = 104;
+/**
+ * Workqueue and sync are to the right of the lanes.
+ * @param {number} width
+ * @param {number} lanes
+ * @param {boolean} controlled
+ * @param {number} row
+ * @returns {Layout}
+ */
+function wide(width, lanes, controlled, row) {
+  const tall = Math.round((104 * row) / ROW);
   const { server, cells } = columns(width);
   const body = Math.max(lanes * row, controlled ? tall + 18 : row);
-  const height = body + (controlled ? 30 : 6);
+  const height = body + (controlled ? BACK : 6);
   const top = (body - tall) / 2 - 6;
   const boxes = controlled ? boxesOf({ workqueue: { ...cells.workqueue, y: top, h: tall }, sync: { ...cells.sync, y: top, h: tall } }) : {};
-  const made = Array.from({ length: lanes }, (_, n) => wideLane(cells, server.w, (body - lanes * row) / 2 + n * row, boxes.workqueue));
+  const made = Array.from({ length: lanes }, (_, n) => wideLane(cells, server.w, (body - lanes * row) / 2 + n * row, row, boxes.workqueue));
   return {
     stacked: false,
     width,
@@ -83,11 +106,12 @@ function wide(width, lanes, controlled) {
  * @param {Record<string, { x: number, w: number }>} cells
  * @param {number} start
  * @param {number} y
+ * @param {number} row
  * @param {Box | undefined} workqueue
  * @returns {LaneLayout}
  */
-function wideLane(cells, start, y, workqueue) {
-  const tile = 44;
+function wideLane(cells, start, y, row, workqueue) {
+  const tile = Math.min(row - 26, 90);
   const boxes = boxesOf(Object.fromEntries(LANE_GEARS.map((gear) => [gear, { ...cells[gear], y, h: tile }])));
   const trackY = y + tile + TRACK;
   const end = { x: right(boxes.handlers) + 4, y: trackY };
@@ -100,7 +124,7 @@ function wideLane(cells, start, y, workqueue) {
 }
 
 /**
- * From the workqueue through the sync, down, and back on the left.
+ * The track from the workqueue through the sync, down, and left to the API server.
  * @param {Record<string, Box>} boxes
  * @param {number} start
  * @param {number} back
@@ -125,7 +149,7 @@ function wideReturn(boxes, start, back) {
 }
 
 /**
- * Workqueue and sync are below the lanes; the way is round the right edge.
+ * Workqueue and sync are below the lanes. The tracks run along the right edge.
  * @param {number} width
  * @param {number} lanes
  * @param {boolean} controlled
@@ -231,7 +255,7 @@ function arc(a, c, b) {
   return points;
 }
 
-/** Measures a track, and where on it each box ends. @param {Point[]} points @param {Record<string, Box>} boxes @returns {Track} */
+/** Measures a track, and the stop of each box on it. @param {Point[]} points @param {Record<string, Box>} boxes @returns {Track} */
 function withStops(points, boxes) {
   const at = [0];
   for (let i = 1; i < points.length; i++) {
@@ -243,7 +267,7 @@ function withStops(points, boxes) {
   return track;
 }
 
-/** The first place on the track that is as far right as x. @param {Track} track @param {number} x */
+/** The first distance on the track at which it reaches x. @param {Track} track @param {number} x */
 function whereX(track, x) {
   for (let i = 1; i < track.points.length; i++) {
     const a = track.points[i - 1];

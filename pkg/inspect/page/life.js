@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The life of one object, in the panel: a timeline of passes, kept up to date.
+// The life of one object, in the panel: a timeline of passes, which is updated.
 
 import * as address from './address.js';
 import { Refused } from './api.js';
@@ -20,11 +20,11 @@ import { isAbout } from './state.js';
 /** @typedef {import('./story.js').Piece} Piece */
 /** @typedef {{ seq: number, rv: string }} At */
 
-/** So many passes are in the page at first, and more each time that it is asked for them. */
+/** The page shows this many passes at first, and this many more each time. */
 const PAGE = 30;
-/** At most one refresh in so many milliseconds; fewer, where one takes long. */
+/** At most one refresh in this many milliseconds; fewer if a refresh is slow. */
 const REFRESH = 700;
-/** So many changes that met in the workqueue are listed in a pass. */
+/** A pass lists at most this many changes of its key. */
 const MET = 6;
 
 const stageTitles = /** @type {Record<string, string>} */ ({
@@ -69,7 +69,7 @@ export class LifeView {
     this.#api = api;
     this.#object = object;
     this.#at = at;
-    const only = el('button', { type: 'button', class: 'quiet', onclick: () => follow(object) }, 'Show only this in the picture');
+    const only = el('button', { type: 'button', class: 'quiet', onclick: () => follow(object) }, 'Show only this object in the picture');
     this.root.append(this.#summary, el('div', { class: 'row' }, this.#order, only), this.#note, this.#passes, this.#more);
     this.#passes.setAttribute('aria-label', 'Passes');
     this.#label();
@@ -97,7 +97,7 @@ export class LifeView {
     if (!this.#stale && isAbout(event, this.#object)) this.#stale = true;
   }
 
-  /** Fetches what is new, once there is something. @param {number} now */
+  /** Fetches the life again after an event. @param {number} now */
   tick(now) {
     if (!this.#stale || this.#asking || now - this.#asked < REFRESH) return;
     this.#fetch(now);
@@ -116,7 +116,7 @@ export class LifeView {
       this.#asked = began + 12 * (performance.now() - began);
     } catch (err) {
       if (this.#stop.signal.aborted) return;
-      // What is not there is asked for again once something happens to it.
+      // An object that does not exist is fetched again after its next event.
       this.#stale = !(err instanceof Refused && err.status === 404);
       this.#asked = now + 2000;
       setText(this.#note, err instanceof Error ? err.message : String(err));
@@ -138,7 +138,7 @@ export class LifeView {
 
   #label() {
     setText(this.#order, this.#newestFirst ? 'Newest first' : 'Oldest first');
-    this.#order.title = 'Turn the order round';
+    this.#order.title = 'Reverse the order';
   }
 
   #render() {
@@ -183,20 +183,20 @@ export class LifeView {
     const counts = { change: 0, sync: 0, written: 0 };
     for (const pass of all) counts[pass.type]++;
     const where = life.exists
-      ? `The index of ${life.resource} holds it.`
-      : `The index${life.resource ? ` of ${life.resource}` : ''} does not hold it.`;
+      ? `The object is in the index of ${life.resource}.`
+      : `The object is not in the index${life.resource ? ` of ${life.resource}` : ''}.`;
     setText(this.#summary, `${where} Remembered: ${format.plural(counts.change, 'change')}, ${format.plural(counts.sync, 'sync')}.`);
     const notes = [];
     if ((this.#at.seq || this.#at.rv) && !current) {
       notes.push(
         this.#at.seq
-          ? `Event ${this.#at.seq} is not remembered any more.`
-          : `The change to resourceVersion ${this.#at.rv} is not remembered, or has not come yet.`,
+          ? `The operator no longer remembers event ${this.#at.seq}.`
+          : `The operator does not remember the change to resourceVersion ${this.#at.rv}, or has not received it yet.`,
       );
     }
-    if (life.forgotten) notes.push('There was more before, which is forgotten.');
-    if (life.gaps) notes.push('At some time there were too many changes to record all of them: some are missing here.');
-    if (!life.events.length) notes.push('Nothing has happened to it that is remembered.');
+    if (life.forgotten) notes.push('The operator does not remember older events.');
+    if (life.gaps) notes.push('Some events are missing: there were too many to record.');
+    if (!life.events.length) notes.push('The operator remembers no event of this object.');
     setText(this.#note, notes.join(' '));
   }
 
@@ -247,7 +247,7 @@ function heading(pass, life) {
   );
 }
 
-/** Why it ran, and how it ended. @param {Pass} pass @param {Memory} memory */
+/** The causes of a sync, and its end. @param {Pass} pass @param {Memory} memory */
 function explained(pass, memory) {
   const { causes, more } = causesOf(pass);
   /** @type {HTMLElement[]} */
@@ -258,7 +258,7 @@ function explained(pass, memory) {
         'ul',
         { class: 'causes' },
         ...causes.map((c) => el('li', {}, ...pieces(because(c, pass, memory)))),
-        more > 0 && el('li', {}, `and ${more} more, which were not kept`),
+        more > 0 && el('li', {}, `and ${more} more, which the operator did not keep`),
       ),
     );
   }
@@ -280,7 +280,7 @@ function changes(pass) {
 
 /** @param {import('./types.js').Change} c */
 function change(c) {
-  if (!c.old && !c.new) return el('dd', {}, el('span', { class: 'muted' }, 'changed; the value is not shown'));
+  if (!c.old && !c.new) return el('dd', {}, el('span', { class: 'muted' }, 'changed; its value is not shown'));
   return el(
     'dd',
     {},
@@ -298,7 +298,7 @@ function eventList(pass, life, current) {
   const omitted = new Set(met.slice(MET));
   const note =
     omitted.size > 0 &&
-    el('li', { class: 'muted' }, el('span', { class: 'stage-name' }, 'Workqueue'), `${omitted.size} more changes met there`);
+    el('li', { class: 'muted' }, el('span', { class: 'stage-name' }, 'Workqueue'), `${omitted.size} more changes of the same key`);
   return el(
     'ol',
     { class: 'events' },

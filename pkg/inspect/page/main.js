@@ -3,28 +3,31 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The page: where its parts are put together.
+// The page: it connects the parts.
 //
-// What tests and others may rely on:
+// Tests and other programs may rely on:
 //
-//   [data-section=ID]              a controller's section of the picture
+//   [data-section=ID]              a controller's section of the picture; in it, .zoom is a link: the
+//                                  picture of this controller alone, or of all
 //   [data-gear=G][data-id=ID]      a gear, a <button>: G is wire, queue, index or handlers and ID an
 //                                  informer's, or G is workqueue or sync and ID a controller's;
-//                                  data-state is held, failing, waiting, retrying or busy, or not there;
+//                                  data-state is held, failing, waiting, retrying, busy, or absent;
 //                                  .gear-value, .gear-unit and .gear-extra are its texts
-//   .dot                           an object on its way, an <a>; dot-added, dot-updated, dot-deleted,
-//                                  dot-resync, dot-key, dot-write or dot-failed say what it is
-//   #panel, #panel-close           the panel beside the picture, hidden if nothing is open
+//   .dot                           a moving change, key or write, an <a>; its type is dot-added,
+//                                  dot-updated, dot-deleted, dot-resync, dot-key, dot-write or dot-failed
+//   #panel, #panel-close           the panel beside the picture, hidden if it is closed
 //   #panel [data-action=A]         in a gear's panel: hold, release, drop, expire, delay; .hold-state
 //   #life                          in it, the life of an object: .pass.pass-change, .pass-sync (with .why
 //                                  and .outcome; .pass-failed), .pass-written, and in these li[data-seq]
-//                                  [data-stage], of which .current is the one that the address names
-//   #search, #search-results       the search box, and li[role=option] for what it found
+//                                  [data-stage]; .current is the event in the address
+//   #search, #search-results       the search box, and a li[role=option] for each result
 //   #pause, #speed, #live          #pause has aria-pressed; the values of #speed are 1, 0.25, 0.0625
-//   #behind                        how far the picture is behind
+//   #behind                        the delay of the picture
 //   #filter, #filter-toggle        a form: controller, kind, namespace, name; #filter-clear
+//   #ideas, #ideas-read            show and hide the hints: body.with-ideas
+//   #offer, #offer-command         a command that makes a dot move; #offer-copy copies it
 //   #theme                         auto, light, dark: html[data-theme]
-//   #notice                        says that not all changes are shown; hidden if they are
+//   #notice                        reports that not all changes are shown; hidden if all are
 //   #connection                    data-state is connecting, live or lost
 //   #auth, #token, #auth-submit    the dialog that asks for a bearer token
 //   #keys, #help                   the dialog with the keys
@@ -38,6 +41,7 @@ import { askToken, Controls } from './controls.js';
 import { byID, setText } from './dom.js';
 import * as format from './format.js';
 import { Motion } from './motion.js';
+import { Offer } from './offer.js';
 import { Panel } from './panel.js';
 import { Picture } from './picture.js';
 import { Playback } from './playback.js';
@@ -50,9 +54,9 @@ import { matches, noFilter, Recent, sections, shape } from './state.js';
 /** @typedef {import('./types.js').Filter} Filter */
 /** @typedef {import('./types.js').ObjectName} ObjectName */
 
-/** How many events are kept for slow motion and pauses. */
+/** The number of events that are kept for slow motion and pauses. */
 const BUFFER = 20000;
-/** How long a notice that events were left out stays. */
+/** How long the notice of omitted events stays, in milliseconds. */
 const NOTICE = 5000;
 
 class Page {
@@ -66,9 +70,9 @@ class Page {
   #newest;
   /** @type {Overview | undefined} */
   #shown;
-  /** The shape of what is built; undefined before that. @type {string | undefined} */
+  /** The shape of the sections that are built; undefined before the first. @type {string | undefined} */
   #shape;
-  /** The operator's clock less this one's. */
+  /** The operator's clock minus the browser's, in milliseconds. */
   #skew = 0;
   #frame = 0;
   #slowly = 0;
@@ -79,6 +83,7 @@ class Page {
   #address = address.parse(location.hash);
   #panel;
   #controls;
+  #offer;
 
   constructor() {
     this.#panel = new Panel(
@@ -101,6 +106,7 @@ class Page {
       close: () => this.#close(),
     });
     new Search((text) => this.#api.get('find', { q: text }));
+    this.#offer = new Offer((what, query) => this.#api.get(what, query));
   }
 
   start() {
@@ -116,7 +122,7 @@ class Page {
     requestAnimationFrame((now) => this.#tick(now));
   }
 
-  /** The headings stick below the bar, whose height depends on what wraps. */
+  /** The headings stick below the bar. The bar is higher if it wraps. */
   #measureBar() {
     document.documentElement.style.setProperty('--bar', `${byID('bar').offsetHeight}px`);
   }
@@ -141,15 +147,17 @@ class Page {
 
   /** @param {Overview} overview */
   #overview(overview) {
+    const first = !this.#newest;
     if (this.#newest && this.#newest.instance !== overview.instance) this.#forget();
     this.#skew = Date.parse(overview.time) - Date.now();
     this.#newest = overview;
     this.#playback.push({ time: Date.parse(overview.time), overview });
     this.#controls.offer(overview);
+    if (first) this.#choose();
     this.#panel.update(overview);
   }
 
-  /** Another operator has other numbers. */
+  /** Discards all events: those of another operator have other numbers. */
   #forget() {
     this.#motion.clear();
     this.#recent.clear();
@@ -190,7 +198,7 @@ class Page {
     setText(node, texts[node.dataset.state ?? ''] ?? '');
   }
 
-  /** The one loop: everything that moves does so here. @param {number} now */
+  /** Draws one frame: all motion of the page is here. @param {number} now */
   #tick(now) {
     const elapsed = Math.min(100, now - (this.#frame || now));
     this.#frame = now;
@@ -224,11 +232,11 @@ class Page {
     if (!overview) return;
     this.#shown = undefined;
     const found = sections(overview, this.#filter);
-    const now = shape(found);
+    const now = `${this.#filter.controller};${shape(found)}`;
     if (now !== this.#shape) {
       this.#shape = now;
       this.#motion.arrange(found);
-      this.#picture.build(found);
+      this.#picture.build(found, this.#filter.controller);
       this.#select();
     }
     this.#picture.update(overview);
@@ -236,26 +244,29 @@ class Page {
     setText(byID('instance'), `${overview.instance}, ${overview.version}`);
   }
 
-  /** What changes a few times a second at most. */
+  /** Updates the texts, four times a second. */
   #slow() {
     this.#showConnection();
     const { behind, lost, paused } = this.#playback;
     const parts = [];
     if (behind >= 1000) parts.push(`${format.duration(Math.round(behind / 100) / 10)} behind`);
-    if (lost) parts.push('what was before is thrown away');
+    if (lost) parts.push('older events were dropped');
     this.#controls.showBehind(paused ? Math.max(behind, 1500) : behind, parts.join(', '));
     this.#showNotice();
-    if (this.#newest) this.#panel.update(this.#newest);
+    if (!this.#newest) return;
+    this.#panel.update(this.#newest);
+    const open = this.#address.view === 'object' ? this.#address.object : undefined;
+    this.#offer.update(sections(this.#newest, this.#filter), open, performance.now());
   }
 
   #showNotice() {
-    const texts = this.#refusal ? [`The operator says: ${this.#refusal}`] : [];
+    const texts = this.#refusal ? [`The operator refused the request: ${this.#refusal}`] : [];
     const oneIn = this.#newest?.oneIn ?? 1;
     if (oneIn > 1)
-      texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all of them would cost too much now. Counts are of all.`);
-    if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} left out: there were too many to send.`);
+      texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all would cost too much now. The counts include all changes.`);
+    if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} omitted: there were too many to send.`);
     else this.#missed.count = 0;
-    if (this.#motion.refused) texts.push('More objects move than are drawn.');
+    if (this.#motion.refused) texts.push('Not all moving objects are drawn: there are too many.');
     this.#motion.refused = 0;
     const node = byID('notice');
     setText(node, texts.join(' '));
@@ -268,7 +279,7 @@ class Page {
     say(paused ? 'Paused.' : 'Resumed.');
   }
 
-  /** Goes to the present. */
+  /** Skips to the newest overview. */
   #skip() {
     const last = this.#playback.skip();
     this.#motion.clear();
@@ -282,15 +293,16 @@ class Page {
     this.#filter = filter;
     this.#motion.clear();
     this.#shown = this.#newest;
+    if (this.#address.view === 'picture') history.replaceState(null, '', address.ofPicture(filter.controller));
     if (filter.kind !== before.kind || filter.namespace !== before.namespace) this.#stream();
   }
 
-  /** @param {ObjectName} object */
+  /** Narrows the picture to one object. @param {ObjectName} object */
   #follow(object) {
-    this.#controls.setFilter({ ...noFilter(), namespace: object.namespace ?? '', name: object.name });
+    this.#controls.setFilter({ ...this.#filter, kind: '', namespace: object.namespace ?? '', name: object.name });
   }
 
-  /** In a hidden page there are no frames: what has gathered meanwhile is left out. */
+  /** A hidden page draws no frames. When it is visible again, it skips the events of that time. */
   #wake() {
     if (document.hidden) return;
     this.#api.hurry();
@@ -299,8 +311,15 @@ class Page {
 
   #go() {
     this.#address = address.parse(location.hash);
+    this.#choose();
     this.#panel.show(this.#address, this.#newest);
     this.#select();
+  }
+
+  /** Shows the controller of the address alone, once its name is among the choices of the filter. */
+  #choose() {
+    if (this.#address.view !== 'picture' || !this.#newest) return;
+    this.#controls.setFilter({ ...this.#filter, controller: this.#address.controller });
   }
 
   #select() {
@@ -308,17 +327,17 @@ class Page {
     this.#picture.select(gear, id, this.#address.view === 'object' ? format.keyOf(this.#address.object) : '');
   }
 
-  /** Closes the panel. The focus goes back to its gear. */
+  /** Closes the panel. The focus returns to its gear. */
   #close() {
     if (!this.#panel.isOpen) return;
     const from = this.#address;
-    location.hash = '#/';
+    location.hash = address.ofPicture(this.#filter.controller);
     if (from.view === 'gear') this.#picture.focus(from.gear, from.id);
     else byID('picture').focus({ preventScroll: true });
   }
 }
 
-/** Tells those who do not see it. @param {string} text */
+/** Announces text to screen readers. @param {string} text */
 function say(text) {
   setText(byID('status'), text);
 }

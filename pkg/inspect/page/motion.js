@@ -3,10 +3,9 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Where the dots are. A dot is a change on its way to a handler, or a key on its way through
-// the workqueue and its sync. Events say which stop it goes to next; here it takes the time
-// that an eye needs. Nothing here knows the page: positions are between stops, so that they
-// hold when the layout changes.
+// The positions of the dots. A dot is a change between the wire and a handler, or a key in the
+// workqueue or in its sync. An event names the next stop of a dot. The dot moves there at a speed
+// that an eye can follow. Positions are relative to stops, and do not depend on the layout.
 
 import { keyOf } from './format.js';
 
@@ -21,34 +20,34 @@ import { keyOf } from './format.js';
  * @property {string} section
  * @property {string} lane the informer's ID; '' on the track of the section
  * @property {ObjectName} object
- * @property {ObjectName} [becomes] whose key it is, once it is in the workqueue
+ * @property {ObjectName} [becomes] the object of its key in the workqueue
  * @property {string} tone
  * @property {string} from
- * @property {string} to the stop that it goes to or is at
+ * @property {string} to the stop at which it is, or to which it moves
  * @property {number} t 0 at from, 1 at to
- * @property {Leg[]} legs where it goes afterwards
+ * @property {Leg[]} legs the next stops
  * @property {Leg} [leg]
  * @property {number} slot its place in the pile at its stop; -1 while it moves
- * @property {number} rested how long it has been there, in milliseconds
- * @property {number} fade 1 while it lives, 0 when it is gone
+ * @property {number} rested its time at the stop, in milliseconds
+ * @property {number} fade 1 to 0 while it fades
  * @property {boolean} dying
- * @property {Dot} [behind] it starts once that one is at its stop
+ * @property {Dot} [behind] it starts after this one has reached its stop
  * @property {number} starts when it starts, on the clock of the Motion
  * @property {string} home its key in the map that finds it
  */
 
-/** Dots that there are at most, all together and in a section. */
+/** The largest numbers of dots, on the page and in a section. */
 const MOST = 200;
 const MOST_IN_SECTION = 90;
 /** Milliseconds from stop to stop. */
 const HOP = 420;
 const FADE = 260;
-/** Dots that would start at the same time follow each other so closely, in milliseconds; who would wait for longer is not drawn. */
+/** The time between dots that start at the same place, in milliseconds. A dot with a longer wait is not drawn. */
 const SPACING = 60;
 const LONGEST_WAIT = 600;
-/** Where there are no more dots than so many, one is made for a change that was not seen on the wire. */
+/** If a section has fewer dots, a change gets a dot also if its event on the wire is missing. */
 const QUIET = 20;
-/** How long a dot stays at a stop from which nothing takes it further, in milliseconds. */
+/** How long a dot stays at a stop without a further event, in milliseconds. */
 const PATIENCE = /** @type {Record<string, number>} */ ({
   wire: 3000,
   queue: 120000,
@@ -58,7 +57,7 @@ const PATIENCE = /** @type {Record<string, number>} */ ({
   sync: 600000,
   server: 0,
 });
-/** How long the numbers must have said that a stop is empty before a dot there is given up. */
+/** A dot fades after this many milliseconds at a stop that is empty in the overview. */
 const GIVE_UP = 2500;
 
 const before = /** @type {Record<string, string>} */ ({ wire: 'start', queue: 'wire', index: 'queue', handlers: 'index' });
@@ -67,12 +66,12 @@ const tones = /** @type {Record<string, string>} */ ({ Added: 'added', Replaced:
 export class Motion {
   /** @type {Set<Dot>} */
   dots = new Set();
-  /** How many dots were not made, because there were too many. */
+  /** The number of dots that were not made, because there were too many. */
   refused = 0;
-  /** Without animation, dots are at once where they go. */
+  /** Without animation, dots jump to their stops. */
   still = false;
   #nextID = 1;
-  /** Milliseconds that have passed here. */
+  /** The clock of the Motion, in milliseconds. */
   #clock = 0;
   /** When the next dot may start, by section and lane. @type {Map<string, number>} */
   #gates = new Map();
@@ -84,9 +83,9 @@ export class Motion {
   #crowd = new Map();
   /** Dots of a change, oldest first, by section and object. @type {Map<string, Dot[]>} */
   #changes = new Map();
-  /** The dot of a key that waits, or is on its way there. @type {Map<string, Dot>} */
+  /** The dot of a key that waits, or moves to the workqueue. @type {Map<string, Dot>} */
   #waiting = new Map();
-  /** The dot of a key that a worker has. @type {Map<string, Dot>} */
+  /** The dot of a key whose sync runs. @type {Map<string, Dot>} */
   #syncing = new Map();
   /** Dots that rest at a stop. @type {Map<string, Dot[]>} */
   #piles = new Map();
@@ -109,7 +108,7 @@ export class Motion {
     this.refused = 0;
   }
 
-  /** Moves the dot that event is about. @param {Event} event */
+  /** Moves the dot of an event. @param {Event} event */
   take(event) {
     switch (event.stage) {
       case 'enqueue':
@@ -158,7 +157,7 @@ export class Motion {
     const key = `${event.source}\n${keyOf(object)}`;
     const carrier = this.#heading(`${event.source}\n${keyOf(event)}`, 'handlers');
     if (this.#waiting.has(key)) {
-      // The key is there already: this change becomes part of it.
+      // The workqueue has the key already: the dot of this change ends there.
       carrier?.legs.push({ to: 'workqueue', absorb: true });
       return;
     }
@@ -205,7 +204,7 @@ export class Motion {
    * @param {string} lane
    * @param {ObjectName} object
    * @param {string} at
-   * @param {boolean} late whether it should have been made before
+   * @param {boolean} late whether an earlier event should have made it
    * @returns {Dot | undefined}
    */
   #make(section, lane, object, at, late) {
@@ -239,7 +238,7 @@ export class Motion {
     return dot;
   }
 
-  /** When the next dot may start here; undefined if that is too late. @param {string} gate */
+  /** The time at which the next dot may start here; undefined if it is too late. @param {string} gate */
   #startAt(gate) {
     const at = Math.max(this.#clock, this.#gates.get(gate) ?? 0);
     if (at > this.#clock + LONGEST_WAIT) return undefined;
@@ -247,13 +246,13 @@ export class Motion {
     return at;
   }
 
-  /** Says whether the dot has not started yet. @param {Dot} dot */
+  /** Reports whether the dot has not started yet. @param {Dot} dot */
   isHidden(dot) {
     return dot.behind !== undefined || dot.starts > this.#clock;
   }
 
   /**
-   * Lets elapsed milliseconds pass. pace is below 1 in slow motion.
+   * Advances the clock by elapsed milliseconds. pace is below 1 in slow motion.
    * @param {number} elapsed
    * @param {number} pace
    */
@@ -269,7 +268,7 @@ export class Motion {
 
   /** @param {Dot} dot @param {number} elapsed @param {number} pace */
   #move(dot, elapsed, pace) {
-    // Who has a long way ahead hurries, so that the picture does not fall behind.
+    // A dot with many stops ahead is faster. So the picture keeps up.
     const hurry = 1 + 0.45 * Math.max(0, dot.legs.length - 1);
     dot.t = this.still ? 1 : Math.min(1, dot.t + (elapsed * pace * hurry) / HOP);
     if (dot.t < 1) return;
@@ -321,7 +320,7 @@ export class Motion {
     this.#crowd.set(dot.section, (this.#crowd.get(dot.section) ?? 1) - 1);
   }
 
-  /** Takes the dot off the changes on their way. @param {Dot} dot */
+  /** Removes the dot from the changes. @param {Dot} dot */
   #forget(dot) {
     const dots = this.#changes.get(dot.home);
     const n = dots?.indexOf(dot) ?? -1;
@@ -348,7 +347,7 @@ export class Motion {
     dot.slot = -1;
   }
 
-  /** Gives up dots at stops that are empty: their events were left out, or filtered. @param {Overview} overview */
+  /** Fades dots at stops that are empty in the overview: their events were omitted or filtered. @param {Overview} overview */
   agree(overview) {
     const queued = new Map(overview.informers.map((i) => [i.id, i.queued]));
     const controllers = new Map(overview.controllers.map((c) => [c.id, c]));
@@ -364,7 +363,7 @@ export class Motion {
   }
 }
 
-/** Where a dot is between two distances on its track. @param {Dot} dot @param {number} from @param {number} to */
+/** The position of a dot between two distances on its track. @param {Dot} dot @param {number} from @param {number} to */
 export function between(dot, from, to) {
   const t = dot.t * dot.t * (3 - 2 * dot.t);
   return from + (to - from) * t;

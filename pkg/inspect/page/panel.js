@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The panel beside the picture: what a gear holds, or the life of an object.
+// The panel beside the picture: the content of a gear, or the life of an object.
 
 import { byID, el, setText } from './dom.js';
 import * as format from './format.js';
@@ -47,7 +47,7 @@ export class Panel {
     return !this.#root.hidden;
   }
 
-  /** Shows what address names. @param {Address} address @param {Overview | undefined} overview */
+  /** Shows the gear or the object of an address. @param {Address} address @param {Overview | undefined} overview */
   show(address, overview) {
     if (address.view === 'object' && this.#life?.isOf(address.object)) return this.#life.goTo(address);
     this.#life?.close();
@@ -68,11 +68,11 @@ export class Panel {
     setText(this.#crumb, about?.title ?? gear);
     setText(this.#title, id);
     setText(this.#problem, '');
-    if (!about) return this.#body.replaceChildren(el('p', {}, `There is no gear ${gear}.`));
+    if (!about) return this.#body.replaceChildren(el('p', {}, `The page has no station ${gear}.`));
     this.#view = viewOf(gear, id, by, this.#source);
     this.#body.replaceChildren(
       el('p', { class: 'lead' }, about.idea),
-      el('details', {}, el('summary', {}, 'More about this gear'), el('p', {}, about.more)),
+      el('details', {}, el('summary', {}, 'More about this station'), el('p', {}, about.more)),
       this.#problem,
       this.#view.root,
     );
@@ -100,7 +100,7 @@ export class Panel {
     this.#life?.notice(event);
   }
 
-  /** Asks again for what is open, when it is time to. @param {number} now */
+  /** Refreshes the open view if its data is old. @param {number} now */
   tick(now) {
     this.#life?.tick(now);
     if (!this.#view?.poll || this.#polling || now - this.#polled < POLL) return;

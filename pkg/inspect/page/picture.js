@@ -3,15 +3,15 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The picture: a section per controller, in which informers are lanes that merge into a
-// workqueue. Gears are buttons, tracks and dots are SVG.
+// The picture: a section per controller. Its informers are lanes, which merge into its workqueue.
+// Gears are buttons, tracks and dots are SVG. A single controller is as large as the window allows.
 
 import * as address from './address.js';
 import { el, setAttr, setText, svg } from './dom.js';
 import * as format from './format.js';
 import { gearOfStage, gears } from './gears.js';
 import { aboutController, gearView, showControllerGear, showInformerGear } from './gearview.js';
-import { columns, layout, pathOf, pointAt, STACKED_BELOW, TRACK } from './layout.js';
+import { columns, layout, pathOf, pointAt, ROW, rowThatFits, STACKED_BELOW, TRACK } from './layout.js';
 import { between } from './motion.js';
 
 /** @typedef {import('./types.js').Overview} Overview */
@@ -36,22 +36,24 @@ import { between } from './motion.js';
  * @property {GearView[]} gears workqueue and sync
  * @property {Layout} [layout]
  * @property {number} crowd dots in it, as of the last frame
- * @property {{ x: number, y: number, half: number }[]} labels where there are labels, in this frame
+ * @property {{ x: number, y: number, half: number }[]} labels the labels in this frame
  */
 
-/** A gear turns so far for one event, and owes so much at most, in degrees. */
+/** A gear turns by this for one event, and has at most this to turn yet, in degrees. */
 const TOOTH = 45;
 const MOST_OWED = 180;
-/** Without animation it is lit instead, for so many milliseconds. */
+/** Without animation it is lit instead, for this many milliseconds. */
 const LIT = 900;
-/** Dots have labels where there are no more than so many, and room. */
+/** Dots have labels if a section has at most this many, and if there is room. */
 const LABELLED = 4;
-/** How far dots are apart in a pile. */
+/** The distance of dots in a pile. */
 const PITCH = 9;
 /** Half the width of a long label. */
 const LABEL = 80;
 /** Gears narrower than this have room for two words. */
 const TIGHT = 130;
+/** A single controller with rows of this height has larger texts. */
+const LARGE = 84;
 /** How long the last write is named, in milliseconds. */
 const WROTE = 6000;
 
@@ -65,6 +67,8 @@ export class Picture {
   /** @type {Map<Dot, DotNode>} */
   #nodes = new Map();
   #width = 0;
+  /** The height of a lane. */
+  #row = ROW;
   /** @type {Set<GearView>} */
   #turning = new Set();
   /** The key of the object whose life is open. */
@@ -78,22 +82,27 @@ export class Picture {
     this.#root = root;
     this.#stations = stations;
     for (const gear of gears) {
-      stations.append(el('li', { 'data-station': gear.name }, el('b', {}, gear.title), el('span', { class: 'idea' }, gear.idea)));
+      const item = el('li', { 'data-station': gear.name }, el('b', {}, gear.title), el('span', { class: 'idea' }, gear.idea));
+      item.style.gridColumn = String(2 * stations.childElementCount + 2);
+      stations.append(item);
     }
     root.addEventListener('keydown', (e) => this.#arrow(e));
     root.addEventListener('focusin', (e) => this.#rove(e));
-    new ResizeObserver((entries) => this.#resize(entries[0].contentRect.width)).observe(root);
+    // The room for a single controller depends on the window, and on the height of all that is above.
+    const observer = new ResizeObserver(() => this.#resize());
+    for (const node of [root, stations, ...document.querySelectorAll('#bar, #guide')]) observer.observe(node);
+    addEventListener('resize', () => this.#resize());
   }
 
-  /** Builds the sections. @param {Section[]} sections */
-  build(sections) {
+  /** Builds the sections. @param {Section[]} sections @param {string} chosen the ID of a single controller; '' for all */
+  build(sections, chosen) {
     this.#root.replaceChildren();
     this.#sections.clear();
     this.#gears.clear();
     this.#nodes.clear();
     this.#turning.clear();
     for (const section of sections) {
-      const view = this.#section(section);
+      const view = this.#section(section, sections.length > 1 ? link(section.id) : chosen && linkBack());
       this.#sections.set(section.id, view);
       this.#root.append(view.root);
     }
@@ -101,16 +110,16 @@ export class Picture {
     this.#place();
   }
 
-  /** @param {Section} section @returns {SectionView} */
-  #section(section) {
-    const name = section.controller?.id ?? 'Watched for itself';
+  /** @param {Section} section @param {Node | string} zoom a link that changes its size; or '' @returns {SectionView} */
+  #section(section, zoom) {
+    const name = section.controller?.id ?? 'Informers without a controller';
     const about = el('p', { class: 'section-about' });
     const back = svg('svg', { class: 'tracks', 'aria-hidden': 'true' });
     const front = svg('svg', { class: 'dots', 'aria-hidden': 'true' });
     const wrote = svg('text', { class: 'wrote' });
     const stage = el(
       'div',
-      { class: 'stage', role: 'group', 'aria-label': `The gears of ${name}. Arrow keys go from gear to gear.` },
+      { class: 'stage', role: 'group', 'aria-label': `The stations of ${name}. Arrow keys move between them.` },
       back,
     );
     const lanes = section.informers.map((informer) => {
@@ -124,8 +133,9 @@ export class Picture {
     const first = stage.querySelector('button');
     if (first) first.tabIndex = 0;
     const heading = el('h2', {}, name, section.controller && el('small', {}, section.controller.kind));
-    if (!section.controller) setText(about, 'No handler of these fills a workqueue.');
-    const root = el('section', { class: 'controller', 'data-section': section.id }, el('header', {}, heading, about), stage);
+    if (!section.controller) setText(about, 'No handler of these informers adds keys to a workqueue.');
+    const header = el('header', {}, heading, section.controller && zoom, about);
+    const root = el('section', { class: 'controller', 'data-section': section.id }, header, stage);
     return { id: section.id, root, stage, about, back, front, wrote, wroteFor: WROTE, lanes, gears: own, crowd: 0, labels: [] };
   }
 
@@ -137,33 +147,50 @@ export class Picture {
     return view;
   }
 
-  /** @param {number} width */
-  #resize(width) {
-    if (Math.abs(width - this.#width) < 1) return;
+  #resize() {
+    const width = this.#root.clientWidth;
+    if (Math.abs(width - this.#width) < 1 && this.#rowThatFits() === this.#row) return;
     this.#width = width;
     this.#place();
   }
 
-  /** Puts everything where it belongs. */
+  /** The section of the one controller that is shown, if it is one. */
+  #single() {
+    const [view, ...others] = this.#sections.values();
+    return view?.gears.length && !others.length ? view : undefined;
+  }
+
+  #rowThatFits() {
+    const view = this.#single();
+    if (!view || this.#width < STACKED_BELOW) return ROW;
+    // Everything except the stage keeps its height.
+    return rowThatFits(innerHeight - (document.body.offsetHeight - view.stage.offsetHeight), view.lanes.length);
+  }
+
+  /** Computes the geometry of all sections. */
   #place() {
     if (!this.#width) return;
     this.moved = true;
+    this.#row = this.#rowThatFits();
     for (const view of this.#sections.values()) this.#placeSection(view);
     const stacked = this.#width < STACKED_BELOW;
     const { cells } = columns(this.#width);
     this.#root.classList.toggle('stacked', stacked);
     this.#root.classList.toggle('tight', !stacked && cells.queue.w < TIGHT);
+    this.#root.classList.toggle('large', !stacked && this.#row >= LARGE);
     this.#stations.classList.toggle('stacked', stacked);
-    for (const item of /** @type {Iterable<HTMLElement>} */ (this.#stations.children)) {
-      const cell = cells[item.dataset.station ?? ''];
-      item.style.left = stacked ? '' : `${cell.x}px`;
-      item.style.width = stacked ? '' : `${cell.w}px`;
-    }
+    let end = 0;
+    const tracks = gears.map(({ name }) => {
+      const gap = cells[name].x - end;
+      end = cells[name].x + cells[name].w;
+      return `${gap}px ${cells[name].w}px`;
+    });
+    this.#stations.style.gridTemplateColumns = tracks.join(' ');
   }
 
   /** @param {SectionView} view */
   #placeSection(view) {
-    const at = layout(this.#width, view.lanes.length, view.gears.length > 0);
+    const at = layout(this.#width, view.lanes.length, view.gears.length > 0, this.#row);
     view.layout = at;
     view.stage.style.height = `${at.height}px`;
     for (const part of [view.back, view.front]) {
@@ -342,7 +369,16 @@ export class Picture {
 
 const spot = { x: 0, y: 0 };
 
-/** Says which object a dot is: in the workqueue a change becomes a key. @param {DotNode} made @param {Dot} dot */
+/** @param {string} controller */
+function link(controller) {
+  return el('a', { class: 'zoom', href: address.ofPicture(controller) }, 'Show ', el('span', { class: 'vh' }, controller), ' large');
+}
+
+function linkBack() {
+  return el('a', { class: 'zoom', href: address.ofPicture('') }, 'Show all controllers');
+}
+
+/** Names the object of a dot. In the workqueue a change becomes a key. @param {DotNode} made @param {Dot} dot */
 function nameDot(made, dot) {
   made.object = dot.object;
   made.node.setAttribute('href', address.ofObject(dot.object));
@@ -350,7 +386,7 @@ function nameDot(made, dot) {
   setText(made.title, format.title(dot.object));
 }
 
-/** Says whether there is room for the label of the dot at spot, and takes it. @param {SectionView} section @param {Dot} dot */
+/** Reports whether there is room for the label of the dot at spot, and reserves it. @param {SectionView} section @param {Dot} dot */
 function labelFits(section, dot) {
   if (section.crowd > LABELLED || section.layout?.stacked) return false;
   const half = Math.min(26, dot.object.name.length) * 3;
@@ -402,12 +438,16 @@ function drawTracks(view, at) {
   const parts = [svg('rect', { class: 'server', x: 0.5, y: 0.5, width: server.w - 1, height: at.height - 1, rx: 6 }), label];
   for (const [n, lane] of at.lanes.entries()) {
     parts.push(svg('path', { class: 'track', d: pathOf(lane.track), 'data-lane': view.lanes[n].informer }));
-    for (const box of Object.values(lane.boxes)) parts.push(platform(box, box.y + box.h + TRACK));
+    for (const box of Object.values(lane.boxes)) {
+      parts.push(platform(box, box.y + box.h + TRACK));
+      if (!at.stacked) parts.push(chevron(box.x - 10, box.y + box.h + TRACK));
+    }
   }
   const track = at.track;
   if (track) {
     parts.push(svg('path', { class: 'track', d: pathOf(track) }));
     for (const box of Object.values(at.boxes)) parts.push(platform(box, box.y + box.h + TRACK));
+    if (!at.stacked) parts.push(chevron(at.boxes.sync.x - 10, track.points[0].y));
     const end = track.points[track.points.length - 1];
     parts.push(svg('path', { class: 'arrow', d: `M${end.x + 7} ${end.y - 5}L${end.x} ${end.y}L${end.x + 7} ${end.y + 5}` }));
     setAttr(view.wrote, 'x', at.stacked ? server.w + 14 : at.boxes.sync.x);
@@ -416,6 +456,11 @@ function drawTracks(view, at) {
     parts.push(view.wrote);
   }
   view.back.replaceChildren(...parts);
+}
+
+/** Shows the direction of a track, also if nothing moves on it. @param {number} x @param {number} y */
+function chevron(x, y) {
+  return svg('path', { class: 'arrow', d: `M${x - 3} ${y - 4}L${x + 2} ${y}L${x - 3} ${y + 4}` });
 }
 
 /** The part of a track at which dots stop. @param {import('./layout.js').Box} box @param {number} y */

@@ -3,16 +3,15 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// A bounded buffer between what arrives and what is shown, so that time can be stopped and
-// slowed down. Nothing here knows the page.
+// A bounded buffer between the stream and the picture, for pauses and slow motion.
 
 /** @typedef {import('./types.js').Overview} Overview */
 /** @typedef {import('./types.js').Event} Event */
 /** @typedef {{ time: number, event?: Event, overview?: Overview }} Item */
 
-/** Events come in batches. Being so far behind lets them pass one after the other nevertheless. */
+/** The delay of the picture in milliseconds. Events arrive in batches; the delay lets them pass one after another. */
 const LIVE = 150;
-/** A longer time in which nothing happened is not waited for. */
+/** A longer time without an event is skipped, in milliseconds. */
 const IDLE = 200;
 
 export class Playback {
@@ -20,12 +19,12 @@ export class Playback {
   #items = [];
   #head = 0;
   #limit;
-  /** The moment that is shown, in the operator's time; 0 before the first. */
+  /** The time of the picture, on the operator's clock; 0 before the first item. */
   #shown = 0;
   #newest = 0;
   paused = false;
   speed = 1;
-  /** How many items were thrown away unseen, because the buffer was full. */
+  /** The number of items that were dropped because the buffer was full. */
   lost = 0;
 
   /** @param {number} limit how many items are kept */
@@ -47,7 +46,7 @@ export class Playback {
     }
   }
 
-  /** How far the picture is behind what has arrived, in milliseconds. */
+  /** The time between the newest item and the picture, in milliseconds. */
   get behind() {
     return this.#shown ? Math.max(0, this.#newest - this.#shown) : 0;
   }
@@ -56,7 +55,7 @@ export class Playback {
     return this.#items.length - this.#head;
   }
 
-  /** Throws away what was not shown yet, but for the newest overview. @returns {Item | undefined} */
+  /** Discards all items, and returns the newest overview. @returns {Item | undefined} */
   skip() {
     let overview;
     for (let i = this.#head; i < this.#items.length; i++) {
@@ -74,7 +73,7 @@ export class Playback {
   }
 
   /**
-   * Calls show with what is due, after another elapsed milliseconds.
+   * Advances the time by elapsed milliseconds, and calls show for each item that is due.
    * @param {number} elapsed
    * @param {(item: Item) => void} show
    */
@@ -96,14 +95,14 @@ export class Playback {
   #move(elapsed) {
     const next = this.#items[this.#head];
     if (this.speed === 1) {
-      // What was missed is shown in fast motion, the faster the more it is.
+      // A late picture catches up in fast motion, and is faster the later it is.
       const rate = this.behind > 4 * LIVE ? Math.max(2, this.behind / 700) : Math.max(0.5, 0.5 + this.behind / LIVE / 2);
       if (next && next.time - this.#shown > IDLE) this.#shown = next.time;
       else this.#shown = Math.min(this.#newest, this.#shown + elapsed * rate);
       return;
     }
     this.#shown ||= next ? next.time : this.#newest;
-    // Where the buffer was too small, the picture jumps to the oldest that it still has.
+    // After an overflow of the buffer, the picture jumps to the oldest item.
     if (next && next.time > this.#shown && this.lost) this.#shown = next.time;
     this.#shown = Math.min(this.#newest, this.#shown + elapsed * this.speed);
   }

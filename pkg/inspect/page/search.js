@@ -28,9 +28,9 @@ export class Search {
     this.#input.addEventListener('keydown', (e) => this.#key(e));
     this.#input.addEventListener('focus', () => this.#input.value.trim() && this.#soon());
     this.#input.addEventListener('blur', () => this.#close());
-    // A click must not take the focus from the input first: that would close the list.
+    // A click must not move the focus from the input: without it the list closes.
     this.#results.addEventListener('mousedown', (e) => e.preventDefault());
-    this.#results.addEventListener('click', () => this.#done());
+    this.#results.addEventListener('click', (e) => this.#choose(/** @type {Element} */ (e.target).closest('[role=option]')));
   }
 
   #soon() {
@@ -52,12 +52,15 @@ export class Search {
 
   /** @param {Found} found */
   #show(found) {
-    if (!found.objects.length) return this.#say('No object in any index has a name like this.');
+    if (!found.objects.length) return this.#say('No index has an object with such a name.');
     const options = found.objects.map((o, n) =>
       el(
         'li',
-        { role: 'option', id: `found-${n}` },
-        el('a', { href: address.ofObject(o), tabindex: '-1' }, el('span', { class: 'muted' }, o.kind), ' ', format.path(o)),
+        // Not a link: an option must not contain controls.
+        { role: 'option', id: `found-${n}`, 'data-address': address.ofObject(o) },
+        el('span', { class: 'muted' }, o.kind),
+        ' ',
+        format.path(o),
       ),
     );
     this.#results.replaceChildren(...options);
@@ -86,6 +89,13 @@ export class Search {
     setAttr(this.#input, 'aria-activedescendant', undefined);
   }
 
+  /** Opens the life of the object of an option. @param {Element | null} option */
+  #choose(option) {
+    if (!(option instanceof HTMLElement)) return;
+    location.hash = option.dataset.address ?? '';
+    this.#done();
+  }
+
   #done() {
     this.#input.value = '';
     this.#close();
@@ -109,10 +119,9 @@ export class Search {
       e.preventDefault();
       this.#activate(this.#active + (e.key === 'ArrowDown' ? 1 : -1));
     } else if (e.key === 'Enter') {
-      const chosen = this.#results.querySelector('[aria-selected=true] a');
-      if (this.#results.hidden || !(chosen instanceof HTMLAnchorElement)) return this.#soon();
-      location.hash = chosen.hash;
-      this.#done();
+      const chosen = this.#results.querySelector('[aria-selected=true]');
+      if (this.#results.hidden || !chosen) return this.#soon();
+      this.#choose(chosen);
     }
   }
 }

@@ -3,11 +3,11 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Reading a text/event-stream from fetch, which can send an Authorization header; an
+// Parses a text/event-stream from fetch. fetch can send an Authorization header, and an
 // EventSource cannot.
 
 /**
- * Takes the stream in chunks as they come, and calls back for each message.
+ * Takes the chunks of a stream, and calls back for each message.
  */
 export class Messages {
   #rest = '';

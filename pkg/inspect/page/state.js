@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// What the page knows, apart from how it shows it. The functions are pure.
+// The data of the page, without its presentation. The functions are pure.
 
 import { gearOfStage } from './gears.js';
 import { keyOf } from './format.js';
@@ -31,7 +31,7 @@ export function sections(overview, filter) {
     if (filter.controller && controller.id !== filter.controller) continue;
     if (!inNamespace(controller, filter)) continue;
     const informers = overview.informers.filter((i) => feeds(i, controller) && shows(i, filter));
-    // The objects that it syncs come first, then what it makes of them.
+    // The informer of the synced objects is first, before those of their children.
     informers.sort((a, b) => Number(b.kind === controller.kind) - Number(a.kind === controller.kind));
     if (informers.length || !filter.kind) found.push({ id: controller.id, controller, informers });
   }
@@ -55,13 +55,14 @@ function inNamespace(gear, filter) {
   return !filter.namespace || !gear.namespace || gear.namespace === filter.namespace;
 }
 
-/** Says whether two sections look alike but for their numbers. @param {Section[]} found */
+/** Sections with the same shape differ in their numbers only. @param {Section[]} found */
 export function shape(found) {
   return found.map((s) => `${s.id}:${s.informers.map((i) => i.id).join(',')}`).join(';');
 }
 
 /**
- * Says whether the picture shows event. The stream is narrowed by kind and namespace already, but not what was buffered before.
+ * Reports whether the picture shows event. The operator narrows the stream by kind and namespace, but older events may be in
+ * the buffer.
  * @param {Event} event
  * @param {Filter} filter
  */
@@ -82,7 +83,7 @@ export function filtersSet(filter) {
   return Object.values(filter).filter(Boolean).length;
 }
 
-/** How many of the newest events are remembered for each gear, for its panel. */
+/** The number of newest events that the panel of a gear shows. */
 const RECENT = 40;
 
 /** Recent keeps the newest events of each gear. */
@@ -109,7 +110,7 @@ export class Recent {
   }
 }
 
-/** Says whether event is part of the life of object. @param {Event} event @param {ObjectName} object */
+/** Reports whether event is part of the life of object. @param {Event} event @param {ObjectName} object */
 export function isAbout(event, object) {
   const key = keyOf(object);
   return keyOf(event) === key || (event.for !== undefined && keyOf(event.for) === key);

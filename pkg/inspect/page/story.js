@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The life of an object, told: events become passes, and each sync says why it ran. All of
-// it is pure.
+// The life of an object in sentences: events become passes, and each sync has its causes. All
+// functions are pure.
 
 import * as address from './address.js';
 import * as format from './format.js';
@@ -26,7 +26,7 @@ import * as format from './format.js';
 const ranks = /** @type {Record<string, number>} */ ({ wire: 1, queue: 2, index: 3, dispatch: 4, enqueue: 5, sync: 6, write: 7, done: 8 });
 
 /**
- * What is looked up in a life again and again.
+ * An index of a life.
  * @typedef {{ life: Life, writes: Map<string, Event>, dones: Event[] }} Memory
  */
 
@@ -44,7 +44,7 @@ export function passes(life) {
   const self = format.keyOf(life);
   /** @type {Pass[]} */
   const all = [];
-  /** Syncs of which the key waits, and which run, by controller and object. @type {[Map<string, Pass>, Map<string, Pass>]} */
+  /** Syncs whose key waits, and running syncs, by controller and object. @type {[Map<string, Pass>, Map<string, Pass>]} */
   const [waiting, running] = [new Map(), new Map()];
   /** The newest change of each version. @type {Map<string, Pass>} */
   const changes = new Map();
@@ -88,7 +88,7 @@ function add(pass, event) {
   return pass;
 }
 
-/** Says whether the change has not come as far as event yet. @param {Pass} change @param {Event} event */
+/** Reports whether the event is the next stage of the change. @param {Pass} change @param {Event} event */
 function continues(change, event) {
   const last = change.events[change.events.length - 1];
   return ranks[last.stage] < ranks[event.stage] || (event.stage === 'enqueue' && last.stage === 'enqueue');
@@ -99,24 +99,24 @@ export function stageOf(pass, stage) {
   return pass.events.find((e) => e.stage === stage);
 }
 
-/** What the sync of a pass ran for. @param {Pass} pass */
+/** The causes of the sync of a pass. @param {Pass} pass */
 export function causesOf(pass) {
   const event = stageOf(pass, 'sync') ?? stageOf(pass, 'done');
   return { causes: event?.causes ?? [], more: event?.moreCauses ?? 0 };
 }
 
 /**
- * Answers: why did this sync run? With several causes, the sentence announces a list.
+ * Returns the sentence about the causes of a sync. For several causes it introduces a list.
  * @param {Pass} pass
  * @param {Memory} memory
  * @returns {Piece[]}
  */
 export function why(pass, memory) {
   const { causes, more } = causesOf(pass);
-  if (!stageOf(pass, 'sync') && !stageOf(pass, 'done')) return ['This sync has not begun: its key waits in the workqueue.'];
-  if (!causes.length) return ['Why this sync ran was not recorded.'];
+  if (!stageOf(pass, 'sync') && !stageOf(pass, 'done')) return ['This sync has not started: its key waits in the workqueue.'];
+  if (!causes.length) return ['The cause of this sync was not recorded.'];
   if (causes.length + more === 1) return ['This sync ran because ', ...because(causes[0], pass, memory), '.'];
-  return [`This sync ran once for ${causes.length + more} causes, which met in the workqueue:`];
+  return [`This sync ran once for ${causes.length + more} causes:`];
 }
 
 /** One cause, as the rest of a sentence. @param {Cause} cause @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
@@ -127,11 +127,11 @@ export function because(cause, pass, memory) {
     case 'Retry':
       return failedBefore(pass, memory);
     case 'Start':
-      return ['it is there from the start'];
+      return ['the object existed when the operator started'];
     case 'Sync':
-      return ['a resync of ', linkTo(cause), '; nothing had changed'];
+      return ['of a resync of ', linkTo(cause), ', without a change'];
     case 'Added':
-      return [linkTo(cause), ' appeared', ...version(cause), ...writer(cause, memory)];
+      return [linkTo(cause), ' was added', ...version(cause), ...writer(cause, memory)];
     case 'Deleted':
       return [linkTo(cause), ' was deleted', ...version(cause)];
     default:
@@ -157,7 +157,7 @@ function fields(cause) {
   return [` in ${all.slice(0, 5).join(', ')}${rest}`];
 }
 
-/** Which sync wrote the version that is the cause, if that is remembered. @param {Cause} cause @param {Memory} memory @returns {Piece[]} */
+/** The sync that wrote the version of the cause, if it is known. @param {Cause} cause @param {Memory} memory @returns {Piece[]} */
 function writer(cause, memory) {
   const write = memory.writes.get(`${format.keyOf(cause)}\n${cause.resourceVersion}`);
   if (!write) return [];
@@ -165,7 +165,7 @@ function writer(cause, memory) {
   return [
     ', which ',
     { text: `a sync of ${format.title(by)}`, href: address.ofObject(by, { seq: write.seq }) },
-    ` had written at ${format.clock(write.time)}`,
+    ` wrote at ${format.clock(write.time)}`,
   ];
 }
 
@@ -177,50 +177,50 @@ function endedBefore(pass, memory, fits) {
 
 /** @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
 function askedFor(pass, memory) {
-  if (stageOf(pass, 'done')?.repeats) return ['the sync before it, which is left out here, had asked to run again at this time'];
+  if (stageOf(pass, 'done')?.repeats) return ['the previous sync, which is omitted here, had requested a run at this time'];
   const done = endedBefore(pass, memory, (e) => (e.after ?? 0) > 0);
-  if (!done) return ['an earlier sync had asked to run again at this time'];
+  if (!done) return ['an earlier sync had requested a run at this time'];
   const href = address.ofObject(done.for ?? done, { seq: done.seq });
   return [
     { text: `the sync that ended at ${format.clock(done.time)}`, href },
-    ` had asked to run again after ${format.duration(done.after ?? 0)}`,
+    ` had requested a run after ${format.duration(done.after ?? 0)}`,
   ];
 }
 
 /** @param {Pass} pass @param {Memory} memory @returns {Piece[]} */
 function failedBefore(pass, memory) {
   const done = endedBefore(pass, memory, (e) => Boolean(e.error));
-  if (!done) return ['an earlier sync had failed, and its backoff was over'];
+  if (!done) return ['an earlier sync had failed, and its backoff expired'];
   const href = address.ofObject(done.for ?? done, { seq: done.seq });
   const waited = (format.millis(pass.events[0].time) - format.millis(done.time)) / 1000;
   return [
     { text: `the sync at ${format.clock(done.time)}`, href },
-    ` had failed, and its backoff of ${format.duration(Math.max(0, waited))} was over`,
+    ` had failed, and its backoff of ${format.duration(Math.max(0, waited))} expired`,
   ];
 }
 
-/** How a sync ended, in a sentence. @param {Pass} pass */
+/** The end of a sync, in a sentence. @param {Pass} pass */
 export function outcome(pass) {
   const done = stageOf(pass, 'done');
   const writes = pass.events.filter((e) => e.stage === 'write').length;
-  if (!done) return stageOf(pass, 'sync') ? 'It is under way.' : '';
+  if (!done) return stageOf(pass, 'sync') ? 'It runs.' : '';
   const took = format.duration(done.duration ?? 0);
   const wrote = writes ? `wrote ${writes === 1 ? 'one object' : `${writes} objects`}` : 'wrote nothing';
-  const after = done.after ? ` It asked to run again in ${format.duration(done.after)}.` : '';
-  if (done.error) return `It failed after ${took}, ${wrote}, and comes back after a backoff.${after}`;
+  const after = done.after ? ` It requested a run in ${format.duration(done.after)}.` : '';
+  if (done.error) return `It failed after ${took}, ${wrote}, and is retried after a backoff.${after}`;
   return `It took ${took} and ${wrote}.${after}`;
 }
 
-/** Which syncs before this one are left out. @param {Pass} pass */
+/** A sentence about the omitted syncs before this one. @param {Pass} pass */
 export function leftOut(pass) {
   const n = stageOf(pass, 'done')?.repeats ?? 0;
   if (!n) return '';
   return n === 1
-    ? 'One sync before it is left out: it was like this one, asked for by the one before, and wrote nothing.'
-    : `${format.count(n)} syncs before it are left out: they were like this one, each asked for by the one before, and wrote nothing.`;
+    ? 'One earlier sync is omitted: a timer caused it, and it wrote nothing.'
+    : `${format.count(n)} earlier syncs are omitted: timers caused them, and they wrote nothing.`;
 }
 
-/** What a change was, as a heading. @param {Pass} pass */
+/** The heading of a change. @param {Pass} pass */
 export function headline(pass) {
   const event = pass.events.find((e) => e.verb) ?? pass.events[0];
   const verb =
@@ -228,19 +228,19 @@ export function headline(pass) {
   return pass.type === 'written' ? 'Written' : verb;
 }
 
-/** What one event says, beside its stage and its time. @param {Event} event @param {ObjectName} self @returns {Piece[]} */
+/** The text of an event, beside its stage and its time. @param {Event} event @param {ObjectName} self @returns {Piece[]} */
 export function text(event, self) {
   const own = format.keyOf(event) === format.keyOf(self);
   const subject = own ? [] : [{ text: format.title(event), href: address.ofObject(event, { seq: event.seq }) }];
   switch (event.stage) {
     case 'wire':
-      return [`came off the ${event.verb === 'Replaced' ? 'list' : 'watch'}`];
+      return [`arrived with the ${event.verb === 'Replaced' ? 'list' : 'watch'}`];
     case 'queue':
-      return [`${event.verb ?? 'a delta'}, into the delta queue`];
+      return [`${event.verb ?? 'a delta'}, added to the delta queue`];
     case 'index':
-      return [event.verb === 'Deleted' ? 'taken out of the index' : 'the index holds it'];
+      return [event.verb === 'Deleted' ? 'deleted from the index' : 'applied to the index'];
     case 'dispatch':
-      return ['handlers are notified'];
+      return ['handlers were notified'];
     case 'enqueue':
       return enqueued(event, own, subject);
     case 'sync':

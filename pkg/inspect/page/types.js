@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// The types of the API, as types.go declares them. Nothing here runs.
+// The types of the API, as types.go declares them. This module has no code.
 
 /** @typedef {{ kind: string, namespace?: string, name: string }} ObjectName */
 /** @typedef {{ since: string, until: string, delay?: number, kept: number }} Hold */

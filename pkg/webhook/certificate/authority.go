@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// backdate is how long before it is made a certificate begins to be valid: API servers
-// whose clocks are slow take it too.
+// backdate is how long before its creation a certificate is valid, so that API servers with slow
+// clocks accept it too.
 const backdate = 24 * time.Hour
 
 // authority is a CA: a certificate that signs others, and its key.
@@ -50,7 +50,7 @@ func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		// A name of its own: of two CAs with the same name, a client may try the wrong one.
+		// A unique name: with two CAs of the same name, a client may try the wrong one.
 		Subject:               pkix.Name{CommonName: fmt.Sprintf("glassback-webhook-ca-%x", serial)},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(lifetime),
@@ -70,11 +70,11 @@ func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	return parseAuthority(encode(der), keyPEM)
 }
 
-// parseAuthority reads a CA from PEM. It returns an error for what cannot sign.
+// parseAuthority parses a CA from PEM. It returns an error for a CA that cannot sign.
 func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, err // It says what is wrong, and nothing of the key.
+		return nil, err // The error does not quote the key.
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	switch {
@@ -89,8 +89,8 @@ func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
 	return &authority{cert: pair.Leaf, key: key, certPEM: encode(pair.Leaf.Raw), keyPEM: keyPEM}, nil
 }
 
-// constrained reports whether a CA says for what it may sign. Its leaves might not be
-// trusted.
+// constrained reports whether a CA limits the certificates that it may sign. API servers might
+// not trust its leaves.
 func constrained(ca *x509.Certificate) bool {
 	return len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage)+
 		len(ca.PermittedDNSDomains)+len(ca.ExcludedDNSDomains)+len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) > 0
@@ -157,7 +157,7 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
 }
 
-// parseBundle returns the certificates in PEM text. What is none, it leaves out.
+// parseBundle returns the certificates in PEM text. It leaves out other text.
 func parseBundle(text []byte) []*x509.Certificate {
 	var certs []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

@@ -36,16 +36,16 @@ func TestALeafIsTrustedByWhoTrustsItsCA(t *testing.T) {
 		at      time.Time
 		err     string
 	}{
-		"by its name":             {[]*x509.Certificate{ca.cert}, "glassback-webhook.glassback-system.svc", start, ""},
-		"by an address":           {[]*x509.Certificate{ca.cert}, "10.0.0.7", start, ""},
-		"by another address":      {[]*x509.Certificate{ca.cert}, "::1", start, ""},
-		"with another CA beside":  {[]*x509.Certificate{other.cert, ca.cert}, "10.0.0.7", start, ""},
-		"by who has a slow clock": {[]*x509.Certificate{ca.cert}, "10.0.0.7", start.Add(-23 * time.Hour), ""},
-		"until it expires":        {[]*x509.Certificate{ca.cert}, "10.0.0.7", start.Add(DefaultLifetimes.Leaf - time.Second), ""},
+		"by its name":                   {[]*x509.Certificate{ca.cert}, "glassback-webhook.glassback-system.svc", start, ""},
+		"by an address":                 {[]*x509.Certificate{ca.cert}, "10.0.0.7", start, ""},
+		"by another address":            {[]*x509.Certificate{ca.cert}, "::1", start, ""},
+		"with another CA beside":        {[]*x509.Certificate{other.cert, ca.cert}, "10.0.0.7", start, ""},
+		"by a client with a slow clock": {[]*x509.Certificate{ca.cert}, "10.0.0.7", start.Add(-23 * time.Hour), ""},
+		"until it expires":              {[]*x509.Certificate{ca.cert}, "10.0.0.7", start.Add(DefaultLifetimes.Leaf - time.Second), ""},
 		"not after it has": {
 			[]*x509.Certificate{ca.cert}, "10.0.0.7", start.Add(DefaultLifetimes.Leaf + time.Second), "expired",
 		},
-		"not by who trusts another CA":           {[]*x509.Certificate{other.cert}, "10.0.0.7", start, "unknown authority"},
+		"not by a client that trusts another CA": {[]*x509.Certificate{other.cert}, "10.0.0.7", start, "unknown authority"},
 		"not by a name that it was not made for": {[]*x509.Certificate{ca.cert}, "other.svc", start, "valid for glassback-webhook"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,31 +20,31 @@ import (
 
 // The keys of the Secret.
 const (
-	keyTrusted    = "ca.crt"   // what caBundle says: the certificates of all CAs that are trusted
+	keyTrusted    = "ca.crt"   // the content of caBundle: the certificates of all trusted CAs
 	keyCurrent    = "tls.crt"  // the CA that signs
 	keyCurrentKey = "tls.key"  // and its key
-	keyNext       = "next.crt" // the CA that will sign, while one takes over from the other
+	keyNext       = "next.crt" // the CA that will sign, during a rotation
 	keyNextKey    = "next.key"
 
-	annotationRetired = "glassback.dev/retired-at" // since when the CAs that are trusted and do not sign do not
+	annotationRetired = "glassback.dev/retired-at" // the times at which trusted CAs stopped signing
 )
 
-// AnnotationRotate on the Secret, with any value, has the next CA staged at once.
+// AnnotationRotate on the Secret, with any value, makes the keeper stage the next CA at once.
 const AnnotationRotate = "glassback.dev/rotate"
 
-// contents is what the Secret says.
+// contents is the parsed Secret.
 type contents struct {
 	current *authority // signs; nil if there is none that can
 	next    *authority // will sign; nil most of the time
 	// trusted are the CAs that API servers are to trust: current, next, and those that
 	// signed before.
 	trusted []*x509.Certificate
-	retired map[string]time.Time // since when the latter do not, by fingerprint
+	retired map[string]time.Time // when the latter stopped signing, by fingerprint
 	rotate  bool
 }
 
-// read returns what a Secret says, as far as it can be understood, and what cannot.
-// There need not be a Secret.
+// read returns the readable contents of a Secret, and an error for each unreadable part. The
+// Secret may be nil.
 func read(secret *corev1.Secret) (contents, []error) {
 	if secret == nil {
 		return contents{}, nil
@@ -69,8 +69,8 @@ func read(secret *corev1.Secret) (contents, []error) {
 	return c, errs
 }
 
-// write makes a Secret say c, and reports whether it did not before. Keys and
-// annotations of others stay.
+// write writes c into a Secret, and reports whether that changed it. It leaves other keys and
+// annotations alone.
 func (c contents) write(secret *corev1.Secret) (changed bool) {
 	data, annotations := maps.Clone(secret.Data), maps.Clone(secret.Annotations)
 	if data == nil {
@@ -98,7 +98,7 @@ func (c contents) write(secret *corev1.Secret) (changed bool) {
 	return changed
 }
 
-// retirees returns the CAs that are trusted and do not sign.
+// retirees returns the trusted CAs that do not sign any more.
 func (c contents) retirees() []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(c.trusted), c.signs)
 }
@@ -108,14 +108,14 @@ func (c contents) signs(ca *x509.Certificate) bool {
 	return c.current != nil && c.current.cert.Equal(ca) || c.next != nil && c.next.cert.Equal(ca)
 }
 
-// fingerprint is what a CA is called in an annotation: enough of its SHA-256 to tell it
-// from the others.
+// fingerprint returns the name of a CA in an annotation: a part of its SHA-256, which is long
+// enough to be unique.
 func fingerprint(ca *x509.Certificate) string {
 	sum := sha256.Sum256(ca.Raw)
 	return hex.EncodeToString(sum[:8])
 }
 
-// parseTimes reads "fingerprint=time,…", and leaves out what it cannot read.
+// parseTimes parses "fingerprint=time,…", and leaves out invalid entries.
 func parseTimes(text string) map[string]time.Time {
 	times := map[string]time.Time{}
 	for entry := range strings.SplitSeq(text, ",") {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Lifetimes are how long things last. Each is much less than a third of the one before it:
-// in a third of a leaf's life it has to be noticed, once in every Settle, that it is due.
+// Lifetimes are the times for which CAs and certificates are valid. Each is much less than a
+// third of the one before it: the keeper checks once in every Settle whether a leaf is due, and
+// it must notice that in a third of the leaf's life.
 type Lifetimes struct {
 	// Authority is how long a CA is valid. When a third of it is left, another one is
 	// staged.
@@ -20,15 +21,15 @@ type Lifetimes struct {
 	// Leaf is how long a serving certificate is valid. When a third of it is left,
 	// another one is signed.
 	Leaf time.Duration
-	// Settle is how long a caBundle must have held a CA before every API server is
-	// believed to have noticed.
+	// Settle is how long a caBundle must have a CA before the keeper assumes that every API
+	// server has noticed it.
 	Settle time.Duration
 }
 
 // DefaultLifetimes are those of production.
 var DefaultLifetimes = Lifetimes{Authority: 365 * 24 * time.Hour, Leaf: 7 * 24 * time.Hour, Settle: time.Minute}
 
-// situation is what a decision depends on besides what the Secret says.
+// situation has the inputs of a decision besides the Secret.
 type situation struct {
 	now       time.Time
 	bundles   [][]*x509.Certificate        // the CAs in each caBundle, as far as replicas may serve what they have signed
@@ -36,7 +37,7 @@ type situation struct {
 	lifetimes Lifetimes
 }
 
-// decide returns what the Secret is to say, and what was done for it. It calls mint, at
+// decide returns the desired contents of the Secret, and the changes in words. It calls mint, at
 // most once, for another CA.
 //
 //	                 a third of its life is left,
@@ -47,7 +48,7 @@ type situation struct {
 //	                 every leaf that the retiree └───────┘ ◀──── next takes  └─────────┘
 //	                 signed has expired                          over
 //
-// A CA that is missing, broken, expired, or not valid yet is replaced without a stage. The CA
+// decide replaces a CA that is missing, broken, expired, or not valid yet without a stage. The CA
 // that signed before stays trusted: a caBundle still has it.
 func decide(c contents, s situation, mint func() (*authority, error)) (contents, []string, error) {
 	var did []string
@@ -86,7 +87,7 @@ func decide(c contents, s situation, mint func() (*authority, error)) (contents,
 	return c, did, nil
 }
 
-// promote has the next CA take over.
+// promote makes the next CA the current one.
 func (c contents) promote() contents {
 	if c.current != nil {
 		c.trusted = append(slices.Clone(c.trusted), c.current.cert)
@@ -127,9 +128,9 @@ func (c contents) trust(s situation, did []string) (contents, []string) {
 	return c, did
 }
 
-// lost returns the CAs that a caBundle has and the Secret has not, if the Secret was last
-// changed by another client than a Keeper: in one that a Keeper has written, the CA that
-// signs is among the trusted, and has been in every caBundle before it signed.
+// lost returns the CAs that a caBundle has and the Secret does not have, if another client than a
+// Keeper was the last to change the Secret. In a Secret of a Keeper, the CA that signs is one of
+// the trusted CAs, and was in every caBundle before it signed.
 func (c contents) lost(s situation) []*x509.Certificate {
 	if holds(c.trusted, c.current.cert) && everywhere(c.current.cert, s.bundles) {
 		return nil

@@ -7,19 +7,19 @@ SPDX-License-Identifier: Apache-2.0
 // another program renews, or from a Keeper, which renews it by itself.
 //
 // A Keeper is a controller like the others: event handlers, a workqueue with one key, a sync
-// that looks at how things are. Every replica of the operator has one.
+// that observes the present state. Every replica of the operator has one.
 //
 //	Secret: CAs and keys ───▶ Keeper ───▶ leaf, signed by the CA, in memory ───▶ TLS handshake
 //	      ▲                    │  │
 //	      └── made, staged, ───┘  └────▶ caBundle of the webhook configurations ───▶ API servers
 //	          promoted, dropped
 //
-// The CA lives a year and its key is in a Secret, so that all replicas sign with the same
-// one. A leaf lives a week, and its key is nowhere but in the memory of one replica.
+// A CA is valid for a year. Its key is in a Secret, so that all replicas sign with the same CA.
+// A leaf is valid for a week. Its key is only in the memory of one replica.
 //
-// API servers learn of a CA a moment after it was written, each at its own time. So a CA
-// signs what is served only after every caBundle has had it for a while, and is trusted until
-// all that it has signed has expired (see decide):
+// Each API server reads a new caBundle a moment after the write. So a CA signs serving
+// certificates only after every caBundle has had it for a while. It stays trusted until all of its
+// leaves have expired (see decide):
 //
 //	stage    Secret: current, next               caBundle: current, next
 //	promote  Secret: current (was next)          caBundle: current, and the one before
@@ -27,12 +27,12 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants, which a simulation with late caches, restarts and meddling checks:
 //
-//   - No call fails for a certificate while CAs follow one another.
+//   - No call fails because of a certificate while CAs rotate.
 //   - A Secret that was deleted, or edited, or has expired is repaired. The CA whose leaves
 //     are served then is still in the caBundles, and stays there. A write that fails
 //     keeps no replica from serving.
 //   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
-//   - A replica whose cache of the Secret is behind writes no caBundle.
+//   - A replica with a stale cache of the Secret writes no caBundle.
 //   - When nothing changes, nothing is written.
 //   - No key is in a log, in an event or in an error. For what client-go logs, the process has
 //     to limit its verbosity: see maxVerbosity in pkg/app.

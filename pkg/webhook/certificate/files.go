@@ -26,8 +26,8 @@ const (
 
 // Files is a serving certificate in two files, which another program renews.
 //
-// It reads them at every handshake, which costs little beside the handshake itself, and
-// so never shows an old one. API servers keep their connections.
+// It reads them at every handshake, so that it always serves the present certificate. That costs
+// little: API servers keep their connections, and a handshake costs more than the read.
 type Files struct {
 	dir string
 
@@ -47,8 +47,8 @@ func OpenFiles(dir string) (*Files, error) {
 	return f, nil
 }
 
-// GetCertificate is for tls.Config. Files that cannot be read, or do not belong together,
-// such as while one has been renewed and the other has not, leave the last ones in use.
+// GetCertificate is for tls.Config. If the files are unreadable, or do not match because only one
+// of them is renewed yet, it returns the last certificate.
 func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,8 +69,8 @@ func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 
 var observer atomic.Pointer[func(error)]
 
-// SetReadObserver has observe called after every read of a certificate in files, from now on,
-// with the error or nil. Several goroutines may call observe at once.
+// SetReadObserver sets the function that is called after every read of the files, with the error
+// or nil. Several goroutines may call it at once.
 func SetReadObserver(observe func(error)) { observer.Store(&observe) }
 
 // reload calls read and reports its result to the observer.

@@ -57,7 +57,7 @@ type Registration interface {
 	Trust(ctx context.Context, caBundle []byte) error
 }
 
-// Config is what a Keeper works with.
+// Config is the configuration of a Keeper.
 type Config struct {
 	Store         Store
 	Registrations []Registration
@@ -75,7 +75,7 @@ type Config struct {
 	Trace *trace.Recorder
 }
 
-// Keeper keeps the CAs, has API servers trust them, and serves certificates that they
+// Keeper keeps the CAs, makes API servers trust them, and serves certificates that they
 // sign. Every replica of the operator has one. See the package's documentation.
 type Keeper struct {
 	Config
@@ -90,7 +90,7 @@ type Keeper struct {
 	putAt   time.Time             // and when that was
 }
 
-// key is the only one: what is kept is one thing.
+// key is the only key in the workqueue.
 var key = cache.ObjectName{Name: Name}
 
 // New returns a Keeper. It starts nothing.
@@ -105,16 +105,16 @@ func New(config Config) *Keeper {
 	return k
 }
 
-// Watch has changes of what the Store or a Registration reads lead to a sync: objects of the
-// given kind.
+// Watch makes changes of objects of the given kind lead to a sync. The Store or a Registration
+// reads these objects.
 func (k *Keeper) Watch(informer cache.SharedIndexInformer, kind string) error {
 	return k.loop.Watch(informer, kind, theOnlyOne)
 }
 
-// Leaf returns what the webhook server shows.
+// Leaf returns the certificate that the webhook server serves.
 func (k *Keeper) Leaf() *Leaf { return &k.leaf }
 
-// Loop returns the keeper's workqueue and worker, for those who want to look at them.
+// Loop returns the keeper's workqueue and worker, for the page that shows them.
 func (k *Keeper) Loop() *loop.Loop { return k.loop }
 
 // Run keeps the certificates until ctx is done (see loop.Loop.Run).
@@ -123,9 +123,9 @@ func (k *Keeper) Run(ctx, drain context.Context) {
 	k.loop.Run(ctx, drain, 1)
 }
 
-// Sync does what is due: at most one write of the Secret, then the caBundles, then the
-// serving certificate. What it does follows from what it sees, so that it may be
-// interrupted anywhere.
+// Sync does at most one write of the Secret, then writes the caBundles, and then changes the
+// serving certificate. Each step follows from the observed state, so that a crash between any
+// two steps does no harm.
 func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 	logger, now := klog.FromContext(ctx), k.Now()
 	secret, err := k.Store.Get()
@@ -156,8 +156,8 @@ func (k *Keeper) Sync(ctx context.Context, _ cache.ObjectName) (time.Duration, e
 	if held.current == nil || !valid(held.current.cert, now) {
 		return wait, putErr
 	}
-	// Until the cache has what was written, or if nothing can be, things go on by what it
-	// has; but what the write would save from being forgotten is left as it is.
+	// Until the cache shows the write, or while writes fail, the keeper uses the Secret in the
+	// cache. It writes no caBundle that would lose a CA which only the write keeps.
 	var trustErr error
 	if len(held.lost(situation)) == 0 {
 		_, trustErr = k.trust(ctx, secret, held)
@@ -223,8 +223,8 @@ func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
 	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
-// settled reports whether every API server is believed to trust a CA. Where none calls,
-// none has to.
+// settled reports whether every API server presumably trusts a CA. That is so too if no API
+// server calls the webhooks.
 func (k *Keeper) settled(ca *x509.Certificate) bool {
 	if len(k.bundles) == 0 {
 		return true
@@ -233,8 +233,8 @@ func (k *Keeper) settled(ca *x509.Certificate) bool {
 	return everywhere && k.Clock.Since(since) >= k.Lifetimes.Settle
 }
 
-// trust has all registrations trust what c does. If it is too early for a write, it
-// returns how long to wait.
+// trust makes all registrations trust the CAs of c. If it is too early for a write, it returns
+// how long to wait.
 func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (wait time.Duration, err error) {
 	bundle := formatBundle(c.trusted)
 	var behind []int
@@ -254,7 +254,7 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 	if len(behind) == 0 {
 		return wait, nil
 	}
-	// A cache that is behind would have API servers forget the newest CA again.
+	// With a stale cache, API servers would lose the newest CA again.
 	live, err := k.Store.Live(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("get the Secret of the webhooks' CA: %w", err)
@@ -273,7 +273,7 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 	return wait, errors.Join(errs...)
 }
 
-// serve changes the serving certificate, if it is time to.
+// serve changes the serving certificate, if that is due.
 func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 	if !k.due(c.current.cert, now) {
 		return nil
@@ -287,7 +287,7 @@ func (k *Keeper) serve(logger klog.Logger, c contents, now time.Time) error {
 	return nil
 }
 
-// due reports whether it is time to serve a certificate that ca has signed now.
+// due reports whether to serve a new certificate, which ca signs.
 func (k *Keeper) due(ca *x509.Certificate, now time.Time) bool {
 	switch held := k.leaf.held.Load(); {
 	case held == nil:

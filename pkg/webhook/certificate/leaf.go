@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Leaf is the serving certificate that a Keeper has signed last. It is in memory alone.
+// Leaf is the last serving certificate that a Keeper signed. It is in memory only.
 type Leaf struct {
 	held  atomic.Pointer[signed]
 	given chan struct{} // closed once there is one
@@ -28,12 +28,11 @@ type signed struct {
 	ca   *x509.Certificate
 }
 
-// firstPatience is how long a handshake waits for the first certificate: longer than an
-// API server does. Nothing else ends the wait, not even that the client leaves.
+// firstPatience is how long a handshake waits for the first certificate: longer than an API
+// server waits. Nothing else ends the wait, not even a client that disconnects.
 const firstPatience = 10 * time.Second
 
-// GetCertificate is for tls.Config. A handshake that comes before there is a certificate
-// waits for it.
+// GetCertificate is for tls.Config. A handshake before the first certificate waits for it.
 func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	ctx, cancel := context.WithTimeout(hello.Context(), firstPatience)
 	defer cancel()
@@ -53,8 +52,8 @@ func (l *Leaf) store(cert *tls.Certificate, ca *x509.Certificate) {
 
 var expiryObserver atomic.Pointer[func(time.Time)]
 
-// SetExpiryObserver has observe called with the expiry of the serving certificate, whenever
-// another one is served, from now on.
+// SetExpiryObserver sets the function that is called for each new serving certificate, with its
+// expiry.
 func SetExpiryObserver(observe func(time.Time)) { expiryObserver.Store(&observe) }
 
 // serving reports a new serving certificate to the observer.

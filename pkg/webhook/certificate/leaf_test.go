@@ -57,9 +57,9 @@ func TestAHandshakeWaitsForTheFirstCertificate(t *testing.T) {
 	})
 }
 
-func TestTheExpiryIsToldOf(t *testing.T) {
-	var told []time.Time
-	SetExpiryObserver(func(until time.Time) { told = append(told, until) })
+func TestTheExpiryIsReported(t *testing.T) {
+	var expiries []time.Time
+	SetExpiryObserver(func(until time.Time) { expiries = append(expiries, until) })
 	t.Cleanup(func() { expiryObserver.Store(nil) })
 	l, ca := newLeaf(), authorityAt(t, start)
 	for _, life := range []time.Duration{time.Hour, 2 * time.Hour} {
@@ -68,8 +68,8 @@ func TestTheExpiryIsToldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.store(cert, ca.cert)
-		if got := told[len(told)-1]; !got.Equal(cert.Leaf.NotAfter) {
-			t.Errorf("it is served until %s, and told was %s", cert.Leaf.NotAfter, got)
+		if got := expiries[len(expiries)-1]; !got.Equal(cert.Leaf.NotAfter) {
+			t.Errorf("it is served until %s, and the observer got %s", cert.Leaf.NotAfter, got)
 		}
 	}
 
@@ -86,8 +86,8 @@ func TestTheExpiryIsToldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(told) != 3 || !told[2].Equal(f.pair.Leaf.NotAfter) {
-		t.Errorf("files that are valid until %s: told %s", f.pair.Leaf.NotAfter, told)
+	if len(expiries) != 3 || !expiries[2].Equal(f.pair.Leaf.NotAfter) {
+		t.Errorf("files that are valid until %s: the observer got %s", f.pair.Leaf.NotAfter, expiries)
 	}
 }
 

@@ -60,7 +60,7 @@ func (s SecretStore) Put(ctx context.Context, secret *corev1.Secret) error {
 		Data:       secret.Data,
 	}, metav1.CreateOptions{FieldManager: glassback.Name})
 	if apierrors.IsAlreadyExists(err) {
-		// Another replica was first; its Secret is as good.
+		// Another replica created the Secret first.
 		return apierrors.NewConflict(corev1.Resource("secrets"), SecretName, err)
 	}
 	return err
@@ -73,17 +73,16 @@ func orNone(secret *corev1.Secret, err error) (*corev1.Secret, error) {
 	return secret, err
 }
 
-// MemoryStore keeps the CAs of one process, for as long as it runs. Only one Keeper may
-// use it.
+// MemoryStore keeps the CAs of one process in memory. Only one Keeper may use it.
 type MemoryStore struct {
 	secret  *corev1.Secret
 	version int
 }
 
-// Get returns what Put has put.
+// Get returns the Secret of the last Put.
 func (s *MemoryStore) Get() (*corev1.Secret, error) { return s.secret, nil }
 
-// Live returns what Put has put.
+// Live returns the Secret of the last Put.
 func (s *MemoryStore) Live(context.Context) (*corev1.Secret, error) { return s.secret, nil }
 
 // Put keeps a Secret.

@@ -5,12 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1alpha1
 
-// DefaultUserDataKey is the key of userDataSecretRef, unless it says another one.
+// DefaultUserDataKey is the default of userDataSecretRef.key.
 const DefaultUserDataKey = "userData"
 
-// Default fills in what the schema defaults, for objects that did not come by it, and what
-// depends on another field, which the schema cannot. The latter is never stored: it would
-// stay when the other field changes.
+// Default sets the defaults of the schema, for objects without them, and the defaults that
+// depend on another field, which a schema cannot have. The latter are never stored: a stored
+// value would stay when the other field changes.
 func (e *ECSInstance) Default() {
 	s := &e.Spec
 	set(&s.InstanceTypeChangePolicy, TypeChangeWhenStopped)

@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Why a rule about changes goes by status.instanceID: before there is an instance, all can be
-// changed, and when there is to be another one, again. Why it asks with has whether both are
-// there: a string of ?.orValue has no bound that the API server would know, and it refuses
-// rules whose cost has none.
+// The rules about changes depend on status.instanceID: while it is empty, fields can change. It is
+// empty before the first instance, and before another one is created. The rule of adoptInstanceID
+// depends on status.create too: an instance may exist. The rules use has for both values: the API
+// server knows no bound for a string from ?.orValue, and rejects rules whose cost has no bound.
 
 // ECSInstance is one virtual machine of Alibaba Cloud's Elastic Compute Service.
 //
@@ -56,8 +56,8 @@ type ECSInstance struct {
 	Status ECSInstanceStatus `json:"status,omitempty"`
 }
 
-// ECSInstanceSpec says what the instance is. What cannot be changed of an instance can be
-// changed here for as long as there is none.
+// ECSInstanceSpec is the desired state of the instance. Fields that ECS cannot change in an
+// instance can change only while there is none.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.imageID) || has(self.adoptInstanceID)",fieldPath=".imageID",reason=FieldValueRequired,message="say what the system disk is made from, like \"aliyun_3_x64_20G_alibase_20240528.vhd\""
 // +kubebuilder:validation:XValidation:rule="has(self.adoptInstanceID) || self.?instanceChargeType.orValue('PostPaid') == 'PrePaid' || !has(self.period)",fieldPath=".period",reason=FieldValueForbidden,message="can only be set with instanceChargeType: PrePaid"
@@ -71,69 +71,70 @@ type ECSInstance struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.adoptInstanceID) || !has(self.userDataSecretRef)",fieldPath=".userDataSecretRef",reason=FieldValueForbidden,message="cannot be set with adoptInstanceID: it only matters when an instance is made"
 // +kubebuilder:validation:XValidation:rule="!has(self.adoptInstanceID) || self.?recreatePolicy.orValue('Never') != 'Always'",fieldPath=".recreatePolicy",reason=FieldValueForbidden,message="cannot be Always with adoptInstanceID: nothing is made then"
 type ECSInstanceSpec struct {
-	// regionID is where the instance is, such as cn-beijing.
+	// regionID is the region of the instance, such as cn-beijing.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the ID of a region, like \"cn-beijing\": lower case letters, digits and \"-\""
 	RegionID string `json:"regionID"`
 
-	// instanceType is how large it is, such as ecs.g6.large. instanceTypeChangePolicy says
-	// when a change is carried out.
+	// instanceType is the ECS type of the instance, such as ecs.g6.large. instanceTypeChangePolicy
+	// decides when the operator applies a change.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be an instance type, like \"ecs.g6.large\": no spaces, and nothing but ASCII"
 	InstanceType string `json:"instanceType"`
 
-	// instanceTypeChangePolicy says when a change of instanceType is carried out, which needs
-	// the instance to be stopped: Never; WhenStopped, that is while powerState is Stopped; or
-	// Restart, that is at once, by stopping and starting it.
+	// instanceTypeChangePolicy decides when the operator applies a change of instanceType, for
+	// which the instance must be stopped. Never: not at all. WhenStopped: while powerState is
+	// Stopped. Restart: at once, by a stop and a start.
 	// +optional
 	// +kubebuilder:default=WhenStopped
 	// +kubebuilder:validation:Enum=Never;WhenStopped;Restart
 	InstanceTypeChangePolicy TypeChangePolicy `json:"instanceTypeChangePolicy,omitempty"`
 
-	// imageID is what its system disk is made from. Needed, unless adoptInstanceID is set.
+	// imageID is the image of the system disk. Required, unless adoptInstanceID is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	ImageID string `json:"imageID,omitempty"`
 
-	// instanceName is what it is called in the console. If not set, it is left alone.
+	// instanceName is the name of the instance in the console. Default: the operator leaves the
+	// name alone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^\\\\p{L}[^\\\\x00-\\\\x1f\\\\x7f]+$') && !self.startsWith('http://') && !self.startsWith('https://')",message="must be 2 to 128 characters on one line that begin with a letter, and not with \"http://\" or \"https://\""
 	InstanceName string `json:"instanceName,omitempty"`
 
-	// instanceChargeType is PostPaid, by use, or PrePaid, for a period. ECS does not let an
-	// instance be deleted before a period that is paid for has ended.
+	// instanceChargeType is PostPaid, by use, or PrePaid, for a period. ECS does not delete a
+	// PrePaid instance before the end of its period.
 	// +optional
 	// +kubebuilder:default=PostPaid
 	// +kubebuilder:validation:Enum=PostPaid;PrePaid
 	InstanceChargeType ChargeType `json:"instanceChargeType,omitempty"`
 
-	// period is for how many periodUnits a PrePaid instance is paid for.
+	// period is the paid time of a PrePaid instance, in periodUnits. Required for PrePaid.
 	// +optional
 	Period *int32 `json:"period,omitempty"`
-	// periodUnit is what period counts: Week or Month.
+	// periodUnit is the unit of period: Week or Month. Default: Month.
 	// +optional
 	// +kubebuilder:validation:Enum=Week;Month
 	PeriodUnit PeriodUnit `json:"periodUnit,omitempty"`
 
-	// zoneID is the zone, such as cn-beijing-h. If not set, ECS chooses one.
+	// zoneID is the zone of the instance, such as cn-beijing-h. Default: ECS chooses one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	ZoneID string `json:"zoneID,omitempty"`
 
-	// vSwitchID is the switch of a VPC that it is connected to. If not set, it is in the
-	// classic network, which accounts that are not old do not have.
+	// vSwitchID is the vSwitch of the instance, in a VPC. Default: the classic network, which ECS
+	// refuses to most accounts.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	VSwitchID string `json:"vSwitchID,omitempty"`
 
-	// securityGroupIDs are all security groups that it is in. If not set, it is made in the
-	// default one, and they are left alone.
+	// securityGroupIDs are all security groups of the instance. Default: a new instance is in the
+	// default group, and the operator leaves its groups alone.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -141,64 +142,65 @@ type ECSInstanceSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 
-	// internetMaxBandwidthOut is how fast it sends to the internet at most, in Mbit/s. If it
-	// is more than 0, the instance has a public IP.
+	// internetMaxBandwidthOut is the largest bandwidth to the internet, in Mbit/s. With more than
+	// 0, the instance has a public IP. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	InternetMaxBandwidthOut *int32 `json:"internetMaxBandwidthOut,omitempty"`
 
-	// disks are what it stores on. If not set, there is a system disk as large as the image.
+	// disks are the disks of the instance. Default: a system disk with the defaults of ECS.
 	// +optional
 	Disks *Disks `json:"disks,omitempty"`
 
-	// keyPairName is the SSH key pair that one can log in with.
+	// keyPairName is the SSH key pair for logins.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\x00-\\\\x20\\\\x7f]+$')",message="must be the name of a key pair: no spaces"
 	KeyPairName string `json:"keyPairName,omitempty"`
 
-	// userDataSecretRef is where the script is that it runs when it is first started: at most
-	// 32 KiB.
+	// userDataSecretRef is the Secret with the script for the first start, at most 32 KiB.
 	// +optional
 	UserDataSecretRef *SecretKeyReference `json:"userDataSecretRef,omitempty"`
 
-	// tags are tags of the instance. Others that it has are left alone.
+	// tags are tags that the operator sets. It removes those that leave this field, and leaves
+	// other tags of the instance alone.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=17
 	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128 && !k.contains('http://') && !k.contains('https://'))",message="every key must have 1 to 128 characters, and neither \"http://\" nor \"https://\" in it"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('aliyun') || k.startsWith('acs:') || k.startsWith('glassback.dev/'))",message="no key may begin with \"aliyun\" or \"acs:\", which are ECS' own, or with \"glassback.dev/\", which is the operator's"
 	Tags map[string]TagValue `json:"tags,omitempty"`
 
-	// powerState is Running or Stopped.
+	// powerState is the desired state: Running or Stopped. The operator starts or stops the
+	// instance.
 	// +optional
 	// +kubebuilder:default=Running
 	// +kubebuilder:validation:Enum=Running;Stopped
 	PowerState PowerState `json:"powerState,omitempty"`
 
-	// deletionPolicy says what becomes of the instance when this object is deleted: Delete or
-	// Retain. If not set, it is Retain with adoptInstanceID, and otherwise Delete.
+	// deletionPolicy decides about the instance when this object is deleted. Delete: the operator
+	// deletes the instance. Retain: the instance stays. Default: Delete, or Retain with
+	// adoptInstanceID.
 	// +optional
 	// +kubebuilder:validation:Enum=Delete;Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// recreatePolicy says what is done if the instance is gone though this object is not:
-	// Never, it is told of; or Always, another one is made.
+	// recreatePolicy decides what the operator does if the instance is gone. Never: it reports
+	// this. Always: it creates another instance.
 	// +optional
 	// +kubebuilder:default=Never
 	// +kubebuilder:validation:Enum=Never;Always
 	RecreatePolicy RecreatePolicy `json:"recreatePolicy,omitempty"`
 
-	// adoptInstanceID is an instance that is there already, which is taken over. Nothing is
-	// made then. It cannot be set or changed once an instance was asked for.
+	// adoptInstanceID is an existing instance that the operator adopts. No instance is created. It
+	// cannot be set or changed after the operator has requested or adopted one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	AdoptInstanceID string `json:"adoptInstanceID,omitempty"`
 
-	// credentialsSecretRef is the Secret whose accessKeyID and accessKeySecret, and
-	// securityToken if there is one, are used. If not set, those that the operator itself has
-	// are.
+	// credentialsSecretRef is the Secret with the access key: accessKeyID, accessKeySecret, and
+	// securityToken if there is one. Default: the operator's own credentials.
 	// +optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
 }
@@ -209,7 +211,7 @@ type ECSInstanceSpec struct {
 // +kubebuilder:validation:XValidation:rule="!self.contains('http://') && !self.contains('https://')",message="must have neither \"http://\" nor \"https://\" in it"
 type TagValue = string
 
-// TypeChangePolicy says when a change of instanceType is carried out.
+// TypeChangePolicy decides when the operator applies a change of instanceType.
 type TypeChangePolicy string
 
 // The values of instanceTypeChangePolicy.
@@ -219,7 +221,7 @@ const (
 	TypeChangeRestart     TypeChangePolicy = "Restart"
 )
 
-// ChargeType is how an instance is paid for.
+// ChargeType is the billing method of an instance.
 type ChargeType string
 
 // The values of instanceChargeType.
@@ -228,7 +230,7 @@ const (
 	PrePaid  ChargeType = "PrePaid"
 )
 
-// PeriodUnit is what period counts.
+// PeriodUnit is the unit of period.
 type PeriodUnit string
 
 // The values of periodUnit.
@@ -237,7 +239,7 @@ const (
 	Month PeriodUnit = "Month"
 )
 
-// PowerState is whether an instance runs.
+// PowerState is the desired power state of an instance.
 type PowerState string
 
 // The values of powerState.
@@ -246,7 +248,7 @@ const (
 	PowerStopped PowerState = "Stopped"
 )
 
-// DeletionPolicy says what becomes of an instance whose object is deleted.
+// DeletionPolicy decides about the instance when its object is deleted.
 type DeletionPolicy string
 
 // The values of deletionPolicy.
@@ -255,7 +257,7 @@ const (
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
-// RecreatePolicy says what is done about an instance that is gone.
+// RecreatePolicy decides what the operator does if the instance is gone.
 type RecreatePolicy string
 
 // The values of recreatePolicy.
@@ -266,65 +268,66 @@ const (
 
 // Disks are the disks of an instance.
 type Disks struct {
-	// system is the disk that it starts from.
+	// system is the system disk, from which the instance starts.
 	// +optional
 	System *SystemDisk `json:"system,omitempty"`
-	// data are those besides.
+	// data are the data disks.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Data []DataDisk `json:"data,omitempty"`
 }
 
-// SystemDisk is the disk that an instance starts from. What is not set is ECS's default.
+// SystemDisk is the disk from which an instance starts. Fields that are not set have the defaults
+// of ECS.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.performanceLevel) || has(self.category) && self.category == 'cloud_essd'",fieldPath=".performanceLevel",reason=FieldValueForbidden,message="can only be set with category: cloud_essd"
 type SystemDisk struct {
-	// category is its kind, such as cloud_essd.
+	// category is the category of the disk, such as cloud_essd.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	Category string `json:"category,omitempty"`
-	// performanceLevel is that of a cloud_essd: PL0 to PL3.
+	// performanceLevel is the performance level of a cloud_essd: PL0 to PL3.
 	// +optional
 	// +kubebuilder:validation:Enum=PL0;PL1;PL2;PL3
 	PerformanceLevel string `json:"performanceLevel,omitempty"`
-	// sizeGiB is how large it is.
+	// sizeGiB is the size of the disk, in GiB.
 	// +optional
 	// +kubebuilder:validation:Minimum=20
 	// +kubebuilder:validation:Maximum=2048
 	SizeGiB *int32 `json:"sizeGiB,omitempty"`
 }
 
-// DataDisk is another disk of an instance. What is not set is ECS's default.
+// DataDisk is a data disk of an instance. Fields that are not set have the defaults of ECS.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.performanceLevel) || has(self.category) && self.category == 'cloud_essd'",fieldPath=".performanceLevel",reason=FieldValueForbidden,message="can only be set with category: cloud_essd"
 // +kubebuilder:validation:XValidation:rule="has(self.sizeGiB) || has(self.snapshotID)",fieldPath=".sizeGiB",reason=FieldValueRequired,message="say how large the disk is, or which snapshotID it is made from"
 type DataDisk struct {
-	// category is its kind, such as cloud_essd.
+	// category is the category of the disk, such as cloud_essd.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	Category string `json:"category,omitempty"`
-	// performanceLevel is that of a cloud_essd: PL0 to PL3.
+	// performanceLevel is the performance level of a cloud_essd: PL0 to PL3.
 	// +optional
 	// +kubebuilder:validation:Enum=PL0;PL1;PL2;PL3
 	PerformanceLevel string `json:"performanceLevel,omitempty"`
-	// sizeGiB is how large it is. Needed, unless snapshotID is set.
+	// sizeGiB is the size of the disk, in GiB. Required, unless snapshotID is set.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	SizeGiB *int32 `json:"sizeGiB,omitempty"`
-	// snapshotID is what it is made from.
+	// snapshotID is the snapshot from which ECS creates the disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be what ECS calls it: no spaces, and nothing but ASCII"
 	SnapshotID string `json:"snapshotID,omitempty"`
-	// encrypted is whether ECS encrypts it.
+	// encrypted is true if ECS encrypts the disk.
 	// +optional
 	// +kubebuilder:default=false
 	Encrypted bool `json:"encrypted,omitempty"`
-	// keepOnRelease is whether it outlives the instance.
+	// keepOnRelease is true if the disk stays when the instance is deleted.
 	// +optional
 	// +kubebuilder:default=false
 	KeepOnRelease bool `json:"keepOnRelease,omitempty"`
@@ -332,7 +335,7 @@ type DataDisk struct {
 
 // SecretReference names a Secret in the same namespace.
 type SecretReference struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret, like \"ecs-credentials\": lower case letters, digits, \"-\" and \".\""
@@ -341,7 +344,7 @@ type SecretReference struct {
 
 // SecretKeyReference names a key of a Secret in the same namespace.
 type SecretKeyReference struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret, like \"ecs-credentials\": lower case letters, digits, \"-\" and \".\""
@@ -361,66 +364,66 @@ const (
 	KeySecurityToken   = "securityToken" // optional
 )
 
-// ECSInstanceStatus says what the instance has become.
+// ECSInstanceStatus is the observed state of the instance.
 type ECSInstanceStatus struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready (the instance is as the spec says), Progressing (it is on the way
-	// there), Degraded (something is wrong) and Stalled (it will not go on before somebody
-	// mends that).
+	// conditions are Ready (the instance is in the power state of the spec), Progressing (an action
+	// is in progress), Degraded (there is a problem) and Stalled (the operator waits for a
+	// correction by a user).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// create is the attempt to make the instance that is under way, or the last one. It is
-	// written before ECS is asked.
+	// create is the present or the last attempt to create the instance. The operator writes it
+	// before it calls ECS.
 	// +optional
 	Create *Create `json:"create,omitempty"`
 
-	// accountID is the account of Alibaba Cloud that the instance is, or may have been made, in.
-	// Nothing is done with credentials of another one. It is empty while ECS has made none.
+	// accountID is the Alibaba Cloud account in which the instance exists, or may exist. The
+	// operator does not use credentials of another account. It is empty after ECS has rejected the
+	// creation.
 	// +optional
 	AccountID string `json:"accountID,omitempty"`
-	// instanceID is what ECS calls the instance.
+	// instanceID is the ID of the instance in ECS.
 	// +optional
 	InstanceID string `json:"instanceID,omitempty"`
-	// adopted is whether the instance was there before this object.
+	// adopted is true if the operator has adopted an existing instance.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
-	// state is that of ECS: Pending, Starting, Running, Stopping or Stopped. It is Gone when
-	// there is no such instance any more.
+	// state is the state in ECS: Pending, Starting, Running, Stopping or Stopped. It is Gone if the
+	// instance does not exist any more.
 	// +optional
 	State string `json:"state,omitempty"`
-	// instanceType is how large the instance is.
+	// instanceType is the observed type of the instance.
 	// +optional
 	InstanceType string `json:"instanceType,omitempty"`
-	// refusedInstanceType is the instanceType that ECS has refused to change it to. The instance
-	// is not stopped for another try before spec.instanceType changes.
+	// refusedInstanceType is the value of spec.instanceType that ECS has rejected. The operator
+	// does not try it again while powerState is Running.
 	// +optional
 	RefusedInstanceType string `json:"refusedInstanceType,omitempty"`
-	// zoneID is the zone that it is in.
+	// zoneID is the zone of the instance.
 	// +optional
 	ZoneID string `json:"zoneID,omitempty"`
-	// ip is where it is reached: publicly, if it can be.
+	// ip is the public address, or else the private one.
 	// +optional
 	IP string `json:"ip,omitempty"`
-	// privateIPs are its addresses in its network.
+	// privateIPs are the private addresses of the instance.
 	// +optional
 	// +listType=atomic
 	PrivateIPs []string `json:"privateIPs,omitempty"`
-	// publicIPs are its addresses in the internet.
+	// publicIPs are the public addresses of the instance.
 	// +optional
 	// +listType=atomic
 	PublicIPs []string `json:"publicIPs,omitempty"`
-	// creationTime is when ECS made it.
+	// creationTime is the time at which ECS created the instance.
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
-	// tagKeys are the keys of spec.tags that were brought to the instance: those that leave
-	// spec.tags are taken off it.
+	// tagKeys are the keys of tags that the operator set. It removes those that leave spec.tags.
 	// +optional
 	// +listType=set
 	TagKeys []string `json:"tagKeys,omitempty"`
@@ -428,31 +431,31 @@ type ECSInstanceStatus struct {
 
 // Create is an attempt to make an instance.
 type Create struct {
-	// attempt counts them, from 1.
+	// attempt is the number of the attempt, from 1.
 	Attempt int64 `json:"attempt"`
-	// token is the client token: ECS makes no second instance for it.
+	// token is the client token. ECS creates at most one instance for a token.
 	Token string `json:"token"`
-	// regionID is where it is made.
+	// regionID is the region of the attempt.
 	RegionID string `json:"regionID"`
-	// parameters is a digest of what ECS was asked for, without secrets.
+	// parameters is a digest of the request to ECS, without secrets.
 	Parameters string `json:"parameters"`
-	// requestedTime is when ECS was asked last.
+	// requestedTime is the time of the last request to ECS.
 	RequestedTime metav1.Time `json:"requestedTime"`
 }
 
-// ConditionStalled is True while waiting is useless: a user has to correct something first.
+// ConditionStalled is True while the operator waits for a correction by a user.
 const ConditionStalled = "Stalled"
 
-// Finalizer keeps an ECSInstance until its instance is gone, or released.
+// Finalizer keeps an ECSInstance until its instance is deleted or released.
 const Finalizer = "alibabacloud.zhouzhengxi.com/instance"
 
 // Tags of every instance that belongs to an ECSInstance.
 const (
-	// TagUID holds the UID of the ECSInstance: it says whose the instance is.
+	// TagUID has the UID of the ECSInstance that the instance belongs to.
 	TagUID = "glassback.dev/uid"
-	// TagObject holds its namespace and name, for people.
+	// TagObject has the namespace and the name of the ECSInstance, for users of the console.
 	TagObject = "glassback.dev/object"
-	// TagPrefix is that of all tags that are the operator's.
+	// TagPrefix begins the keys of all tags that belong to the operator.
 	TagPrefix = "glassback.dev/"
 )
 

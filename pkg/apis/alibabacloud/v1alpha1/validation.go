@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxRegionID       = 63 // It is a part of a host's name.
+	maxRegionID       = 63 // It is a label of a host name.
 	maxText           = 128
 	maxCategory       = 64
 	maxSecurityGroups = 16
@@ -42,14 +42,14 @@ var (
 	secretKey    = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 )
 
-// periods are those that can be paid for
+// periods are the periods for which ECS accepts payment
 // (https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-createinstance).
 var periods = map[PeriodUnit][]int32{
 	Week:  {1, 2, 3, 4},
 	Month: {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 24, 36, 48, 60},
 }
 
-// What is said of more than one field.
+// Messages of more than one field.
 const (
 	mustBeID      = `must be what ECS calls it: no spaces, and nothing but ASCII`
 	fixed         = "cannot be changed while there is an instance: make another ECSInstance, or delete this one first"
@@ -58,18 +58,18 @@ const (
 	onlyOfESSD    = "can only be set with category: cloud_essd"
 )
 
-// Validate returns what is wrong with e, or nil. old is the object that e replaces, nil
-// when e is new. Both are defaulted.
+// Validate returns the errors of e, or nil. old is the object that e replaces; nil if e is
+// new. Both have defaults.
 //
-// It states the same rules as the schema, and says more exactly where in a map or a list the
-// fault is.
+// It has the same rules as the schema, and also names the entry of a map or list that is
+// invalid.
 func (e *ECSInstance) Validate(old *ECSInstance) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := e.Spec.validate(path)
 	if old != nil && old.Status.InstanceID != "" {
 		errs = append(errs, validateChange(path, &e.Spec, &old.Spec)...)
 	}
-	if old != nil && (old.Status.InstanceID != "" || old.Status.Create != nil) { // There may be one that was made.
+	if old != nil && (old.Status.InstanceID != "" || old.Status.Create != nil) { // An instance may exist.
 		errs = append(errs, forbidden(path.Child("adoptInstanceID"), e.Spec.AdoptInstanceID != old.Spec.AdoptInstanceID, fixed)...)
 	}
 	return errs
@@ -118,7 +118,7 @@ func (s *ECSInstanceSpec) validateTexts(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// isInstanceName says what ECS takes for the name of an instance. It may refuse some of these.
+// isInstanceName returns whether text may be the name of an instance. ECS may reject it nevertheless.
 func isInstanceName(text string) bool {
 	return instanceName.MatchString(text) && !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://")
 }
@@ -152,8 +152,8 @@ func (s *ECSInstanceSpec) validatePeriod(path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateAdoption refuses what cannot be true of an instance that is there already, and
-// cannot be compared with it either.
+// validateAdoption rejects the fields that only matter when an instance is created. The
+// operator cannot compare them with an existing instance.
 func (s *ECSInstanceSpec) validateAdoption(path *field.Path) field.ErrorList {
 	if s.AdoptInstanceID == "" {
 		return nil
@@ -220,8 +220,8 @@ func validateDisk(path *field.Path, category, level string) field.ErrorList {
 	)
 }
 
-// validateTags states ECS' own rules, but for the prefix and the number: some tags are the
-// operator's.
+// validateTags has the rules of ECS, and stricter ones for prefixes and the number of tags:
+// the operator sets tags of its own.
 func validateTags(path *field.Path, tags map[string]string) field.ErrorList {
 	if len(tags) > maxTags {
 		return field.ErrorList{field.TooMany(path, len(tags), maxTags)}
@@ -245,8 +245,8 @@ func hasURL(text string) bool {
 	return strings.Contains(text, "http://") || strings.Contains(text, "https://")
 }
 
-// validateChange refuses to change what ECS does not change of an instance, or what says
-// which instance it is.
+// validateChange rejects a change of the fields that ECS cannot change in an instance, and of
+// the fields by which the operator finds the instance.
 func validateChange(path *field.Path, now, old *ECSInstanceSpec) field.ErrorList {
 	var errs field.ErrorList
 	for _, part := range []struct {
@@ -275,7 +275,7 @@ func validateSecretName(path *field.Path, name string) field.ErrorList {
 		`must be the name of a Secret, like "ecs-credentials": lower case letters, digits, "-" and "."`)
 }
 
-// validateOptional is validateText, unless there is no text.
+// validateOptional is validateText for a text that may be empty.
 func validateOptional(path *field.Path, text string, maxLength int, ok func(string) bool, must string) field.ErrorList {
 	if text == "" {
 		return nil

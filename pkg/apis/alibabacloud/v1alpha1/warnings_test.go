@@ -14,10 +14,10 @@ import (
 
 func TestWarnings(t *testing.T) {
 	const (
-		network  = "spec.vSwitchID: without it ECS is asked for an instance in the classic network, which it refuses to most accounts"
-		deletion = "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period has ended: " +
-			"with Delete this object cannot go before that"
-		disks = "spec.recreatePolicy: with Always another instance gets new disks, without what was on those of the one that is gone"
+		network  = "spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts"
+		deletion = "spec.deletionPolicy: ECS does not delete a PrePaid instance before its period ends: " +
+			"with Delete, the deletion of this object waits until then"
+		disks = "spec.recreatePolicy: with Always, a new instance gets new data disks, without the data of the old ones"
 	)
 	connected := func(mutate func(s *ECSInstanceSpec)) *ECSInstance {
 		return valid(func(s *ECSInstanceSpec) {

@@ -35,7 +35,7 @@ func validateVariable(path *field.Path, v EnvVar) field.ErrorList {
 	case from == nil:
 		return errs
 	case v.Value != "":
-		// Without the value: it may be a secret.
+		// The error does not quote the value: it may be a secret.
 		return append(errs, field.Forbidden(path.Child("value"), "must have either value or valueFrom"))
 	}
 	return append(errs, exactlyOne(path.Child("valueFrom"), "configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef",
@@ -99,7 +99,7 @@ func exactlyOne(path *field.Path, of string, has ...bool) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d of them", n), "must have exactly one of "+of)}
 }
 
-// validateEntries blames the first entry that is wrong, as the rules do.
+// validateEntries returns the errors of the first invalid entry, as the rules of the schema do.
 func validateEntries[T any](path *field.Path, entries []T, most int, validate func(*field.Path, T) field.ErrorList) field.ErrorList {
 	if len(entries) > most {
 		return field.ErrorList{field.TooMany(path, len(entries), most)}
@@ -112,8 +112,8 @@ func validateEntries[T any](path *field.Path, entries []T, most int, validate fu
 	return nil
 }
 
-// duplicates blames the second of the entries of a name, as the API server does
-// with the entries of a map list. It does not look at more than any list may have.
+// duplicates returns an error for the second entry of each name, as the API server does for
+// the entries of a map list. It reads at most maxEnv entries, the limit of the longest list.
 func duplicates[T any](path *field.Path, entries []T, name func(T) string) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]int{}

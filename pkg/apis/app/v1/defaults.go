@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What an Application is, unless it says otherwise.
+// The defaults of an Application.
 const (
 	DefaultReplicas         = 1
 	DefaultPort             = 8080
@@ -19,18 +19,17 @@ const (
 	DefaultIngressPath      = "/"
 	DefaultMinReplicas      = 1
 
-	// DefaultCPUUtilizationPercentage is what an autoscaler aims at if nothing is
-	// said.
+	// DefaultCPUUtilizationPercentage is the target of an autoscaler if the spec has none.
 	DefaultCPUUtilizationPercentage = 80
 )
 
-// PortName is the name of the container's one port, spec.port: probes may use it.
+// PortName is the name of the only port of the container, spec.port. Probes may use it.
 const PortName = "http"
 
-// Default fills in what the schema defaults, for objects that did not come by it.
+// Default sets the defaults of the schema, for objects without them.
 //
-// What follows from another field stays empty: if service.port were written into
-// an object, it would no longer follow port. Use ServicePort instead.
+// It does not set service.port: a stored value would no longer follow port. Use
+// ServicePort instead.
 func (a *Application) Default() {
 	s := &a.Spec
 	set(&s.Replicas, ptr.To[int32](DefaultReplicas))

@@ -26,7 +26,7 @@ const (
 	maxUtilization = 1000
 	maxAnnotations = 64
 
-	// annotationClass is how the class of an Ingress was given before it had a field.
+	// annotationClass is the annotation that had the class of an Ingress before spec had a field.
 	annotationClass = "kubernetes.io/ingress.class"
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
@@ -42,20 +42,20 @@ var (
 	hostName   = regexp.MustCompile(`^([*][.])?` + hostLabel + `([.]` + hostLabel + `)*$`)
 	ipAddress  = regexp.MustCompile(`^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$`)
 	urlPath    = regexp.MustCompile(`^/[-A-Za-z0-9._~!$&()*+,;=:@%/']*$`)
-	// notAPrefix is what the API server refuses in the path of an Ingress of type
-	// Prefix: pkg/apis/networking/validation in Kubernetes.
+	// notAPrefix matches what the API server rejects in an Ingress path of type Prefix:
+	// pkg/apis/networking/validation in Kubernetes.
 	notAPrefix = regexp.MustCompile(`//|/[.][.]?(/|$)|%2[fF]`)
 	share      = regexp.MustCompile(`^([0-9]{1,2}|100)%$`)
 )
 
-// Validate returns what is wrong with a, or nil. old is the object that a
-// replaces, nil when a is new; no field of an Application is immutable.
+// Validate returns the errors of a, or nil. The argument is the object that a replaces:
+// it is not used, because no field of an Application is immutable.
 //
-// It states the same rules as the schema, and says more exactly where in a list the
-// fault is. How a quantity is written only the schema sees.
+// It has the same rules as the schema, and also names the entry of a list that is invalid.
+// Only the schema checks how a quantity is written.
 //
-// For what else a Deployment or a Service would be refused, the API server says when
-// the controller applies them: the condition Degraded has its message.
+// The API server may reject a Deployment or a Service for other reasons, when the controller
+// applies it: then the condition Degraded has its message.
 func (a *Application) Validate(_ *Application) field.ErrorList {
 	var errs field.ErrorList
 	if len(validation.IsDNS1035Label(a.Name)) > 0 {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Warnings returns what is legal but unwise about a valid Application with defaults, each
-// beginning with the field; nil for nothing. kubectl shows them.
+// Warnings returns what is valid but unwise in a valid Application with defaults, or nil.
+// Each warning begins with the field. kubectl prints them.
 func (a *Application) Warnings() []string {
 	s := &a.Spec
 	number, least, most := "replicas", *s.Replicas, *s.Replicas
@@ -33,7 +33,7 @@ func (a *Application) Warnings() []string {
 	}
 	if limit := s.PDB.holds(least); limit != "" {
 		warnings = append(warnings, fmt.Sprintf(
-			"spec.pdb.%s: with %s %d no Pod may be evicted, and draining its node waits for ever", limit, number, least))
+			"spec.pdb.%s: with %s %d no Pod may be evicted, and a drain of its node never ends", limit, number, least))
 	}
 	return warnings
 }
@@ -41,7 +41,7 @@ func (a *Application) Warnings() []string {
 func (s *ApplicationSpec) autoscalingWarnings() []string {
 	var warnings []string
 	if *s.Replicas != DefaultReplicas {
-		warnings = append(warnings, "spec.replicas: only a new Deployment begins with it, then autoscaling says how many Pods run")
+		warnings = append(warnings, "spec.replicas: only a new Deployment starts with it, then the autoscaler sets the number of Pods")
 	}
 	cpu, memory := s.Autoscaling.TargetCPUUtilizationPercentage, s.Autoscaling.TargetMemoryUtilizationPercentage
 	for _, metric := range []struct {
@@ -50,13 +50,13 @@ func (s *ApplicationSpec) autoscalingWarnings() []string {
 	}{{corev1.ResourceCPU, cpu != nil || memory == nil}, {corev1.ResourceMemory, memory != nil}} {
 		if metric.used && !s.requests(metric.of) {
 			warnings = append(warnings, fmt.Sprintf(
-				"spec.resources.requests: without %s the autoscaler cannot tell its use, unless a LimitRange sets it", metric.of))
+				"spec.resources.requests: without %s the autoscaler cannot compute its utilization, unless a LimitRange sets it", metric.of))
 		}
 	}
 	return warnings
 }
 
-// requests returns whether the container asks for a resource. What has a limit does.
+// requests returns whether the container requests a resource. A limit is a request too.
 func (s *ApplicationSpec) requests(name corev1.ResourceName) bool {
 	if s.Resources == nil {
 		return false
@@ -66,8 +66,8 @@ func (s *ApplicationSpec) requests(name corev1.ResourceName) bool {
 	return requested || limited
 }
 
-// holds returns the field by which the budget allows no eviction while there are n Pods,
-// "" if it allows one. A share is rounded up, as pkg/controller/disruption in Kubernetes does.
+// holds returns the field because of which the budget allows no eviction of n Pods, or "" if
+// it allows one. It rounds a share up, as pkg/controller/disruption in Kubernetes does.
 func (b *DisruptionBudget) holds(n int32) string {
 	scaled := func(limit *intstr.IntOrString) int {
 		value, _ := intstr.GetScaledValueFromIntOrPercent(limit, int(n), true) // A valid one has no error.
@@ -82,7 +82,7 @@ func (b *DisruptionBudget) holds(n int32) string {
 	return ""
 }
 
-// isLatest returns whether the name of an image stands for whatever is latest.
+// isLatest returns whether the name of an image has the tag latest, or neither tag nor digest.
 func isLatest(image string) bool {
 	if strings.Contains(image, "@") {
 		return false // a digest

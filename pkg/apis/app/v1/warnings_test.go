@@ -19,10 +19,10 @@ import (
 func TestWarnings(t *testing.T) {
 	const (
 		image       = "spec.image: without a tag, or with latest, two Pods may run different images"
-		replicas    = "spec.replicas: only a new Deployment begins with it, then autoscaling says how many Pods run"
-		noCPU       = "spec.resources.requests: without cpu the autoscaler cannot tell its use, unless a LimitRange sets it"
-		noMemory    = "spec.resources.requests: without memory the autoscaler cannot tell its use, unless a LimitRange sets it"
-		neverOneOf2 = "spec.pdb.minAvailable: with replicas 2 no Pod may be evicted, and draining its node waits for ever"
+		replicas    = "spec.replicas: only a new Deployment starts with it, then the autoscaler sets the number of Pods"
+		noCPU       = "spec.resources.requests: without cpu the autoscaler cannot compute its utilization, unless a LimitRange sets it"
+		noMemory    = "spec.resources.requests: without memory the autoscaler cannot compute its utilization, unless a LimitRange sets it"
+		neverOneOf2 = "spec.pdb.minAvailable: with replicas 2 no Pod may be evicted, and a drain of its node never ends"
 	)
 	of := func(n int32, image string) *Application {
 		return valid(func(s *ApplicationSpec) { s.Replicas, s.Image = &n, image })
@@ -97,18 +97,18 @@ func TestWarnings(t *testing.T) {
 		"nine and a half of ten are ten":               {with(10, stay(share("91%"))), []string{strings.Replace(neverOneOf2, "2", "10", 1)}},
 		"half of the only one must stay, which is all": {with(1, stay(share("50%"))), []string{strings.Replace(neverOneOf2, "2", "1", 1)}},
 		"none of two may go": {with(2, leave(number(0))),
-			[]string{"spec.pdb.maxUnavailable: with replicas 2 no Pod may be evicted, and draining its node waits for ever"}},
+			[]string{"spec.pdb.maxUnavailable: with replicas 2 no Pod may be evicted, and a drain of its node never ends"}},
 		"no share of two may go": {with(2, leave(share("0%"))),
-			[]string{"spec.pdb.maxUnavailable: with replicas 2 no Pod may be evicted, and draining its node waits for ever"}},
+			[]string{"spec.pdb.maxUnavailable: with replicas 2 no Pod may be evicted, and a drain of its node never ends"}},
 		"an autoscaler that goes below what must stay": {scaled(func(s *ApplicationSpec) { s.PDB = ptr.To(stay(number(2))) }),
-			[]string{"spec.pdb.minAvailable: with minReplicas 2 no Pod may be evicted, and draining its node waits for ever"}},
+			[]string{"spec.pdb.minAvailable: with minReplicas 2 no Pod may be evicted, and a drain of its node never ends"}},
 		"an autoscaler that does not": {scaled(func(s *ApplicationSpec) { s.PDB = ptr.To(stay(number(1))) }), nil},
 
 		"everything at once": {scaled(func(s *ApplicationSpec) {
 			s.Image, s.Replicas, s.Resources, s.PDB = "nginx:latest", ptr.To[int32](10000), nil, ptr.To(stay(share("100%")))
 			s.Autoscaling = &Autoscaling{MinReplicas: ptr.To[int32](10000), MaxReplicas: 10000}
 		}), []string{image, replicas, noCPU,
-			"spec.pdb.minAvailable: with minReplicas 10000 no Pod may be evicted, and draining its node waits for ever"}},
+			"spec.pdb.minAvailable: with minReplicas 10000 no Pod may be evicted, and a drain of its node never ends"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if errs := test.object.Validate(nil); len(errs) > 0 {

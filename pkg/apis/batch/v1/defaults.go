@@ -7,15 +7,14 @@ package v1
 
 import "k8s.io/utils/ptr"
 
-// DefaultIntervalSeconds is the time between two slots when neither
+// DefaultIntervalSeconds is the time between two slots, in seconds, if neither
 // intervalSeconds nor schedule is set.
 const DefaultIntervalSeconds = 5
 
-// Default fills in what the schema defaults, for objects that did not come by it.
+// Default sets the defaults of the schema, for objects without them.
 //
-// It leaves intervalSeconds alone: if 5 were written into an object, a user who
-// later applies a manifest with a schedule would be told that both are set. Use
-// Interval instead.
+// It does not set intervalSeconds: with a stored 5, a later manifest with a schedule
+// would be invalid, because both fields would be set. Use Interval instead.
 func (m *MyCronJob) Default() {
 	s := &m.Spec
 	if s.Suspend == nil {
@@ -35,8 +34,8 @@ func (m *MyCronJob) Default() {
 	}
 }
 
-// Interval returns the seconds from one slot to the next. It means nothing when
-// a schedule is set.
+// Interval returns the time between two slots, in seconds. It has no meaning if schedule
+// is set.
 func (s *MyCronJobSpec) Interval() int32 {
 	return ptr.Deref(s.IntervalSeconds, DefaultIntervalSeconds)
 }

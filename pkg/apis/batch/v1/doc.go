@@ -9,8 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 // Package v1 holds MyCronJob, version v1 of the API group
 // batch.wzj.kubebuilder.io: a Job every few seconds, or by a cron schedule.
 //
-// The rules that the schema and its CEL expressions can state stand as markers
-// on the types and are enforced by the API server. Default and Validate state
-// all rules once more, in Go: the controller applies them to every object that
-// it reads, so that it is safe whatever let the object in.
+// Markers on the types hold the rules that the schema and its CEL expressions can
+// state; the API server enforces these. Default and Validate implement all rules
+// in Go. The controller applies them to every object that it reads.
+// So the controller does not rely on checks at admission.
 package v1

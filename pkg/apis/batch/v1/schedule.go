@@ -14,14 +14,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-	// The names in spec.timeZone are looked up here, whatever the machine has.
+	// The names of time zones, so that spec.timeZone does not depend on the machine.
 	_ "time/tzdata"
 
 	"github.com/robfig/cron/v3"
 )
 
-// Location returns the time zone in which the schedule is read, UTC if none is
-// set. It fails for a name that is not in the IANA database.
+// Location returns the time zone of the schedule: UTC if timeZone is not set. It returns
+// an error for a name that is not in the IANA database.
 func (s *MyCronJobSpec) Location() (*time.Location, error) {
 	if s.TimeZone == nil {
 		return time.UTC, nil
@@ -37,13 +37,13 @@ func (s *MyCronJobSpec) Location() (*time.Location, error) {
 
 var timeZoneRegexp = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+/-]{0,63}$`)
 
-// machineZones are names that time.LoadLocation may take for the machine's own
-// zone, in lower case.
+// machineZones are the names, in lower case, for which time.LoadLocation may return the
+// zone of the machine.
 var machineZones = []string{"local", "localtime"}
 
-// schedulePattern is what the schema's rule on spec.schedule matches, letter by
-// letter (a test sees to it). It takes what the parser takes, but for TZ= and
-// @every, for steps of more than two digits and for white space around it.
+// schedulePattern is the pattern in the schema's rule of spec.schedule, character by
+// character (a test compares them). It matches what the parser accepts, except TZ=,
+// @every, steps of more than two digits, and white space around the expression.
 var schedulePattern = func() string {
 	list := func(value string) string {
 		item := `([*?]|` + value + `(-` + value + `)?)(/[1-9][0-9]?)?`
@@ -67,15 +67,15 @@ var (
 // ParseSchedule parses a cron expression of five or six fields, or a word like
 // @daily. Its errors say what to write instead.
 //
-// The slots of the schedule are the seconds at which a clock on the wall, in the
-// location of the time that Next is given, shows what the expression says: a time
-// of day that the clock skips has no slot, one that it shows twice has two.
+// The slots are the seconds at which the wall clock matches the expression, in the
+// location of the argument of Next. A local time that is skipped has no slot, and a
+// local time that occurs twice has two.
 func ParseSchedule(expression string) (cron.Schedule, error) {
 	switch {
 	case len(expression) > maxScheduleLength:
 		return nil, fmt.Errorf("must have no more than %d characters", maxScheduleLength)
 	case strings.HasPrefix(expression, "@every"):
-		// Its slots would count from whenever the operator last started.
+		// Its slots would depend on the last start of the operator.
 		return nil, errors.New("@every is not supported: set intervalSeconds instead")
 	case strings.Contains(expression, "TZ="):
 		return nil, errors.New("set timeZone instead of TZ= or CRON_TZ=")
@@ -94,18 +94,17 @@ func ParseSchedule(expression string) (cron.Schedule, error) {
 	return wallClock{fields}, nil
 }
 
-// wallClock is a schedule with a Next of its own. That of the parser's package
-// goes wrong where clocks change other than from 2 to 3 o'clock: a noon on the
-// day on which Cairo skips midnight never comes, and what is due on the day before
-// comes on that day instead.
+// wallClock is a schedule with its own Next. Next of the parser's package is wrong where
+// clocks do not change from 2 to 3 o'clock. For example, on the day on which Cairo skips
+// midnight, it never returns noon; a slot of the day before is on that day instead.
 type wallClock struct{ *cron.SpecSchedule }
 
-// Next returns the first second after t that the schedule matches, or the zero
-// time if there is none in nine years: 29 February stays away for eight.
+// Next returns the first second after t that the schedule matches, or the zero time if
+// there is none within nine years: there may be eight years between two 29 February.
 func (s wallClock) Next(t time.Time) time.Time {
 	next := t.Truncate(time.Second).Add(time.Second)
 	for limit := t.AddDate(9, 0, 0); next.Before(limit); {
-		// The clock, as if in UTC: there, days have 24 hours and hours 60 minutes.
+		// The local time, as a time in UTC: there, every day has 24 hours.
 		_, offset := next.Zone()
 		clock := next.UTC().Add(time.Duration(offset) * time.Second)
 		year, month, day := clock.Date()
@@ -130,22 +129,22 @@ func (s wallClock) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// untilSet returns how long the clock in t's location stays unchanged, or less.
+// untilSet returns how long the offset of t's location stays unchanged, or a shorter time.
 func untilSet(t time.Time) time.Duration {
 	_, set := t.ZoneBounds()
 	switch {
 	case set.IsZero():
 		return math.MaxInt64
 	case !set.After(t):
-		// Go 1.26 takes every year to have 365 days: on the last of a leap year, the
-		// bound has passed.
+		// Go 1.26 assumes 365 days in every year: on the last day of a leap year, the
+		// bound is in the past.
 		return time.Hour
 	default:
 		return set.Sub(t)
 	}
 }
 
-// after returns the least number above value that is in the set, or end.
+// after returns the smallest number above value in the set, or end.
 func after(value int, set uint64, end int) int {
 	if above := (set &^ star) >> (value + 1); above != 0 {
 		return value + 1 + bits.TrailingZeros64(above)

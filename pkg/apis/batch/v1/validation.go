@@ -25,11 +25,10 @@ const (
 	maxSeconds        = 365 * 24 * 60 * 60
 )
 
-// Validate returns what is wrong with m, or nil. old is the object that m
-// replaces, nil when m is new; no field of a MyCronJob is immutable.
+// Validate returns the errors of m, or nil. The argument is the object that m replaces:
+// it is not used, because no field of a MyCronJob is immutable.
 //
-// It states the same rules as the schema, and one that the schema does not: a
-// schedule must come sometime.
+// It has the same rules as the schema, and one more: a schedule must have a slot.
 func (m *MyCronJob) Validate(_ *MyCronJob) field.ErrorList {
 	var errs field.ErrorList
 	if len(m.Name) > maxNameLength {
@@ -59,8 +58,8 @@ func (s *MyCronJobSpec) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateTemplate checks what would refuse every Job. The rest is left to the API
-// server, when the first Job is made.
+// validateTemplate returns the errors for which the API server would reject every Job.
+// The API server reports other errors when the operator creates the first Job.
 func validateTemplate(path *field.Path, template *batchv1.JobTemplateSpec) field.ErrorList {
 	if reflect.ValueOf(template).Elem().IsZero() {
 		return field.ErrorList{field.Required(path, "")}

@@ -5,11 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1
 
-// Warnings returns what is legal but unwise about a valid MyCronJob with defaults, each
-// beginning with the field; nil for nothing. kubectl shows them.
+// Warnings returns what is valid but unwise in a valid MyCronJob with defaults, or nil.
+// Each warning begins with the field. kubectl prints them.
 //
-// Jobs that pile up are none of it: concurrencyPolicy Allow is the default, and says so.
-// Nor is a short ttlSecondsAfterFinished, which waits until the slot is recorded.
+// There is no warning about Jobs at the same time: concurrencyPolicy Allow is the default.
+// There is none about a short ttlSecondsAfterFinished: the operator deletes a Job only after
+// its slot is recorded.
 func (m *MyCronJob) Warnings() []string {
 	var warnings []string
 	if m.Spec.MissedRunPolicy == AllMissed && m.Spec.StartingDeadlineSeconds == nil {

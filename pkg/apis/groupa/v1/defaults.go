@@ -10,16 +10,16 @@ import "strings"
 // Default does nothing: every field may stay empty.
 func (a *ApiExampleA) Default() {}
 
-// Greeting returns what the ApiExampleA has to say.
+// Greeting returns the greeting of the ApiExampleA.
 func (a *ApiExampleA) Greeting() string {
-	who := strings.TrimSpace(a.Spec.FirstName + " " + a.Spec.LastName)
-	if who == "" {
-		who = a.Spec.Foo
+	name := strings.TrimSpace(a.Spec.FirstName + " " + a.Spec.LastName)
+	if name == "" {
+		name = a.Spec.Foo
 	}
-	if who == "" {
-		who = a.Name
+	if name == "" {
+		name = a.Name
 	}
-	return "Greetings to " + who
+	return "Greetings to " + name
 }
 
 // ConfigMapName returns the name of the ConfigMap that holds the greeting.

@@ -7,9 +7,9 @@ SPDX-License-Identifier: Apache-2.0
 // +groupName=groupa.k8s.zhuang.com
 
 // Package v1 holds ApiExampleA, version v1 of the API group
-// groupa.k8s.zhuang.com: a greeting, kept in a ConfigMap.
+// groupa.k8s.zhuang.com: a greeting in a ConfigMap.
 //
-// The schema states all rules. Default and Validate state them once more, in Go:
-// the controller applies them to every object that it reads, so that it is safe
-// whatever let the object in.
+// The schema states all rules. Default and Validate implement them again, in Go.
+// The controller applies them to every object that it reads. So the controller
+// does not rely on checks at admission.
 package v1

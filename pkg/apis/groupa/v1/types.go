@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ApiExampleA greets somebody, and keeps the greeting in the ConfigMap
-// <name>-greeting.
+// ApiExampleA keeps a greeting in the ConfigMap <name>-greeting.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -35,51 +34,51 @@ type ApiExampleA struct {
 	Status ApiExampleAStatus `json:"status,omitempty"`
 }
 
-// ApiExampleASpec says who is greeted: first_name and last_name, as far as they
-// are set; if neither is, foo; and if that is not set either, the object's own
-// name.
+// ApiExampleASpec has the name in the greeting: first_name and last_name, as far as they are set.
+// If both are empty, the greeting has foo. If foo is empty too, the greeting has the name of the
+// object.
 type ApiExampleASpec struct {
-	// Why there is a MaxLength that is not the rule's: after a Too long, the API server
-	// says besides that it did not look any further.
+	// MaxLength is larger than the limit of the rule: after a "Too long" error, the API server
+	// evaluates no rule, and adds an error about that.
 
-	// foo is greeted if nobody has a name.
+	// foo is in the greeting if first_name and last_name are empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 100 && !self.matches('[[:cntrl:]]')",message="must be one line of no more than 100 characters, without control characters"
 	Foo string `json:"foo,omitempty"`
 
-	// first_name is the given name of who is greeted.
+	// first_name is the given name in the greeting.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 100 && !self.matches('[[:cntrl:]]')",message="must be one line of no more than 100 characters, without control characters"
 	FirstName string `json:"first_name,omitempty"`
 
-	// last_name is the family name of who is greeted.
+	// last_name is the family name in the greeting.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 100 && !self.matches('[[:cntrl:]]')",message="must be one line of no more than 100 characters, without control characters"
 	LastName string `json:"last_name,omitempty"`
 }
 
-// ApiExampleAStatus says what became of the greeting.
+// ApiExampleAStatus is the observed state of the greeting.
 type ApiExampleAStatus struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready (the ConfigMap holds the greeting), Progressing and
-	// Degraded (it cannot).
+	// conditions are Ready (the ConfigMap holds the greeting), Degraded (a problem prevents this)
+	// and Progressing (always False).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// status is the state in one word.
+	// status is the state in one word: Running if Ready is True, and otherwise Failed.
 	// +optional
 	Status State `json:"status,omitempty"`
 
-	// greeting is what the ConfigMap holds.
+	// greeting is the text that the ConfigMap holds.
 	// +optional
 	Greeting string `json:"greeting,omitempty"`
 }
@@ -90,7 +89,7 @@ type State string
 const (
 	// StateRunning means that the ConfigMap holds the greeting.
 	StateRunning State = "Running"
-	// StateFailed means that it cannot: see the conditions.
+	// StateFailed means that a problem prevents this: see the conditions.
 	StateFailed State = "Failed"
 )
 
@@ -105,5 +104,6 @@ type ApiExampleAList struct {
 	Items []ApiExampleA `json:"items"`
 }
 
-// LabelApiExampleA is on every ConfigMap of an ApiExampleA, and holds its name.
+// LabelApiExampleA is a label of every ConfigMap of an ApiExampleA. Its value is the name of the
+// ApiExampleA.
 const LabelApiExampleA = GroupName + "/apiexamplea"

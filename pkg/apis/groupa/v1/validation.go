@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	maxNameLength  = 63 // of a label's value
+	maxNameLength  = 63 // of the value of a label
 	maxWordsLength = 100
 )
 
 var controlCharacters = regexp.MustCompile(`[[:cntrl:]]`)
 
-// Validate returns what is wrong with a, or nil: the same rules as the schema's.
-// old is the object that a replaces, nil when a is new; no field is immutable.
+// Validate returns the errors of a, or nil. It has the same rules as the schema. The argument
+// is the object that a replaces: it is not used, because no field is immutable.
 func (a *ApiExampleA) Validate(_ *ApiExampleA) field.ErrorList {
 	var errs field.ErrorList
 	if len(a.Name) > maxNameLength {

@@ -5,6 +5,5 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1
 
-// Warnings returns what is legal but unwise about a valid ApiExampleA with defaults:
-// nothing is.
+// Warnings returns nil: nothing that is valid in an ApiExampleA is unwise.
 func (a *ApiExampleA) Warnings() []string { return nil }

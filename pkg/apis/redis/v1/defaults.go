@@ -7,7 +7,7 @@ package v1
 
 import "k8s.io/utils/ptr"
 
-// What a RedisCluster is, unless it says otherwise.
+// The defaults of a RedisCluster.
 const (
 	DefaultSize              = 6
 	DefaultReplicasPerMaster = 1
@@ -16,15 +16,15 @@ const (
 )
 
 const (
-	// MinMasters is how many masters a Redis Cluster needs to survive the loss of one
+	// MinMasters is the number of masters that a Redis Cluster needs to survive the loss of one
 	// (https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/).
 	MinMasters = 3
-	// MinSize is the least size of all.
+	// MinSize is the smallest size, for any number of replicas.
 	MinSize = 6
 )
 
-// Default fills in what the schema defaults, for objects that did not come by it, and
-// raises a size that is too small.
+// Default sets the defaults of the schema, for objects without them, and raises a size that
+// is too small.
 func (r *RedisCluster) Default() {
 	s := &r.Spec
 	set(&s.Size, ptr.To[int32](DefaultSize))
@@ -38,13 +38,13 @@ func (r *RedisCluster) Default() {
 	}
 }
 
-// LeastSize returns the least size that replicasPerMaster allows.
+// LeastSize returns the smallest size for replicasPerMaster.
 func (s *RedisClusterSpec) LeastSize() int32 {
 	replicas := min(max(ptr.Deref(s.ReplicasPerMaster, DefaultReplicasPerMaster), 0), maxReplicasPerMaster)
 	return max(MinSize, MinMasters*(1+replicas))
 }
 
-// Masters returns how many of the nodes of a defaulted RedisCluster are masters.
+// Masters returns the number of masters of a RedisCluster with defaults.
 func (s *RedisClusterSpec) Masters() int32 { return *s.Size / (1 + *s.ReplicasPerMaster) }
 
 func set[T comparable](field *T, value T) {

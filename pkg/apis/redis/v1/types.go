@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RedisCluster is a Redis Cluster: masters that share all 16,384 slots, and their
-// replicas, each in a Pod of its own, named <name>-<ordinal>.
+// RedisCluster is a Redis Cluster: masters, which share all 16,384 slots, and their replicas. Each
+// node runs in a Pod of its own, with the name <name>-<ordinal>.
 //
 // +genclient
 // +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
@@ -45,78 +45,76 @@ type RedisCluster struct {
 	Status RedisClusterStatus `json:"status,omitempty"`
 }
 
-// RedisClusterSpec says how large the cluster is, and what each of its nodes is. Only
-// addr is needed.
+// RedisClusterSpec has the size of the cluster, and the configuration of its nodes. Only addr is
+// required.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a cluster or taken from it: its nodes would lose what they hold"
 type RedisClusterSpec struct {
-	// Why addr is not required, and has no default: the rule is to be the only one that
-	// speaks of an addr that is empty, and it would refuse the default. What is left out
-	// is refused by the webhook, and by the controller. Why there is a MaxLength far
-	// beyond any address: a host name, however long, is to be told the same.
+	// addr is neither required, nor does it have a default: for an empty addr, the message of the
+	// rule must be the only error, and the rule would reject an empty default. The webhook and the
+	// controller reject a missing addr. MaxLength is far longer than any address, so that a long host
+	// name gets the message of the rule too.
 
-	// addr is "ip:port". Needed. Every node listens on the port; the IP is published with
-	// it in status.endpoint, as the address by which clients from outside find the
-	// cluster, and may be any.
+	// addr is the address of the cluster, as "ip:port". Required. Every node listens on the port,
+	// which is from 1 to 65535. The IP can be any IPv4 address, or IPv6 address in brackets: the
+	// operator only publishes it, in status.endpoint.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$') && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535 && (self.startsWith('[') ? isIP(self.substring(1, self.lastIndexOf(':') - 1)) && ip(self.substring(1, self.lastIndexOf(':') - 1)).family() == 6 : isIP(self.substring(0, self.lastIndexOf(':'))))",message="invalid ip port, ip:port"
 	Addr string `json:"addr,omitempty"`
 
-	// Why size has no Minimum: what is too small is raised, by the webhook where there
-	// is one, and by the controller in any case. The API server itself refuses a negative
-	// number, since there is a scale subresource.
+	// size has no Minimum: the webhook, if there is one, and the controller raise a size that is too
+	// small. With a scale subresource, the API server itself rejects a negative number.
 
-	// size is how many nodes there are, masters and replicas: at least 6, and at least
-	// three masters with their replicas. What is less is raised to that.
+	// size is the number of nodes, masters and replicas. The smallest size is 6, and three masters
+	// with their replicas: the operator raises a smaller size to that.
 	// +optional
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Maximum=500
 	Size *int32 `json:"size,omitempty"`
 
-	// replicasPerMaster is how many replicas each master has. If size is not a multiple
-	// of a master with its replicas, some masters have one more.
+	// replicasPerMaster is the number of replicas of each master. If size is not a multiple of one
+	// master with its replicas, some masters have more.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=5
 	ReplicasPerMaster *int32 `json:"replicasPerMaster,omitempty"`
 
-	// image is what each node runs: redis-server and redis-cli, of version 7 or later.
+	// image is the image of each node. It has redis-server and redis-cli, version 7 or later. A
+	// change replaces the Pods one by one.
 	// +optional
 	// +kubebuilder:default="redis:7"
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$')",message="must be the name of an image, like \"redis:7\" or \"ghcr.io/owner/redis:7\": without spaces, and in lower case but for the tag"
 	Image string `json:"image,omitempty"`
 
-	// storage has each node keep its data in a PersistentVolume, which outlives its
-	// Pod. Without it, data outlives a container, and not the Pod.
+	// storage gives each node a PersistentVolume, which outlives its Pod. Without storage, the data
+	// of a node is lost with its Pod. It cannot be added or removed later.
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
 
-	// resources are what each node asks for, and may not exceed, as in the container
-	// of a Pod.
+	// resources are the requests and limits of each node, as in the container of a Pod. A change
+	// replaces the Pods one by one.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Those
-	// that make the nodes a cluster, or that another field of spec stands for, are not
-	// among them.
+	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
+	// that the operator or another field of spec sets are not allowed. A change replaces the Pods
+	// one by one.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
-	// authSecretRef is where the password is that nodes and clients need. Without it
-	// they need none.
+	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	// +optional
 	AuthSecretRef *SecretKeyReference `json:"authSecretRef,omitempty"`
 }
 
-// ConfigValue is the value of a directive of redis.conf, as it stands there. An empty one
-// stands there as "".
+// ConfigValue is the value of a directive, as in redis.conf. An empty value is written as "".
 //
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="!self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="must be one line"
@@ -127,18 +125,19 @@ type ConfigValue string
 // +kubebuilder:validation:XValidation:rule="[self.size, oldSelf.size].exists(q, string(q).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(q))) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",fieldPath=".size",message="cannot be less than it was: volumes do not shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="cannot be changed: the volumes are of that class"
 type Storage struct {
-	// Why the rules of size look at exponents: the schema's pattern allows "1e1.5", which
-	// no client can parse, and "1e-99999999", which takes minutes, in a rule too. One such
-	// object would stop every informer.
+	// The rules of size limit exponents: the pattern of the schema allows "1e1.5", which no client can
+	// parse, and "1e-99999999", which takes minutes to parse, also in a rule. One such object would
+	// stop every informer.
 
-	// size is how large each volume is. It can be raised, if the class of the volumes
-	// can grow them.
+	// size is the size of each volume. It can be raised if the StorageClass allows volume
+	// expansion. It cannot be lowered.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].*([.]|[0-9]{3})')",message="the exponent of a quantity must be a whole number of no more than two digits"
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be more than 0"
 	Size resource.Quantity `json:"size"`
 
-	// storageClassName is the class of the volumes: the cluster's default, if not set.
+	// storageClassName is the StorageClass of the volumes. Default: the default class of the
+	// cluster. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a StorageClass, like \"standard\": lower case letters, digits, \"-\" and \".\""
@@ -147,7 +146,7 @@ type Storage struct {
 
 // SecretKeyReference names a key of a Secret in the same namespace.
 type SecretKeyReference struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret, like \"redis-password\": lower case letters, digits, \"-\" and \".\""
@@ -160,16 +159,16 @@ type SecretKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// RedisClusterStatus says what the cluster has become.
+// RedisClusterStatus is the observed state of the cluster.
 type RedisClusterStatus struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready (all is as the spec says), Progressing (an operation is
-	// under way), Degraded (something is wrong), ClusterFormed (the nodes know each
-	// other), SlotsCovered (every slot has a master that answers) and DataLoss (slots
-	// have lost what they held).
+	// conditions are Ready (the cluster matches the spec), Progressing (an operation is in
+	// progress), Degraded (there is a problem), ClusterFormed (the nodes know each other),
+	// SlotsCovered (every slot has a master that answers) and DataLoss (slots have lost their
+	// data).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -179,18 +178,18 @@ type RedisClusterStatus struct {
 	// size is the number of Pods.
 	// +optional
 	Size int32 `json:"size"`
-	// masters is the number of masters that have slots.
+	// masters is the number of masters with slots.
 	// +optional
 	Masters int32 `json:"masters"`
-	// slotsAssigned is the number of slots, of 16,384, that have a master.
+	// slotsAssigned is the number of slots that have a master, of 16,384.
 	// +optional
 	SlotsAssigned int32 `json:"slotsAssigned"`
 
-	// selector finds the Pods. It is there for the scale subresource.
+	// selector selects the Pods. The scale subresource needs it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// endpoint is spec.addr, once the cluster can be used.
+	// endpoint is spec.addr while every slot has a master that answers.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 
@@ -206,28 +205,28 @@ type RedisClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Nodes []Node `json:"nodes,omitempty"`
 
-	// operation is what changes the cluster now, and how far it is. What it does next
-	// follows from what is seen, not from what is written here.
+	// operation is the present operation and its step. The operator never reads its next step from
+	// here.
 	// +optional
 	Operation *Operation `json:"operation,omitempty"`
 }
 
 // Shard is a master with its slots and replicas.
 type Shard struct {
-	// master is the name of the master's Pod.
+	// master is the Pod of the master.
 	// +required
 	Master string `json:"master"`
-	// slots are the slots, as ranges: "0-5460,6000".
+	// slots are the slots of the master, as ranges: "0-5460,6000".
 	// +optional
 	Slots string `json:"slots,omitempty"`
-	// replicas are the names of the replicas' Pods.
+	// replicas are the Pods of the replicas.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=500
 	Replicas []string `json:"replicas,omitempty"`
 }
 
-// Role is what a node of a Redis Cluster is.
+// Role is the role of a node in a Redis Cluster.
 //
 // +kubebuilder:validation:Enum=master;replica
 type Role string
@@ -240,41 +239,41 @@ const (
 
 // Node is a Pod, as a node of the cluster.
 type Node struct {
-	// pod is the Pod's name.
+	// pod is the name of the Pod.
 	// +required
 	Pod string `json:"pod"`
-	// id is the node's own, which lasts as long as its data.
+	// id is the ID of the node. It lasts as long as the data of the node.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// ip is the Pod's.
+	// ip is the IP of the Pod.
 	// +optional
 	IP string `json:"ip,omitempty"`
-	// role is what the node says that it is.
+	// role is the role of the node, as the nodes report it.
 	// +optional
 	Role Role `json:"role,omitempty"`
-	// master is, of a replica, the name of its master's Pod.
+	// master is the Pod of the master, for a replica.
 	// +optional
 	Master string `json:"master,omitempty"`
-	// link is how a replica's connection to its master is: "up" or "down".
+	// link is the state of a replica's connection to its master: "up" or "down".
 	// +optional
 	Link string `json:"link,omitempty"`
 }
 
-// Operation is what changes the cluster.
+// Operation is an operation on the cluster that is in progress.
 type Operation struct {
-	// type is what is done: Form, ScaleOut, ScaleIn, Roll, Heal.
+	// type is the type of the operation: Form, ScaleOut, ScaleIn, Roll or Heal.
 	// +required
 	Type string `json:"type"`
-	// step says how far it is.
+	// step is the present step, in words.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Step string `json:"step,omitempty"`
-	// startedAt is when it began.
+	// startedAt is the time at which the operation began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 }
 
-// Condition types of a RedisCluster beside those that every resource has.
+// Condition types of a RedisCluster, besides those of every resource.
 const (
 	ConditionClusterFormed = "ClusterFormed"
 	ConditionSlotsCovered  = "SlotsCovered"
@@ -292,7 +291,8 @@ type RedisClusterList struct {
 	Items []RedisCluster `json:"items"`
 }
 
-// LabelRedisCluster is on every object and Pod of a RedisCluster, and holds its name.
+// LabelRedisCluster is a label of every object and Pod of a RedisCluster. Its value is the name of
+// the RedisCluster.
 const LabelRedisCluster = GroupName + "/rediscluster"
 
 // LabelApp with the value AppRedis is on every Pod of every RedisCluster.

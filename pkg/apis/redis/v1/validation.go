@@ -43,8 +43,8 @@ var (
 	control    = regexp.MustCompile(`[\x00-\x1f\x7f]`)
 )
 
-// ownDirectives are those of redis.conf that the operator sets to make the nodes a cluster,
-// or that another field of spec sets. So are those that begin with ownDirectivePrefix.
+// ownDirectives are the directives of redis.conf that the operator sets to form the cluster,
+// or that another field of spec sets. Directives with ownDirectivePrefix belong to them.
 var ownDirectives = []string{
 	"aclfile", "appenddirname", "appendfilename", "appendonly", "bind", "bind-source-addr", "cluster-allow-replica-migration",
 	"cluster-config-file", "cluster-enabled", "cluster-port", "cluster-replica-no-failover", "cluster-slave-no-failover",
@@ -55,12 +55,11 @@ var ownDirectives = []string{
 
 const ownDirectivePrefix = "cluster-announce-"
 
-// Validate returns what is wrong with r, or nil. old is the object that r replaces, nil
-// when r is new. Both are defaulted.
+// Validate returns the errors of r, or nil. old is the object that r replaces; nil if r is
+// new. Both have defaults.
 //
-// It states the same rules as the schema, and one that the schema does not: addr must be
-// there. It says more exactly where in a map the fault is. How a quantity is written only
-// the schema sees.
+// It has the same rules as the schema, and one more: addr is required. It also names the key
+// of a map that is invalid. Only the schema checks how a quantity is written.
 func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Name) > maxName || len(validation.IsDNS1035Label(r.Name)) > 0 {
@@ -78,7 +77,7 @@ func (r *RedisCluster) Validate(old *RedisCluster) field.ErrorList {
 
 func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if !isAddr(s.Addr) { // However long it is: kubectl is to print this line, and no other.
+	if !isAddr(s.Addr) { // A long addr has no other error, so that kubectl prints only this line.
 		errs = append(errs, field.Invalid(path.Child("addr"), s.Addr, "invalid ip port, ip:port"))
 	}
 	errs = append(errs, inRange(path.Child("size"), s.Size, s.LeastSize(), maxSize)...)
@@ -96,7 +95,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	return errs
 }
 
-// isAddr reports whether text is "ip:port", as the schema reads it: no zone, no IPv4 in
+// isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in
 // IPv6, no leading zeros.
 func isAddr(text string) bool {
 	parsed, err := netip.ParseAddrPort(text)

@@ -13,11 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Warnings returns what is legal but unwise about a valid RedisCluster with defaults, each
-// beginning with the field; nil for nothing. kubectl shows them.
+// Warnings returns what is valid but unwise in a valid RedisCluster with defaults, or nil.
+// Each warning begins with the field. kubectl prints them.
 //
-// What config says in so many words is none of it: who writes that appendfsync is "no"
-// knows what that means.
+// There is no warning about an explicit choice in config, such as appendfsync "no".
 func (r *RedisCluster) Warnings() []string {
 	var warnings []string
 	if *r.Spec.ReplicasPerMaster == 0 {
@@ -27,14 +26,14 @@ func (r *RedisCluster) Warnings() []string {
 		warnings = append(warnings, "spec.storage: without it a Pod's data is gone with the Pod")
 	}
 	if r.Spec.killedWhenFull() {
-		warnings = append(warnings, "spec.config: unless maxmemory is less than the limit of memory, "+
-			"a full node is killed instead of evicting or refusing")
+		warnings = append(warnings, "spec.config: unless maxmemory is below the memory limit, "+
+			"a full node is killed before it evicts keys or rejects writes")
 	}
 	return warnings
 }
 
-// killedWhenFull returns whether a node reaches its limit of memory before it knows that it
-// is full.
+// killedWhenFull returns whether a node reaches its limit of memory before it reaches
+// maxmemory.
 func (s *RedisClusterSpec) killedWhenFull() bool {
 	if s.Resources == nil {
 		return false
@@ -47,8 +46,8 @@ func (s *RedisClusterSpec) killedWhenFull() bool {
 	return ok && (most == 0 || most >= limit.Value())
 }
 
-// bytesOf reads an amount of memory as redis.conf has it, like "100mb", and returns false if
-// it is none, as redis-server will say. "" is 0, which to Redis is no limit.
+// bytesOf parses an amount of memory of redis.conf, like "100mb". It returns false if the text
+// is invalid: redis-server reports that. "" is 0, which means no limit.
 func bytesOf(text string) (int64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -63,7 +62,7 @@ func bytesOf(text string) (int64, bool) {
 	return n * unit, true
 }
 
-// units are those of redis.conf. Without its b, a unit is one of a thousand.
+// units are the units of redis.conf, in bytes. A unit without b is a power of 1000.
 var units = map[string]int64{
 	"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000_000, "mb": 1 << 20, "g": 1000_000_000, "gb": 1 << 30,
 }

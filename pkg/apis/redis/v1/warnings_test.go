@@ -36,7 +36,7 @@ func TestWarnings(t *testing.T) {
 	const (
 		replicas = "spec.replicasPerMaster: with 0 no replica takes over the slots of a master that fails"
 		storage  = "spec.storage: without it a Pod's data is gone with the Pod"
-		memory   = "spec.config: unless maxmemory is less than the limit of memory, a full node is killed instead of evicting or refusing"
+		memory   = "spec.config: unless maxmemory is below the memory limit, a full node is killed before it evicts keys or rejects writes"
 	)
 	for name, test := range map[string]struct {
 		object *RedisCluster

@@ -16,15 +16,15 @@ import (
 //
 // Create is an attempt to make an instance.
 type CreateApplyConfiguration struct {
-	// attempt counts them, from 1.
+	// attempt is the number of the attempt, from 1.
 	Attempt *int64 `json:"attempt,omitempty"`
-	// token is the client token: ECS makes no second instance for it.
+	// token is the client token. ECS creates at most one instance for a token.
 	Token *string `json:"token,omitempty"`
-	// regionID is where it is made.
+	// regionID is the region of the attempt.
 	RegionID *string `json:"regionID,omitempty"`
-	// parameters is a digest of what ECS was asked for, without secrets.
+	// parameters is a digest of the request to ECS, without secrets.
 	Parameters *string `json:"parameters,omitempty"`
-	// requestedTime is when ECS was asked last.
+	// requestedTime is the time of the last request to ECS.
 	RequestedTime *v1.Time `json:"requestedTime,omitempty"`
 }
 

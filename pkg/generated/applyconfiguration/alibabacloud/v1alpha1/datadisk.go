@@ -10,19 +10,19 @@ package v1alpha1
 // DataDiskApplyConfiguration represents a declarative configuration of the DataDisk type for use
 // with apply.
 //
-// DataDisk is another disk of an instance. What is not set is ECS's default.
+// DataDisk is a data disk of an instance. Fields that are not set have the defaults of ECS.
 type DataDiskApplyConfiguration struct {
-	// category is its kind, such as cloud_essd.
+	// category is the category of the disk, such as cloud_essd.
 	Category *string `json:"category,omitempty"`
-	// performanceLevel is that of a cloud_essd: PL0 to PL3.
+	// performanceLevel is the performance level of a cloud_essd: PL0 to PL3.
 	PerformanceLevel *string `json:"performanceLevel,omitempty"`
-	// sizeGiB is how large it is. Needed, unless snapshotID is set.
+	// sizeGiB is the size of the disk, in GiB. Required, unless snapshotID is set.
 	SizeGiB *int32 `json:"sizeGiB,omitempty"`
-	// snapshotID is what it is made from.
+	// snapshotID is the snapshot from which ECS creates the disk.
 	SnapshotID *string `json:"snapshotID,omitempty"`
-	// encrypted is whether ECS encrypts it.
+	// encrypted is true if ECS encrypts the disk.
 	Encrypted *bool `json:"encrypted,omitempty"`
-	// keepOnRelease is whether it outlives the instance.
+	// keepOnRelease is true if the disk stays when the instance is deleted.
 	KeepOnRelease *bool `json:"keepOnRelease,omitempty"`
 }
 

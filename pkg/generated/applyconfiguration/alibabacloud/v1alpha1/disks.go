@@ -12,9 +12,9 @@ package v1alpha1
 //
 // Disks are the disks of an instance.
 type DisksApplyConfiguration struct {
-	// system is the disk that it starts from.
+	// system is the system disk, from which the instance starts.
 	System *SystemDiskApplyConfiguration `json:"system,omitempty"`
-	// data are those besides.
+	// data are the data disks.
 	Data []DataDiskApplyConfiguration `json:"data,omitempty"`
 }
 

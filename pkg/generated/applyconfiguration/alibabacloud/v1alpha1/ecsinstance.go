@@ -16,10 +16,10 @@ import (
 // ECSInstanceApplyConfiguration represents a declarative configuration of the ECSInstance type for use
 // with apply.
 //
-// Why a rule about changes goes by status.instanceID: before there is an instance, all can be
-// changed, and when there is to be another one, again. Why it asks with has whether both are
-// there: a string of ?.orValue has no bound that the API server would know, and it refuses
-// rules whose cost has none.
+// The rules about changes depend on status.instanceID: while it is empty, fields can change. It is
+// empty before the first instance, and before another one is created. The rule of adoptInstanceID
+// depends on status.create too: an instance may exist. The rules use has for both values: the API
+// server knows no bound for a string from ?.orValue, and rejects rules whose cost has no bound.
 // ECSInstance is one virtual machine of Alibaba Cloud's Elastic Compute Service.
 type ECSInstanceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`

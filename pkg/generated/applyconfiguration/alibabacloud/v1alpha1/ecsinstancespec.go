@@ -14,63 +14,65 @@ import (
 // ECSInstanceSpecApplyConfiguration represents a declarative configuration of the ECSInstanceSpec type for use
 // with apply.
 //
-// ECSInstanceSpec says what the instance is. What cannot be changed of an instance can be
-// changed here for as long as there is none.
+// ECSInstanceSpec is the desired state of the instance. Fields that ECS cannot change in an
+// instance can change only while there is none.
 type ECSInstanceSpecApplyConfiguration struct {
-	// regionID is where the instance is, such as cn-beijing.
+	// regionID is the region of the instance, such as cn-beijing.
 	RegionID *string `json:"regionID,omitempty"`
-	// instanceType is how large it is, such as ecs.g6.large. instanceTypeChangePolicy says
-	// when a change is carried out.
+	// instanceType is the ECS type of the instance, such as ecs.g6.large. instanceTypeChangePolicy
+	// decides when the operator applies a change.
 	InstanceType *string `json:"instanceType,omitempty"`
-	// instanceTypeChangePolicy says when a change of instanceType is carried out, which needs
-	// the instance to be stopped: Never; WhenStopped, that is while powerState is Stopped; or
-	// Restart, that is at once, by stopping and starting it.
+	// instanceTypeChangePolicy decides when the operator applies a change of instanceType, for
+	// which the instance must be stopped. Never: not at all. WhenStopped: while powerState is
+	// Stopped. Restart: at once, by a stop and a start.
 	InstanceTypeChangePolicy *alibabacloudv1alpha1.TypeChangePolicy `json:"instanceTypeChangePolicy,omitempty"`
-	// imageID is what its system disk is made from. Needed, unless adoptInstanceID is set.
+	// imageID is the image of the system disk. Required, unless adoptInstanceID is set.
 	ImageID *string `json:"imageID,omitempty"`
-	// instanceName is what it is called in the console. If not set, it is left alone.
+	// instanceName is the name of the instance in the console. Default: the operator leaves the
+	// name alone.
 	InstanceName *string `json:"instanceName,omitempty"`
-	// instanceChargeType is PostPaid, by use, or PrePaid, for a period. ECS does not let an
-	// instance be deleted before a period that is paid for has ended.
+	// instanceChargeType is PostPaid, by use, or PrePaid, for a period. ECS does not delete a
+	// PrePaid instance before the end of its period.
 	InstanceChargeType *alibabacloudv1alpha1.ChargeType `json:"instanceChargeType,omitempty"`
-	// period is for how many periodUnits a PrePaid instance is paid for.
+	// period is the paid time of a PrePaid instance, in periodUnits. Required for PrePaid.
 	Period *int32 `json:"period,omitempty"`
-	// periodUnit is what period counts: Week or Month.
+	// periodUnit is the unit of period: Week or Month. Default: Month.
 	PeriodUnit *alibabacloudv1alpha1.PeriodUnit `json:"periodUnit,omitempty"`
-	// zoneID is the zone, such as cn-beijing-h. If not set, ECS chooses one.
+	// zoneID is the zone of the instance, such as cn-beijing-h. Default: ECS chooses one.
 	ZoneID *string `json:"zoneID,omitempty"`
-	// vSwitchID is the switch of a VPC that it is connected to. If not set, it is in the
-	// classic network, which accounts that are not old do not have.
+	// vSwitchID is the vSwitch of the instance, in a VPC. Default: the classic network, which ECS
+	// refuses to most accounts.
 	VSwitchID *string `json:"vSwitchID,omitempty"`
-	// securityGroupIDs are all security groups that it is in. If not set, it is made in the
-	// default one, and they are left alone.
+	// securityGroupIDs are all security groups of the instance. Default: a new instance is in the
+	// default group, and the operator leaves its groups alone.
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
-	// internetMaxBandwidthOut is how fast it sends to the internet at most, in Mbit/s. If it
-	// is more than 0, the instance has a public IP.
+	// internetMaxBandwidthOut is the largest bandwidth to the internet, in Mbit/s. With more than
+	// 0, the instance has a public IP. Default: 0.
 	InternetMaxBandwidthOut *int32 `json:"internetMaxBandwidthOut,omitempty"`
-	// disks are what it stores on. If not set, there is a system disk as large as the image.
+	// disks are the disks of the instance. Default: a system disk with the defaults of ECS.
 	Disks *DisksApplyConfiguration `json:"disks,omitempty"`
-	// keyPairName is the SSH key pair that one can log in with.
+	// keyPairName is the SSH key pair for logins.
 	KeyPairName *string `json:"keyPairName,omitempty"`
-	// userDataSecretRef is where the script is that it runs when it is first started: at most
-	// 32 KiB.
+	// userDataSecretRef is the Secret with the script for the first start, at most 32 KiB.
 	UserDataSecretRef *SecretKeyReferenceApplyConfiguration `json:"userDataSecretRef,omitempty"`
-	// tags are tags of the instance. Others that it has are left alone.
+	// tags are tags that the operator sets. It removes those that leave this field, and leaves
+	// other tags of the instance alone.
 	Tags map[string]string `json:"tags,omitempty"`
-	// powerState is Running or Stopped.
+	// powerState is the desired state: Running or Stopped. The operator starts or stops the
+	// instance.
 	PowerState *alibabacloudv1alpha1.PowerState `json:"powerState,omitempty"`
-	// deletionPolicy says what becomes of the instance when this object is deleted: Delete or
-	// Retain. If not set, it is Retain with adoptInstanceID, and otherwise Delete.
+	// deletionPolicy decides about the instance when this object is deleted. Delete: the operator
+	// deletes the instance. Retain: the instance stays. Default: Delete, or Retain with
+	// adoptInstanceID.
 	DeletionPolicy *alibabacloudv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// recreatePolicy says what is done if the instance is gone though this object is not:
-	// Never, it is told of; or Always, another one is made.
+	// recreatePolicy decides what the operator does if the instance is gone. Never: it reports
+	// this. Always: it creates another instance.
 	RecreatePolicy *alibabacloudv1alpha1.RecreatePolicy `json:"recreatePolicy,omitempty"`
-	// adoptInstanceID is an instance that is there already, which is taken over. Nothing is
-	// made then. It cannot be set or changed once an instance was asked for.
+	// adoptInstanceID is an existing instance that the operator adopts. No instance is created. It
+	// cannot be set or changed after the operator has requested or adopted one.
 	AdoptInstanceID *string `json:"adoptInstanceID,omitempty"`
-	// credentialsSecretRef is the Secret whose accessKeyID and accessKeySecret, and
-	// securityToken if there is one, are used. If not set, those that the operator itself has
-	// are.
+	// credentialsSecretRef is the Secret with the access key: accessKeyID, accessKeySecret, and
+	// securityToken if there is one. Default: the operator's own credentials.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
 }
 

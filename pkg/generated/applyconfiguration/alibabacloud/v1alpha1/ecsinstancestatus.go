@@ -15,44 +15,44 @@ import (
 // ECSInstanceStatusApplyConfiguration represents a declarative configuration of the ECSInstanceStatus type for use
 // with apply.
 //
-// ECSInstanceStatus says what the instance has become.
+// ECSInstanceStatus is the observed state of the instance.
 type ECSInstanceStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (the instance is as the spec says), Progressing (it is on the way
-	// there), Degraded (something is wrong) and Stalled (it will not go on before somebody
-	// mends that).
+	// conditions are Ready (the instance is in the power state of the spec), Progressing (an action
+	// is in progress), Degraded (there is a problem) and Stalled (the operator waits for a
+	// correction by a user).
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// create is the attempt to make the instance that is under way, or the last one. It is
-	// written before ECS is asked.
+	// create is the present or the last attempt to create the instance. The operator writes it
+	// before it calls ECS.
 	Create *CreateApplyConfiguration `json:"create,omitempty"`
-	// accountID is the account of Alibaba Cloud that the instance is, or may have been made, in.
-	// Nothing is done with credentials of another one. It is empty while ECS has made none.
+	// accountID is the Alibaba Cloud account in which the instance exists, or may exist. The
+	// operator does not use credentials of another account. It is empty after ECS has rejected the
+	// creation.
 	AccountID *string `json:"accountID,omitempty"`
-	// instanceID is what ECS calls the instance.
+	// instanceID is the ID of the instance in ECS.
 	InstanceID *string `json:"instanceID,omitempty"`
-	// adopted is whether the instance was there before this object.
+	// adopted is true if the operator has adopted an existing instance.
 	Adopted *bool `json:"adopted,omitempty"`
-	// state is that of ECS: Pending, Starting, Running, Stopping or Stopped. It is Gone when
-	// there is no such instance any more.
+	// state is the state in ECS: Pending, Starting, Running, Stopping or Stopped. It is Gone if the
+	// instance does not exist any more.
 	State *string `json:"state,omitempty"`
-	// instanceType is how large the instance is.
+	// instanceType is the observed type of the instance.
 	InstanceType *string `json:"instanceType,omitempty"`
-	// refusedInstanceType is the instanceType that ECS has refused to change it to. The instance
-	// is not stopped for another try before spec.instanceType changes.
+	// refusedInstanceType is the value of spec.instanceType that ECS has rejected. The operator
+	// does not try it again while powerState is Running.
 	RefusedInstanceType *string `json:"refusedInstanceType,omitempty"`
-	// zoneID is the zone that it is in.
+	// zoneID is the zone of the instance.
 	ZoneID *string `json:"zoneID,omitempty"`
-	// ip is where it is reached: publicly, if it can be.
+	// ip is the public address, or else the private one.
 	IP *string `json:"ip,omitempty"`
-	// privateIPs are its addresses in its network.
+	// privateIPs are the private addresses of the instance.
 	PrivateIPs []string `json:"privateIPs,omitempty"`
-	// publicIPs are its addresses in the internet.
+	// publicIPs are the public addresses of the instance.
 	PublicIPs []string `json:"publicIPs,omitempty"`
-	// creationTime is when ECS made it.
+	// creationTime is the time at which ECS created the instance.
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
-	// tagKeys are the keys of spec.tags that were brought to the instance: those that leave
-	// spec.tags are taken off it.
+	// tagKeys are the keys of tags that the operator set. It removes those that leave spec.tags.
 	TagKeys []string `json:"tagKeys,omitempty"`
 }
 

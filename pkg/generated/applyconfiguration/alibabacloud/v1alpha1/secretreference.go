@@ -12,7 +12,7 @@ package v1alpha1
 //
 // SecretReference names a Secret in the same namespace.
 type SecretReferenceApplyConfiguration struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -10,13 +10,14 @@ package v1alpha1
 // SystemDiskApplyConfiguration represents a declarative configuration of the SystemDisk type for use
 // with apply.
 //
-// SystemDisk is the disk that an instance starts from. What is not set is ECS's default.
+// SystemDisk is the disk from which an instance starts. Fields that are not set have the defaults
+// of ECS.
 type SystemDiskApplyConfiguration struct {
-	// category is its kind, such as cloud_essd.
+	// category is the category of the disk, such as cloud_essd.
 	Category *string `json:"category,omitempty"`
-	// performanceLevel is that of a cloud_essd: PL0 to PL3.
+	// performanceLevel is the performance level of a cloud_essd: PL0 to PL3.
 	PerformanceLevel *string `json:"performanceLevel,omitempty"`
-	// sizeGiB is how large it is.
+	// sizeGiB is the size of the disk, in GiB.
 	SizeGiB *int32 `json:"sizeGiB,omitempty"`
 }
 

@@ -16,9 +16,8 @@ import (
 // ApplicationApplyConfiguration represents a declarative configuration of the Application type for use
 // with apply.
 //
-// Application runs an image: as a Deployment behind a Service and an Ingress, all
-// of the Application's own name, with a HorizontalPodAutoscaler and a
-// PodDisruptionBudget where asked for.
+// Application runs an image as a Deployment, behind a Service and an Ingress. On request it adds a
+// HorizontalPodAutoscaler and a PodDisruptionBudget. All objects have the name of the Application.
 type ApplicationApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -14,41 +14,38 @@ import (
 // ApplicationSpecApplyConfiguration represents a declarative configuration of the ApplicationSpec type for use
 // with apply.
 //
-// ApplicationSpec says what runs, and how it is reached. Only image is needed.
+// ApplicationSpec has the container, and the ways to reach it. Only image is required.
 type ApplicationSpecApplyConfiguration struct {
-	// image is what the one container of each Pod runs. Needed.
+	// image is the image of the one container in each Pod. Required.
 	Image *string `json:"image,omitempty"`
-	// command replaces the image's entrypoint.
+	// command replaces the entrypoint of the image.
 	Command []string `json:"command,omitempty"`
-	// args replace the arguments of the image's entrypoint.
+	// args replace the arguments of the entrypoint.
 	Args []string `json:"args,omitempty"`
-	// replicas is how many Pods run. It counts until autoscaling is set: from then
-	// on the number is left to the autoscaler.
+	// replicas is the number of Pods. With autoscaling, it is only the first number of a new
+	// Deployment: from then on the autoscaler sets the number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// port is the port that the container listens on, TCP.
+	// port is the TCP port on which the container listens.
 	Port *int32 `json:"port,omitempty"`
-	// env are the container's environment variables.
+	// env are the environment variables of the container.
 	Env []EnvVarApplyConfiguration `json:"env,omitempty"`
-	// envFrom are ConfigMaps and Secrets whose keys become environment variables: each
-	// entry has exactly one of configMapRef and secretRef.
+	// envFrom are the ConfigMaps and Secrets whose keys become environment variables. Each entry
+	// has exactly one of configMapRef and secretRef.
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
-	// resources are what the container asks for, and may not exceed, as in the
-	// container of a Pod.
+	// resources are the requests and limits of the container, as in a Pod.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// probes tell whether the container works: each by exactly one of httpGet,
-	// tcpSocket, grpc and exec, as in the container of a Pod. The port "http" stands
-	// for spec.port.
+	// probes check whether the container works. Each has exactly one of httpGet, tcpSocket, grpc
+	// and exec, as in a Pod. The port "http" is spec.port.
 	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
-	// imagePullSecrets are Secrets of this namespace to pull the image with.
+	// imagePullSecrets are the Secrets for pulling the image, in the same namespace.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// service is how the Application is reached inside the cluster.
+	// service is the way to reach the Application inside the cluster.
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
-	// ingress is how the Application is reached from outside.
+	// ingress is the way to reach the Application from outside the cluster, by HTTP.
 	Ingress *IngressApplyConfiguration `json:"ingress,omitempty"`
-	// autoscaling hands the number of replicas to a HorizontalPodAutoscaler.
+	// autoscaling adds a HorizontalPodAutoscaler, which sets the number of Pods.
 	Autoscaling *AutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
-	// pdb limits how many Pods are taken down at once on purpose, by a
-	// PodDisruptionBudget.
+	// pdb adds a PodDisruptionBudget, which limits how many Pods can be evicted at once.
 	PDB *DisruptionBudgetApplyConfiguration `json:"pdb,omitempty"`
 }
 

@@ -14,32 +14,30 @@ import (
 // ApplicationStatusApplyConfiguration represents a declarative configuration of the ApplicationStatus type for use
 // with apply.
 //
-// ApplicationStatus says what the Application has become.
+// ApplicationStatus is the observed state of the Application.
 type ApplicationStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (all is as the spec says, and rolled out), Progressing (a
-	// rollout is under way), Available (enough Pods serve), Degraded (something is
-	// wrong, with the Deployment's reason where it has one) and Conflict (an object
-	// that is not the Application's has the name of one that it needs).
+	// conditions are Ready (the Application matches the spec, and the rollout is complete),
+	// Progressing (a rollout is in progress), Available (enough Pods are available), Degraded
+	// (there is a problem) and Conflict (an object of another owner has a name that the Application
+	// needs).
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// replicas is the number of Pods, of whatever version.
-	//
-	// While a rollout goes on, this and the other numbers are brought up to date
-	// every ten seconds.
+	// replicas is the number of Pods of all versions. During a rollout, the operator updates this
+	// and the other numbers at most every 10 seconds.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// updatedReplicas is the number of Pods of the latest version.
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// readyReplicas is the number of Pods that are ready.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// availableReplicas is the number of Pods that have been ready for long enough.
+	// availableReplicas is the number of Pods that are available to the Deployment.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
-	// selector finds the Pods. It is there for the scale subresource.
+	// selector selects the Pods. The scale subresource needs it.
 	Selector *string `json:"selector,omitempty"`
-	// url is where the Application is reached: by its Ingress, or else by its Service,
-	// from inside the cluster.
+	// url is the address of the Application: of its Ingress, or else of its Service inside the
+	// cluster.
 	URL *string `json:"url,omitempty"`
-	// resources are the objects that make up the Application.
+	// resources are the existing objects of the Application.
 	Resources []ResourceReferenceApplyConfiguration `json:"resources,omitempty"`
 }
 

@@ -10,19 +10,17 @@ package v1
 // AutoscalingApplyConfiguration represents a declarative configuration of the Autoscaling type for use
 // with apply.
 //
-// Autoscaling says between which numbers of replicas, and by what, a
-// HorizontalPodAutoscaler chooses.
+// Autoscaling has the limits and the targets of a HorizontalPodAutoscaler.
 type AutoscalingApplyConfiguration struct {
-	// minReplicas is the least number of replicas.
+	// minReplicas is the smallest number of Pods.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// maxReplicas is the greatest number of replicas.
+	// maxReplicas is the largest number of Pods.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// targetCPUUtilizationPercentage is the use of CPU, in percent of what
-	// resources.requests asks for, that the autoscaler aims at. 80, if neither it nor
-	// targetMemoryUtilizationPercentage is set.
+	// targetCPUUtilizationPercentage is the target for CPU, in percent of resources.requests.
+	// Default: 80, if targetMemoryUtilizationPercentage is not set either.
 	TargetCPUUtilizationPercentage *int32 `json:"targetCPUUtilizationPercentage,omitempty"`
-	// targetMemoryUtilizationPercentage is the use of memory, in percent of what
-	// resources.requests asks for, that the autoscaler aims at.
+	// targetMemoryUtilizationPercentage is the target for memory, in percent of resources.requests.
+	// Default: no target.
 	TargetMemoryUtilizationPercentage *int32 `json:"targetMemoryUtilizationPercentage,omitempty"`
 }
 

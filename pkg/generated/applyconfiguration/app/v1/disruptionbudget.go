@@ -14,14 +14,13 @@ import (
 // DisruptionBudgetApplyConfiguration represents a declarative configuration of the DisruptionBudget type for use
 // with apply.
 //
-// DisruptionBudget limits how many Pods are taken down at once on purpose: by a
-// node that is drained, for example. If neither field is set, it is one.
+// DisruptionBudget limits how many Pods can be evicted at once, for example by a drain of their
+// nodes.
 type DisruptionBudgetApplyConfiguration struct {
-	// minAvailable is how many Pods must stay available: a number, or a share like
-	// "50%".
+	// minAvailable is the number of Pods that must stay available: a number, or a share like "50%".
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
-	// maxUnavailable is how many Pods may be unavailable: a number, or a share like
-	// "25%".
+	// maxUnavailable is the number of Pods that may be unavailable: a number, or a share like
+	// "25%". Default: 1, if minAvailable is not set either.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 

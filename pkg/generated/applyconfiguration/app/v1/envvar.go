@@ -16,12 +16,12 @@ import (
 //
 // EnvVar is an environment variable of the container.
 type EnvVarApplyConfiguration struct {
-	// name is the variable's name. It must not begin with a digit.
+	// name is the name of the variable. It does not begin with a digit.
 	Name *string `json:"name,omitempty"`
-	// value is the variable's value. $(OTHER) in it stands for the value of another
-	// variable.
+	// value is the value of the variable. Kubernetes replaces $(OTHER) in it by the value of the
+	// variable OTHER.
 	Value *string `json:"value,omitempty"`
-	// valueFrom says where the value is, instead: exactly one of configMapKeyRef,
+	// valueFrom is a source of the value, in place of value. It has exactly one of configMapKeyRef,
 	// secretKeyRef, fieldRef and resourceFieldRef.
 	ValueFrom *corev1.EnvVarSource `json:"valueFrom,omitempty"`
 }

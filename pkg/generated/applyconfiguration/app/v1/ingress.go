@@ -10,19 +10,19 @@ package v1
 // IngressApplyConfiguration represents a declarative configuration of the Ingress type for use
 // with apply.
 //
-// Ingress is how an Application is reached from outside the cluster, by HTTP.
+// Ingress is the way to reach an Application from outside the cluster, by HTTP.
 type IngressApplyConfiguration struct {
-	// enabled is whether there is an Ingress.
+	// enabled is true if the Application has an Ingress.
 	Enabled *bool `json:"enabled,omitempty"`
-	// className is the IngressClass, which says who serves the Ingress.
+	// className is the name of the IngressClass. Its controller serves the Ingress.
 	ClassName *string `json:"className,omitempty"`
-	// host is the name by which the Application is reached. It may begin with "*.".
+	// host is the host name of the Application. It may begin with "*.".
 	Host *string `json:"host,omitempty"`
-	// path is where on the host the Application is.
+	// path is the path of the Application on the host. It matches as a prefix.
 	Path *string `json:"path,omitempty"`
-	// tls has the Ingress serve HTTPS.
+	// tls makes the Ingress serve HTTPS.
 	TLS *IngressTLSApplyConfiguration `json:"tls,omitempty"`
-	// annotations are put on the Ingress.
+	// annotations are annotations of the Ingress. The operator leaves others alone.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

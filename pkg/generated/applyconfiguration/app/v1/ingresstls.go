@@ -10,9 +10,9 @@ package v1
 // IngressTLSApplyConfiguration represents a declarative configuration of the IngressTLS type for use
 // with apply.
 //
-// IngressTLS has an Ingress serve HTTPS.
+// IngressTLS makes an Ingress serve HTTPS.
 type IngressTLSApplyConfiguration struct {
-	// secretName is the Secret of this namespace that holds tls.crt and tls.key.
+	// secretName is the Secret with tls.crt and tls.key, in the same namespace.
 	SecretName *string `json:"secretName,omitempty"`
 }
 

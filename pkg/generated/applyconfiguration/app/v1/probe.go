@@ -14,7 +14,7 @@ import (
 // ProbeApplyConfiguration represents a declarative configuration of the Probe type for use
 // with apply.
 //
-// Probe asks the container one thing.
+// Probe is one check of the container.
 type ProbeApplyConfiguration struct {
 	// The action taken to determine the health of a container
 	corev1.ProbeHandler `json:""`

@@ -10,13 +10,13 @@ package v1
 // ProbesApplyConfiguration represents a declarative configuration of the Probes type for use
 // with apply.
 //
-// Probes tell whether the container works.
+// Probes check whether the container works.
 type ProbesApplyConfiguration struct {
 	// liveness restarts the container when it fails.
 	Liveness *ProbeApplyConfiguration `json:"liveness,omitempty"`
 	// readiness takes the Pod out of the Service while it fails.
 	Readiness *ProbeApplyConfiguration `json:"readiness,omitempty"`
-	// startup holds the other probes back until it succeeds.
+	// startup delays the other probes until it succeeds.
 	Startup *ProbeApplyConfiguration `json:"startup,omitempty"`
 }
 

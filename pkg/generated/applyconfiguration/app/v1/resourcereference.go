@@ -10,13 +10,13 @@ package v1
 // ResourceReferenceApplyConfiguration represents a declarative configuration of the ResourceReference type for use
 // with apply.
 //
-// ResourceReference names one object in the Application's namespace.
+// ResourceReference names one object in the namespace of the Application.
 type ResourceReferenceApplyConfiguration struct {
-	// apiVersion is the object's API group and version.
+	// apiVersion is the API group and version of the object.
 	APIVersion *string `json:"apiVersion,omitempty"`
-	// kind is the object's kind.
+	// kind is the kind of the object.
 	Kind *string `json:"kind,omitempty"`
-	// name is the object's name.
+	// name is the name of the object.
 	Name *string `json:"name,omitempty"`
 }
 

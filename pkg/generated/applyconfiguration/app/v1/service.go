@@ -14,16 +14,16 @@ import (
 // ServiceApplyConfiguration represents a declarative configuration of the Service type for use
 // with apply.
 //
-// Service is how an Application is reached inside the cluster.
+// Service is the way to reach an Application inside the cluster.
 type ServiceApplyConfiguration struct {
-	// enabled is whether there is a Service.
+	// enabled is true if the Application has a Service.
 	Enabled *bool `json:"enabled,omitempty"`
-	// type says from where the Service can be reached.
+	// type is the type of the Service. NodePort also opens a port on every node, and LoadBalancer
+	// requests a load balancer as well.
 	Type *corev1.ServiceType `json:"type,omitempty"`
-	// port is the Service's port, TCP. It leads to spec.port, and is the same if not
-	// set.
+	// port is the TCP port of the Service, which forwards to spec.port. Default: spec.port.
 	Port *int32 `json:"port,omitempty"`
-	// annotations are put on the Service.
+	// annotations are annotations of the Service. The operator leaves others alone.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

@@ -16,12 +16,11 @@ import (
 // MyCronJobApplyConfiguration represents a declarative configuration of the MyCronJob type for use
 // with apply.
 //
-// MyCronJob makes a Job from a template every few seconds, or by a cron
-// schedule.
+// MyCronJob creates a Job from a template every few seconds, or by a cron schedule.
 //
-// Every point in time at which a Job is due is a slot. The Job of a slot is
-// named <name>-<unix second of the slot>: there is at most one Job a slot,
-// and every slot has run, or is counted in status.missedTotal.
+// A slot is a second at which a Job is due. The Job of a slot has the name <name>-<Unix second of
+// the slot>, so that a slot has at most one Job. Every slot has a Job, or is counted in
+// status.missedTotal.
 type MyCronJobApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -15,48 +15,47 @@ import (
 // MyCronJobSpecApplyConfiguration represents a declarative configuration of the MyCronJobSpec type for use
 // with apply.
 //
-// MyCronJobSpec says which Jobs to make, and when.
+// MyCronJobSpec has the template of the Jobs, and the times at which they are due.
 type MyCronJobSpecApplyConfiguration struct {
-	// jobTemplate is what each Job is made from; its labels and annotations are
-	// kept. A ttlSecondsAfterFinished in it is honoured by the MyCronJob itself,
-	// so that no Job vanishes before its slot is recorded: the Job does not carry
-	// it.
+	// jobTemplate is the template of each Job, with its labels and annotations. The Jobs do not
+	// have its ttlSecondsAfterFinished: the operator itself deletes them after that time, so that
+	// no Job disappears before its slot is recorded.
 	JobTemplate *batchv1.JobTemplateSpec `json:"jobTemplate,omitempty"`
-	// intervalSeconds is the time from one slot to the next, in seconds. Slots
-	// are the multiples of it since the Unix epoch. 5, if neither it nor schedule
-	// is set.
+	// intervalSeconds is the time between two slots, in seconds. The slots are its multiples since
+	// the Unix epoch. Default: 5, if schedule is not set either.
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
-	// schedule is a cron expression of five fields (minute, hour, day of month,
-	// month, day of week) or six (second first), or one of @yearly, @annually,
-	// @monthly, @weekly, @daily, @midnight and @hourly.
+	// schedule is a cron expression of five fields, or of six with the second first. The five
+	// fields are minute, hour, day of month, month and day of week. One of @yearly, @annually,
+	// @monthly, @weekly, @daily, @midnight and @hourly is valid too.
 	Schedule *string `json:"schedule,omitempty"`
-	// timeZone is the IANA name of the time zone in which schedule is read, such
-	// as Europe/Berlin. UTC, if not set. Where clocks change, a time of day that
-	// they skip has no slot, and one that they show twice has two.
+	// timeZone is the IANA time zone of schedule, such as Europe/Berlin. Default: UTC. When clocks
+	// go forward, the skipped times have no slot. When clocks go back, the repeated times have two
+	// slots.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// suspend stops making Jobs. Slots that pass meanwhile neither run nor count
-	// as missed. Jobs that are running go on.
+	// suspend stops the creation of Jobs. Running Jobs continue. Slots during a suspension neither
+	// run nor count as missed.
 	Suspend *bool `json:"suspend,omitempty"`
-	// startingDeadlineSeconds is how late a Job may start, in seconds after its
-	// slot. A slot that could not be run by then is missed. Not set: no limit,
-	// but that of missedRunPolicy.
+	// startingDeadlineSeconds is the longest delay of a Job, in seconds after its slot and jitter.
+	// A slot without a Job counts as missed after this time. Default: only missedRunPolicy limits
+	// the delay.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// concurrencyPolicy says what happens when a slot comes while an earlier Job
-	// is still running.
+	// concurrencyPolicy applies if a slot is due while an earlier Job still runs. Allow: the
+	// operator creates the Job at once. Forbid: it waits until no Job runs. Replace: it deletes the
+	// running Jobs, and creates the Job.
 	ConcurrencyPolicy *apisbatchv1.ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
-	// missedRunPolicy says what happens to slots that could not be run in time,
-	// because the operator or the API server was down, or an earlier Job was in
-	// the way under concurrencyPolicy Forbid.
+	// missedRunPolicy applies to slots that have no Job in time, for example after an outage or
+	// under Forbid. Latest: the latest of them runs. Skip: the latest runs if it is at most 2
+	// seconds late. All: all of them run, but at most the latest 100. The others count as missed.
 	MissedRunPolicy *apisbatchv1.MissedRunPolicy `json:"missedRunPolicy,omitempty"`
-	// successfulJobsHistoryLimit is how many successful Jobs are kept. A Job is
-	// kept for at least 10 seconds after it was made.
+	// successfulJobsHistoryLimit is the number of successful Jobs to keep. Every Job is kept for at
+	// least 10 seconds after its creation.
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
-	// failedJobsHistoryLimit is how many failed Jobs are kept. A Job is kept for
-	// at least 10 seconds after it was made.
+	// failedJobsHistoryLimit is the number of failed Jobs to keep. Every Job is kept for at least
+	// 10 seconds after its creation.
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
-	// jitterSeconds spreads the load of many MyCronJobs: each starts its Jobs by
-	// up to so many seconds after their slots. How many is fixed for each object,
-	// so that its Jobs stay evenly apart. Names and times of slots do not change.
+	// jitterSeconds limits a delay of the Jobs, which spreads the load of many MyCronJobs. The
+	// delay is shorter than this many seconds, and the same for all Jobs of a MyCronJob. The slots,
+	// and the names of the Jobs, do not change.
 	JitterSeconds *int32 `json:"jitterSeconds,omitempty"`
 }
 

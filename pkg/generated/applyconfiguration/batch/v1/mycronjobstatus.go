@@ -15,41 +15,39 @@ import (
 // MyCronJobStatusApplyConfiguration represents a declarative configuration of the MyCronJobStatus type for use
 // with apply.
 //
-// MyCronJobStatus says what became of the slots until now.
+// MyCronJobStatus is the observed state of the slots and the Jobs.
 type MyCronJobStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (Jobs are being made), Progressing (slots wait to be
-	// caught up) and Degraded (the last Job failed, or could not be made).
+	// conditions are Ready (the operator creates Jobs by the schedule), Progressing (slots wait for
+	// a running Job) and Degraded (the last Job failed, or the operator could not create it).
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// schedule is what the slots follow, in words: "every 5s", or the cron
-	// expression and its time zone. When it changes, counting starts anew.
+	// schedule is the schedule of the slots: "every 5s", or the cron expression and its time zone.
+	// When it changes, the count of slots starts again.
 	Schedule *string `json:"schedule,omitempty"`
 	// active is the number of Jobs that have not finished.
 	Active *int32 `json:"active,omitempty"`
-	// lastScheduleTime is the latest slot that a Job was made for.
+	// lastScheduleTime is the time of the latest slot with a Job.
 	LastScheduleTime *apismetav1.Time `json:"lastScheduleTime,omitempty"`
-	// lastSuccessfulTime is when a Job last completed successfully.
+	// lastSuccessfulTime is the latest time at which a Job completed successfully.
 	LastSuccessfulTime *apismetav1.Time `json:"lastSuccessfulTime,omitempty"`
-	// nextScheduleTime is the next slot.
+	// nextScheduleTime is the time of the next slot.
 	NextScheduleTime *apismetav1.Time `json:"nextScheduleTime,omitempty"`
-	// accountedTime is the watermark: every slot up to and including it has run,
-	// or is counted in missedTotal.
+	// accountedTime is the time up to which the operator has accounted for every slot. Such a slot
+	// has a Job, is counted in missedTotal, or was suspended.
 	AccountedTime *apismetav1.Time `json:"accountedTime,omitempty"`
-	// missedTotal counts the slots that passed without a Job since the object was
-	// made.
+	// missedTotal is the number of missed slots since the creation of this object.
 	MissedTotal *int64 `json:"missedTotal,omitempty"`
-	// skewMillis is how late the latest Job was made, in milliseconds after its
-	// slot and jitter.
+	// skewMillis is the delay of the latest Job, in milliseconds after its slot and jitter.
 	SkewMillis *int64 `json:"skewMillis,omitempty"`
-	// suspended tells that the suspension has been seen: from accountedTime on, slots
-	// are not counted.
+	// suspended is true once the operator has observed the suspension. Slots after accountedTime do
+	// not count as missed then.
 	Suspended *bool `json:"suspended,omitempty"`
-	// lastRunNow is the latest value of the annotation glassback.dev/run-now that
-	// a Job was made for.
+	// lastRunNow is the latest value of the annotation glassback.dev/run-now that the operator has
+	// handled.
 	LastRunNow *string `json:"lastRunNow,omitempty"`
-	// lastRunNowNumber is the number of that Job among all that the annotation has
-	// asked for: 1 for the first. The name of the next Job follows from it.
+	// lastRunNowNumber is the number of the latest Job for that annotation, from 1. The name of the
+	// next Job follows from it.
 	LastRunNowNumber *int64 `json:"lastRunNowNumber,omitempty"`
 }
 

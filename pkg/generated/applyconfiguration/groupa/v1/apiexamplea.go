@@ -16,8 +16,7 @@ import (
 // ApiExampleAApplyConfiguration represents a declarative configuration of the ApiExampleA type for use
 // with apply.
 //
-// ApiExampleA greets somebody, and keeps the greeting in the ConfigMap
-// <name>-greeting.
+// ApiExampleA keeps a greeting in the ConfigMap <name>-greeting.
 type ApiExampleAApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -10,15 +10,15 @@ package v1
 // ApiExampleASpecApplyConfiguration represents a declarative configuration of the ApiExampleASpec type for use
 // with apply.
 //
-// ApiExampleASpec says who is greeted: first_name and last_name, as far as they
-// are set; if neither is, foo; and if that is not set either, the object's own
-// name.
+// ApiExampleASpec has the name in the greeting: first_name and last_name, as far as they are set.
+// If both are empty, the greeting has foo. If foo is empty too, the greeting has the name of the
+// object.
 type ApiExampleASpecApplyConfiguration struct {
-	// foo is greeted if nobody has a name.
+	// foo is in the greeting if first_name and last_name are empty.
 	Foo *string `json:"foo,omitempty"`
-	// first_name is the given name of who is greeted.
+	// first_name is the given name in the greeting.
 	FirstName *string `json:"first_name,omitempty"`
-	// last_name is the family name of who is greeted.
+	// last_name is the family name in the greeting.
 	LastName *string `json:"last_name,omitempty"`
 }
 

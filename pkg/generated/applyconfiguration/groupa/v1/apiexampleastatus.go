@@ -15,16 +15,16 @@ import (
 // ApiExampleAStatusApplyConfiguration represents a declarative configuration of the ApiExampleAStatus type for use
 // with apply.
 //
-// ApiExampleAStatus says what became of the greeting.
+// ApiExampleAStatus is the observed state of the greeting.
 type ApiExampleAStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (the ConfigMap holds the greeting), Progressing and
-	// Degraded (it cannot).
+	// conditions are Ready (the ConfigMap holds the greeting), Degraded (a problem prevents this)
+	// and Progressing (always False).
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// status is the state in one word.
+	// status is the state in one word: Running if Ready is True, and otherwise Failed.
 	Status *groupav1.State `json:"status,omitempty"`
-	// greeting is what the ConfigMap holds.
+	// greeting is the text that the ConfigMap holds.
 	Greeting *string `json:"greeting,omitempty"`
 }
 

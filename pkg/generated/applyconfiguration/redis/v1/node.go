@@ -16,17 +16,17 @@ import (
 //
 // Node is a Pod, as a node of the cluster.
 type NodeApplyConfiguration struct {
-	// pod is the Pod's name.
+	// pod is the name of the Pod.
 	Pod *string `json:"pod,omitempty"`
-	// id is the node's own, which lasts as long as its data.
+	// id is the ID of the node. It lasts as long as the data of the node.
 	ID *string `json:"id,omitempty"`
-	// ip is the Pod's.
+	// ip is the IP of the Pod.
 	IP *string `json:"ip,omitempty"`
-	// role is what the node says that it is.
+	// role is the role of the node, as the nodes report it.
 	Role *redisv1.Role `json:"role,omitempty"`
-	// master is, of a replica, the name of its master's Pod.
+	// master is the Pod of the master, for a replica.
 	Master *string `json:"master,omitempty"`
-	// link is how a replica's connection to its master is: "up" or "down".
+	// link is the state of a replica's connection to its master: "up" or "down".
 	Link *string `json:"link,omitempty"`
 }
 

@@ -14,13 +14,13 @@ import (
 // OperationApplyConfiguration represents a declarative configuration of the Operation type for use
 // with apply.
 //
-// Operation is what changes the cluster.
+// Operation is an operation on the cluster that is in progress.
 type OperationApplyConfiguration struct {
-	// type is what is done: Form, ScaleOut, ScaleIn, Roll, Heal.
+	// type is the type of the operation: Form, ScaleOut, ScaleIn, Roll or Heal.
 	Type *string `json:"type,omitempty"`
-	// step says how far it is.
+	// step is the present step, in words.
 	Step *string `json:"step,omitempty"`
-	// startedAt is when it began.
+	// startedAt is the time at which the operation began.
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 }
 

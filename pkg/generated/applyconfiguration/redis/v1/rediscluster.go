@@ -16,8 +16,8 @@ import (
 // RedisClusterApplyConfiguration represents a declarative configuration of the RedisCluster type for use
 // with apply.
 //
-// RedisCluster is a Redis Cluster: masters that share all 16,384 slots, and their
-// replicas, each in a Pod of its own, named <name>-<ordinal>.
+// RedisCluster is a Redis Cluster: masters, which share all 16,384 slots, and their replicas. Each
+// node runs in a Pod of its own, with the name <name>-<ordinal>.
 type RedisClusterApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -15,33 +15,33 @@ import (
 // RedisClusterSpecApplyConfiguration represents a declarative configuration of the RedisClusterSpec type for use
 // with apply.
 //
-// RedisClusterSpec says how large the cluster is, and what each of its nodes is. Only
-// addr is needed.
+// RedisClusterSpec has the size of the cluster, and the configuration of its nodes. Only addr is
+// required.
 type RedisClusterSpecApplyConfiguration struct {
-	// addr is "ip:port". Needed. Every node listens on the port; the IP is published with
-	// it in status.endpoint, as the address by which clients from outside find the
-	// cluster, and may be any.
+	// addr is the address of the cluster, as "ip:port". Required. Every node listens on the port,
+	// which is from 1 to 65535. The IP can be any IPv4 address, or IPv6 address in brackets: the
+	// operator only publishes it, in status.endpoint.
 	Addr *string `json:"addr,omitempty"`
-	// size is how many nodes there are, masters and replicas: at least 6, and at least
-	// three masters with their replicas. What is less is raised to that.
+	// size is the number of nodes, masters and replicas. The smallest size is 6, and three masters
+	// with their replicas: the operator raises a smaller size to that.
 	Size *int32 `json:"size,omitempty"`
-	// replicasPerMaster is how many replicas each master has. If size is not a multiple
-	// of a master with its replicas, some masters have one more.
+	// replicasPerMaster is the number of replicas of each master. If size is not a multiple of one
+	// master with its replicas, some masters have more.
 	ReplicasPerMaster *int32 `json:"replicasPerMaster,omitempty"`
-	// image is what each node runs: redis-server and redis-cli, of version 7 or later.
+	// image is the image of each node. It has redis-server and redis-cli, version 7 or later. A
+	// change replaces the Pods one by one.
 	Image *string `json:"image,omitempty"`
-	// storage has each node keep its data in a PersistentVolume, which outlives its
-	// Pod. Without it, data outlives a container, and not the Pod.
+	// storage gives each node a PersistentVolume, which outlives its Pod. Without storage, the data
+	// of a node is lost with its Pod. It cannot be added or removed later.
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// resources are what each node asks for, and may not exceed, as in the container
-	// of a Pod.
+	// resources are the requests and limits of each node, as in the container of a Pod. A change
+	// replaces the Pods one by one.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Those
-	// that make the nodes a cluster, or that another field of spec stands for, are not
-	// among them.
+	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
+	// that the operator or another field of spec sets are not allowed. A change replaces the Pods
+	// one by one.
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
-	// authSecretRef is where the password is that nodes and clients need. Without it
-	// they need none.
+	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
 }
 

@@ -14,31 +14,31 @@ import (
 // RedisClusterStatusApplyConfiguration represents a declarative configuration of the RedisClusterStatus type for use
 // with apply.
 //
-// RedisClusterStatus says what the cluster has become.
+// RedisClusterStatus is the observed state of the cluster.
 type RedisClusterStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (all is as the spec says), Progressing (an operation is
-	// under way), Degraded (something is wrong), ClusterFormed (the nodes know each
-	// other), SlotsCovered (every slot has a master that answers) and DataLoss (slots
-	// have lost what they held).
+	// conditions are Ready (the cluster matches the spec), Progressing (an operation is in
+	// progress), Degraded (there is a problem), ClusterFormed (the nodes know each other),
+	// SlotsCovered (every slot has a master that answers) and DataLoss (slots have lost their
+	// data).
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// size is the number of Pods.
 	Size *int32 `json:"size,omitempty"`
-	// masters is the number of masters that have slots.
+	// masters is the number of masters with slots.
 	Masters *int32 `json:"masters,omitempty"`
-	// slotsAssigned is the number of slots, of 16,384, that have a master.
+	// slotsAssigned is the number of slots that have a master, of 16,384.
 	SlotsAssigned *int32 `json:"slotsAssigned,omitempty"`
-	// selector finds the Pods. It is there for the scale subresource.
+	// selector selects the Pods. The scale subresource needs it.
 	Selector *string `json:"selector,omitempty"`
-	// endpoint is spec.addr, once the cluster can be used.
+	// endpoint is spec.addr while every slot has a master that answers.
 	Endpoint *string `json:"endpoint,omitempty"`
 	// shards are the masters with their slots and replicas.
 	Shards []ShardApplyConfiguration `json:"shards,omitempty"`
 	// nodes are the Pods, as nodes of the cluster.
 	Nodes []NodeApplyConfiguration `json:"nodes,omitempty"`
-	// operation is what changes the cluster now, and how far it is. What it does next
-	// follows from what is seen, not from what is written here.
+	// operation is the present operation and its step. The operator never reads its next step from
+	// here.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
 }
 

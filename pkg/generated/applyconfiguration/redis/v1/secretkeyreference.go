@@ -12,7 +12,7 @@ package v1
 //
 // SecretKeyReference names a key of a Secret in the same namespace.
 type SecretKeyReferenceApplyConfiguration struct {
-	// name is the Secret's name.
+	// name is the name of the Secret.
 	Name *string `json:"name,omitempty"`
 	// key is the key in the Secret.
 	Key *string `json:"key,omitempty"`

@@ -12,11 +12,11 @@ package v1
 //
 // Shard is a master with its slots and replicas.
 type ShardApplyConfiguration struct {
-	// master is the name of the master's Pod.
+	// master is the Pod of the master.
 	Master *string `json:"master,omitempty"`
-	// slots are the slots, as ranges: "0-5460,6000".
+	// slots are the slots of the master, as ranges: "0-5460,6000".
 	Slots *string `json:"slots,omitempty"`
-	// replicas are the names of the replicas' Pods.
+	// replicas are the Pods of the replicas.
 	Replicas []string `json:"replicas,omitempty"`
 }
 

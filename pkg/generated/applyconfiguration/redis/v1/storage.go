@@ -16,10 +16,11 @@ import (
 //
 // Storage is the PersistentVolume of each node.
 type StorageApplyConfiguration struct {
-	// size is how large each volume is. It can be raised, if the class of the volumes
-	// can grow them.
+	// size is the size of each volume. It can be raised if the StorageClass allows volume
+	// expansion. It cannot be lowered.
 	Size *resource.Quantity `json:"size,omitempty"`
-	// storageClassName is the class of the volumes: the cluster's default, if not set.
+	// storageClassName is the StorageClass of the volumes. Default: the default class of the
+	// cluster. It cannot be changed.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

@@ -1,0 +1,61 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package docs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/docs/commands"
+)
+
+// TestEveryCommandHasAnEntry compares the documents with commands.yaml, and checks that skipped blocks run where their entries say.
+func TestEveryCommandHasAnEntry(t *testing.T) {
+	all, err := commands.Read("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := map[string][]string{} // the commands of each document that run
+	for _, d := range all {
+		for _, b := range d.Blocks {
+			for _, c := range b.Commands {
+				if !b.Skipped() {
+					run[d.Name] = append(run[d.Name], c.Plain())
+				}
+			}
+		}
+	}
+	tests := testNames(t)
+	runs := func(by, command string) bool {
+		target, isTarget := strings.CutPrefix(by, "make ")
+		switch {
+		case strings.HasPrefix(by, "Test"):
+			return tests[by]
+		case strings.HasSuffix(by, ".md"):
+			return slices.Contains(run[by], command)
+		case isTarget: // The target needs the targets of the command.
+			needs := regexp.MustCompile(`(?m)^` + target + `: ([^#\n]*)`).FindString(readFile(t, "../Makefile"))
+			words := strings.Fields(command)
+			return words[0] == "make" && !slices.ContainsFunc(words[1:], func(word string) bool {
+				return !slices.Contains(strings.Fields(needs), word)
+			})
+		}
+		return strings.Contains(readFile(t, "../"+by), "run: "+command)
+	}
+	for _, d := range all {
+		for _, b := range d.Blocks {
+			for _, by := range b.RunBy {
+				for _, c := range b.Commands {
+					if !runs(by, c.Plain()) {
+						t.Errorf("%s is skipped, and %s does not run: %s", b.Name, by, c.Text)
+					}
+				}
+			}
+		}
+	}
+}

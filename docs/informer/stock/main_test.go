@@ -1,0 +1,14 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"testing"
+
+	"github.com/glassback/glassback/docs/informer/apitest"
+)
+
+func TestTheStockProgram(t *testing.T) { apitest.Play(t, run) }

@@ -1,0 +1,166 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package child
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+)
+
+// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison needs
+// the fields that this operator owns. Their extraction costs more than the rest of a sync.
+//
+// The extraction is a pure function of the object without its status, resourceVersion and generation: a field manager cannot
+// own the last two, and an apply to the object itself cannot set the status. The checksum content covers this input, with the
+// UID and this operator's entry of the managedFields. If content and the desired configuration are the same as before, the
+// result of a comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a
+// backup of etcd, the same resourceVersion may belong to other fields.
+type checks struct {
+	mu      sync.Mutex
+	byOwner map[cache.ObjectName][]*check
+}
+
+// check is a comparison of a child with its desired state that found no difference. It never changes.
+type check struct {
+	kind, name string
+	object     any      // the object that the cache held: the same pointer has the same content
+	content    checksum // of object
+	desired    checksum // of the desired configuration
+	owned      any      // the fields that this operator owns, if the Desired read them; otherwise nil
+}
+
+// checksum identifies a value by its JSON. The zero checksum belongs to no value.
+type checksum [sha256.Size]byte
+
+func checksumOf(value any) checksum {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return checksum{}
+	}
+	return sha256.Sum256(data)
+}
+
+// fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
+func fingerprint[A comparable](configuration A) checksum {
+	var none A
+	if configuration == none {
+		return checksum{}
+	}
+	return checksumOf(configuration)
+}
+
+func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, last := range c.byOwner[owner] {
+		if last.kind == kind && last.name == name {
+			return last
+		}
+	}
+	return nil
+}
+
+// replace drops the checks of owner for which drop returns true, and adds next, unless it is nil.
+func (c *checks) replace(owner cache.ObjectName, drop func(*check) bool, next *check) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := slices.DeleteFunc(c.byOwner[owner], drop)
+	switch {
+	case next != nil:
+		c.byOwner[owner] = append(list, next)
+	case len(list) > 0:
+		c.byOwner[owner] = list
+	default:
+		delete(c.byOwner, owner)
+	}
+}
+
+func (c *checks) forget(owner cache.ObjectName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byOwner, owner)
+}
+
+// withoutStatus returns a copy of object that shares its fields, without the status, the resourceVersion and the generation.
+func withoutStatus[T Object](object T) T {
+	value := reflect.ValueOf(object).Elem()
+	bare := reflect.New(value.Type())
+	bare.Elem().Set(value)
+	if status := bare.Elem().FieldByName("Status"); status.IsValid() {
+		status.SetZero()
+	}
+	result := bare.Interface().(T)
+	result.SetResourceVersion("")
+	result.SetGeneration(0)
+	return result
+}
+
+// extractOwned returns the fields of object that this operator owns. The result depends only on what the checksum content covers.
+func (k *Kind[T, A]) extractOwned(object T) (A, error) {
+	return k.extract(withoutStatus(object), glassback.Name)
+}
+
+// lastCheck returns the check that holds for the present content of object, nil if there is none, and the checksum of that
+// content, if it had to be calculated.
+func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) (*check, checksum) {
+	key := cache.MetaObjectToName(owner)
+	last := k.owners.checks.get(key, k.Name, object.GetName())
+	if last == nil || last.object == any(object) {
+		return last, checksum{}
+	}
+	content := checksumOf(withoutStatus(object))
+	if content != last.content {
+		k.forget(owner, object.GetName())
+		return nil, content
+	}
+	next := *last
+	next.object = object // The memory keeps no earlier version of the object.
+	k.owners.checks.replace(key, func(c *check) bool { return c == last }, &next)
+	return &next, content
+}
+
+// remember records that the observed child is as desired. desired is the fingerprint of the desired configuration. owned is
+// nil if the Desired does not read the fields.
+func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum, owned A) {
+	next := check{
+		kind: k.Name, name: observed.Object.GetName(), object: observed.Object, content: observed.content, desired: desired,
+	}
+	if next.content == (checksum{}) {
+		next.content = checksumOf(withoutStatus(observed.Object))
+	}
+	if next.content == (checksum{}) || next.desired == (checksum{}) {
+		return
+	}
+	var none A
+	if owned != none {
+		next.owned = owned
+	}
+	// Children of other names may be gone: a Desired can name them in another way than before.
+	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
+		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
+	}, &next)
+}
+
+// forget drops the check of one child.
+func (k *Kind[T, A]) forget(owner metav1.Object, name string) {
+	key := cache.MetaObjectToName(owner)
+	if k.owners.checks.get(key, k.Name, name) != nil {
+		k.owners.checks.replace(key, func(c *check) bool { return c.kind == k.Name && c.name == name }, nil)
+	}
+}
+
+func (k *Kind[T, A]) cached(namespace, name string) bool {
+	_, exists, err := k.cache.GetByKey(cache.NewObjectName(namespace, name).String())
+	return exists && err == nil
+}
