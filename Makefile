@@ -100,6 +100,22 @@ image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for do
 	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
 	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
 
+.PHONY: release
+release: bin/tools/release ## Make all files of a release in dist (VERSION=v1.2.3; KEY=FILE: signs them; see docs/release.md)
+	@rm -rf dist
+	@bin/tools/release make --version "$(VERSION)" --commit "$(COMMIT)" --date "$(DATE)" $(if $(BASE_URL),--base-url "$(BASE_URL)") \
+		$(RELEASE_IMAGE) $(if $(KEY),--key "$(KEY)")
+
+.PHONY: publish
+publish: bin/tools/release ## Push the image of dist, and upload dist to GitHub (VERSION=v1.2.3; IMAGE=NAME; DRY_RUN=1: print it alone)
+	@bin/tools/release publish --version "$(VERSION)" $(RELEASE_IMAGE) $(if $(filter-out 0 no false,$(DRY_RUN)),--dry-run)
+
+RELEASE_IMAGE = $(if $(IMAGE),--image "$(IMAGE)")
+
+.PHONY: bin/tools/release
+bin/tools/release:
+	@mkdir -p $(@D) && cd hack/release && go build -o ../../$@ .
+
 .PHONY: docker-build
 docker-build: ## Build the image from the Dockerfile (CONTAINER_TOOL=podman: with another tool than docker)
 	$(CONTAINER_TOOL) build $(BUILD_ARGS) --tag "$(IMG)" .
@@ -124,8 +140,7 @@ bin/tools/mkimage:
 generate: ## Make generated code and CRDs anew from pkg/apis, the chart's templates from other manifests, tables in docs
 	hack/update-codegen.sh
 	@cd hack/chart && go run .
-	@go run ./hack/flags
-	@go run ./hack/fields
+	@go run ./hack/tables
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -205,11 +220,17 @@ verify-format: ## Check that the code is formatted
 verify-shell: ## Check that shell scripts parse
 	@for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
 
+# With other versions, a module compiles Kubernetes' packages once more.
 .PHONY: verify-modules
-verify-modules: ## Check that every go.mod and go.sum is tidy
+verify-modules: ## Check that every go.mod and go.sum is tidy, and that all modules require the same versions
 	@for module in $(MODULES); do \
 		(cd $$module && go mod tidy -diff) || { echo "$$module/go.mod is not tidy: run go mod tidy there" >&2; exit 1; }; \
 	done
+	@awk '{ sub("^require ", "") } \
+		$$2 ~ /^v[0-9]/ && $$1 in version && version[$$1] != $$2 { \
+			print FILENAME ": " $$1 " " $$2 ", but " file[$$1] " requires " version[$$1] ": run go get " $$1 "@VERSION where it is lower"; bad = 1 } \
+		$$2 ~ /^v[0-9]/ { version[$$1] = $$2; file[$$1] = FILENAME } \
+		END { exit bad }' $(MODULES:%=%/go.mod) >&2
 
 .PHONY: verify-codegen
 verify-codegen: ## Check that generated code and CRDs are up to date
@@ -234,6 +255,22 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 		(cd $$module && $(CHECKED) "$(CURDIR)/bin/tools/golangci-lint" run --config "$(CURDIR)/.golangci.yml") || failed=yes; \
 	done; [ -z "$$failed" ]
 
+.PHONY: vulnerabilities
+vulnerabilities: bin/tools/govulncheck ## Look for known vulnerabilities that the code reaches (needs a network)
+	@bin/tools/govulncheck ./...
+
+# The image contains this program, certificates, and no other software.
+.PHONY: scan
+scan: bin/tools/govulncheck ## Look for known vulnerabilities in the image's programs of dist (VERSION=v1.2.3; needs a network)
+	@rm -rf bin/scan && mkdir -p bin/scan
+	@for arch in amd64 arm64; do \
+		tar -xzOf "dist/glassback-$(VERSION)-linux-$$arch.tar.gz" glassback >"bin/scan/glassback-$$arch"; \
+		bin/tools/govulncheck -mode=binary "bin/scan/glassback-$$arch"; \
+	done
+	@go run github.com/anchore/grype/cmd/grype@$(GRYPE) --fail-on high dir:bin/scan
+
+GRYPE := v0.121.2
+
 .PHONY: redis
 redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
 	@hack/redis.sh
@@ -243,17 +280,23 @@ browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with wh
 	@hack/browser.sh
 	@hack/axe.sh
 
+# Without the packages that have no tests: go test would compile them too, and all of Kubernetes with them. Without go vet: make vet runs it, and
+# here it would run once more for the race detector. Without what only debuggers read, a third of the linker's time.
+TESTS = -vet=off -ldflags='-s -w' $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
-	@for module in . hack/tools hack/chart; do (cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m ./...); done
+	@for module in . hack/tools hack/bench hack/chart hack/release; do \
+		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
+	done
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
-integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm ## Run the tests on a real API server (bin/artifacts: what those that fail keep, and pictures)
+integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: what those that fail keep, and pictures)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
-		$(RACE) -p 1 -count=1 -timeout 65m ./...
-	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m ./...
+		$(RACE) -p 1 -count=1 -timeout 65m $(TESTS)
+	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m $(TESTS)
 
 .PHONY: worlds
 worlds: ## Run random worlds of ECSInstances, in which everything goes wrong (WORLDS=50000: so many; SEED=1: from this one on)
@@ -268,6 +311,11 @@ bench: build devcluster ## Run the benchmarks, of the packages and on a real API
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...
 	@cd hack/devcluster && $(BINARIES) go test -run '^$$' -bench '$(or $(BENCH),.)' -timeout 60m ./e2e
 
+.PHONY: bench-compare
+bench-compare: build devcluster ## Compare the operator with a controller-runtime one and a bare client (ARGS="-smoke", or "-only burst500 -rounds 2")
+	@mkdir -p bin/bench && cd hack/bench && go build -o ../../bin/bench . ./peer ./bare
+	@cd hack/bench && ../../bin/bench/bench $(ARGS)
+
 define no_race
 @$(if $(RACE),:,echo "the race detector: it needs a C compiler, and CGO_ENABLED=1" >> $(SKIPPED))
 endef
@@ -279,6 +327,9 @@ bin/tools/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 bin/tools/helm: hack/chart/go.mod hack/chart/go.sum
 	@echo "helm: the first build takes some minutes"
 	@cd hack/chart && go build -o ../../$@ helm.sh/helm/v4/cmd/helm
+
+bin/tools/govulncheck: hack/release/go.mod hack/release/go.sum
+	@mkdir -p $(@D) && cd hack/release && go build -o ../../$@ golang.org/x/vuln/cmd/govulncheck
 
 .PHONY: bin/tools/gotest
 bin/tools/gotest:

@@ -14,7 +14,7 @@ import (
 	"github.com/glassback/glassback/docs/commands"
 )
 
-// TestEveryCommandHasAnEntry compares the documents with commands.yaml, and checks that skipped blocks run where their entries say.
+// TestEveryCommandHasAnEntry compares the documents with commands.yaml, and checks that each runBy of an entry runs the block.
 func TestEveryCommandHasAnEntry(t *testing.T) {
 	all, err := commands.Read("..")
 	if err != nil {
@@ -38,11 +38,11 @@ func TestEveryCommandHasAnEntry(t *testing.T) {
 			return tests[by]
 		case strings.HasSuffix(by, ".md"):
 			return slices.Contains(run[by], command)
-		case isTarget: // The target needs the targets of the command.
-			needs := regexp.MustCompile(`(?m)^` + target + `: ([^#\n]*)`).FindString(readFile(t, "../Makefile"))
+		case isTarget: // The command is make with prerequisites of the target.
+			rule := regexp.MustCompile(`(?m)^` + target + `: ([^#\n]*)`).FindString(readFile(t, "../Makefile"))
 			words := strings.Fields(command)
 			return words[0] == "make" && !slices.ContainsFunc(words[1:], func(word string) bool {
-				return !slices.Contains(strings.Fields(needs), word)
+				return !slices.Contains(strings.Fields(rule), word)
 			})
 		}
 		return strings.Contains(readFile(t, "../"+by), "run: "+command)
@@ -52,7 +52,7 @@ func TestEveryCommandHasAnEntry(t *testing.T) {
 			for _, by := range b.RunBy {
 				for _, c := range b.Commands {
 					if !runs(by, c.Plain()) {
-						t.Errorf("%s is skipped, and %s does not run: %s", b.Name, by, c.Text)
+						t.Errorf("%s has runBy: %s, which does not run: %s", b.Name, by, c.Text)
 					}
 				}
 			}

@@ -7,6 +7,7 @@ package docs
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -20,45 +21,42 @@ import (
 	"testing"
 )
 
-// Code in the documents is extracted from the source. A block of code is marked by the
-// line before it, which says where the block comes from, by a path from the root of the
-// repository:
+// Code in the documents is extracted from the source. The line before a block is its mark:
+// it names a file, by the path from the root of the repository, and the part to quote.
 //
 //	<!-- code: pkg/loop/loop.go Loop.next -->
 //	```go
 //	```
 //
-// and is filled in, and brought up to date later, by
+// This command writes the code into the blocks:
 //
 //	go test ./docs -update
 //
-// Without -update the test fails where a document and the source differ. What can be
-// named, and what the block then holds, is always whole lines, byte by byte:
+// Without -update, the test fails where a document and the source differ. A mark quotes whole
+// lines. It can have these forms:
 //
 //	FILE.go New              the function, with its doc comment
 //	FILE.go Loop.next        the method, of Loop or of *Loop
-//	FILE.go Config           the type; or the const or var, with the whole of the
-//	                         parentheses that it is in
+//	FILE.go Config           the type, or the const or var with all of its group
 //	FILE.go package          the package clause, with the package's documentation
-//	… lines "FIRST" "LAST"   of that, no more than from the line that begins with FIRST
-//	                         to the next that begins with LAST and is not indented
-//	                         deeper, so that "}" is the brace that closes FIRST. How far
-//	                         a line is indented does not count, nor does a "…" at the end
-//	                         of FIRST and LAST
+//	… lines "FIRST" "LAST"   of that, only the lines from the first one that begins with
+//	                         FIRST to the next one that begins with LAST and is not
+//	                         indented deeper: "}" is the brace that closes FIRST. The
+//	                         indentation, and a "…" at the end of FIRST and LAST, are
+//	                         ignored
 //	… lines "FIRST"          that line alone
-//	FILE                     any file, Go or not, from its first line to its last; best
-//	                         with lines
+//	FILE                     the whole of any file; best with lines
 //
-// A block of Go without a mark must be somewhere in the source as it is (see
-// TestQuotedCodeIsInTheSource). Prefer a mark: it says where, and is updated.
+// A block of Go without a mark must occur in the source (see TestQuotedCodeIsInTheSource).
+// Prefer a mark: it names the place, and -update updates the block.
 var update = flag.Bool("update", false, "write the code that the documents quote into them")
 
 const marker = "<!-- code: "
 
-// block is a marked block of code in a document: the mark, the fence, and the code.
+// block matches a marked block: the mark, the fence, and the code. markForm matches the text of a mark.
 var (
-	block  = regexp.MustCompile("(?s)(<!-- code: ([^\n]*) -->\n```[a-z]+\n)(.*?)(```\n)")
-	naming = regexp.MustCompile(`^(\S+?)(?: ([A-Za-z_][\w.]*))??(?: lines ("(?:[^"\\]|\\.)*")(?: ("(?:[^"\\]|\\.)*"))?)?$`)
+	block    = regexp.MustCompile("(?s)(<!-- code: ([^\n]*) -->\n```[a-z]+\n)(.*?)(```\n)")
+	markForm = regexp.MustCompile(`^(\S+?)(?: ([A-Za-z_][\w.]*))??(?: lines ("(?:[^"\\]|\\.)*")(?: ("(?:[^"\\]|\\.)*"))?)?$`)
 )
 
 func TestMarkedCodeIsExtracted(t *testing.T) {
@@ -74,7 +72,7 @@ func TestMarkedCodeIsExtracted(t *testing.T) {
 				return old
 			}
 			if code != parts[3] && !*update {
-				t.Errorf("%s: the code of %q is another in the source. Run: go test ./docs -update", name, parts[2])
+				t.Errorf("%s: the code of %q differs from the source. Run: go test ./docs -update", name, parts[2])
 			}
 			return parts[1] + code + parts[4]
 		})
@@ -86,9 +84,9 @@ func TestMarkedCodeIsExtracted(t *testing.T) {
 	}
 }
 
-// extract returns the code that a mark names. The paths of marks begin at root.
+// extract returns the code that a mark names. root is the root of the repository.
 func extract(root, mark string) (string, error) {
-	parts := naming.FindStringSubmatch(mark)
+	parts := markForm.FindStringSubmatch(mark)
 	if parts == nil {
 		return "", fmt.Errorf(`not of the form FILE NAME lines "FIRST" "LAST"`)
 	}
@@ -145,7 +143,7 @@ func declaration(source []byte, name string) ([]byte, error) {
 	return nil, fmt.Errorf("the file declares no %s", name)
 }
 
-// qualified returns a function's name, and a method's after that of its type.
+// qualified returns the name of a function, or TYPE.NAME of a method.
 func qualified(function *ast.FuncDecl) string {
 	if function.Recv == nil {
 		return function.Name.Name
@@ -181,8 +179,8 @@ func declares(spec ast.Spec, name string) bool {
 	return false
 }
 
-// fragment returns the lines of code from that which begins with first to that which
-// begins with last. Both are quoted; no last is the first line alone.
+// fragment returns the lines of code from the one that begins with first to the one that begins
+// with last. Both are quoted. Without last, it returns only the first line.
 func fragment(code, first, last string) (string, error) {
 	first, err := beginning(first)
 	if err != nil {
@@ -210,14 +208,14 @@ func fragment(code, first, last string) (string, error) {
 			return strings.Join(all[from:to+1], ""), nil
 		}
 	}
-	return "", fmt.Errorf("no line after that which begins with %q begins with %q and is not indented deeper", first, last)
+	return "", fmt.Errorf("no line that begins with %q, and is not indented deeper, follows %q", last, first)
 }
 
 func beginning(quoted string) (string, error) {
 	text, err := strconv.Unquote(quoted)
 	text = strings.TrimSuffix(text, "…")
 	if err == nil && text == "" {
-		err = fmt.Errorf("a line must begin with something")
+		err = errors.New("FIRST and LAST must not be empty")
 	}
 	return text, err
 }
@@ -226,7 +224,7 @@ func TestExtract(t *testing.T) {
 	const source = `// Package p is for this test.
 package p
 
-// Only the second is meant.
+// The numbers.
 const (
 	one = 1
 	two = 2 // of two
@@ -257,13 +255,13 @@ func Do() {}
 		"a function":              {mark: "p.go Do", want: "func Do() {}\n"},
 		"a type with its comment": {mark: "p.go T", want: "// T is a type.\ntype T[A any] struct {\n\ta A\n}\n"},
 		"a constant with all of its block": {
-			mark: "p.go two", want: "// Only the second is meant.\nconst (\n\tone = 1\n\ttwo = 2 // of two\n)\n",
+			mark: "p.go two", want: "// The numbers.\nconst (\n\tone = 1\n\ttwo = 2 // of two\n)\n",
 		},
 		"a package's documentation": {mark: "p.go package", want: "// Package p is for this test.\npackage p\n"},
 		"a method's lines to the same depth": {
 			mark: `p.go T.Do lines "if yes" "}"`, want: "\tif yes {\n\t\tfor range 2 {\n\t\t\tprintln(\"yes\")\n\t\t}\n\t}\n",
 		},
-		"an ellipsis says that a line goes on": {
+		"an ellipsis at the end of a line is ignored": {
 			mark: `p.go T.Do lines "// For…" "if…"`, want: "\t// For a reason:\n\tif yes {\n",
 		},
 		"one line, with quotes in it": {mark: `p.go T.Do lines "println(\"yes\")"`, want: "\t\t\tprintln(\"yes\")\n"},
@@ -273,11 +271,11 @@ func Do() {}
 		"no such line":                {mark: `p.go T.Do lines "if no"`, err: `no line begins with "if no"`},
 		"no such end": {
 			mark: `p.go T.Do lines "if yes" "println"`,
-			err:  `no line after that which begins with "if yes" begins with "println" and is not indented deeper`,
+			err:  `no line that begins with "println", and is not indented deeper, follows "if yes"`,
 		},
-		"an empty line":      {mark: `p.go T.Do lines ""`, err: "a line must begin with something"},
-		"not a mark":         {mark: `p.go T.Do from "if"`, err: `not of the form FILE NAME lines "FIRST" "LAST"`},
-		"no file that is so": {mark: "q.go T", err: "open " + filepath.Join(root, "q.go") + ": no such file or directory"},
+		"an empty line": {mark: `p.go T.Do lines ""`, err: "FIRST and LAST must not be empty"},
+		"not a mark":    {mark: `p.go T.Do from "if"`, err: `not of the form FILE NAME lines "FIRST" "LAST"`},
+		"no such file":  {mark: "q.go T", err: "open " + filepath.Join(root, "q.go") + ": no such file or directory"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := extract(root, test.mark)

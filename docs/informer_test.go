@@ -16,10 +16,10 @@ import (
 	"github.com/glassback/glassback/hack/mutants"
 )
 
-// TestExperimentsBreakWhatTheySay runs the mutants in the documents: their tests must fail.
-func TestExperimentsBreakWhatTheySay(t *testing.T) {
+// TestEveryExperimentFails runs the mutants in the documents: the tests that they name must fail.
+func TestEveryExperimentFails(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds what is changed")
+		t.Skip("it builds the mutants")
 	}
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestExperimentsBreakWhatTheySay(t *testing.T) {
 		for _, m := range experiments {
 			t.Run(m.File+", "+m.Command, func(t *testing.T) {
 				if result, output, err := m.Run(t.Context(), root, t.TempDir()); err != nil || result != mutants.Fails {
-					t.Errorf("no test fails by it: %s, error %v\n%s", result, err, output)
+					t.Errorf("the test does not fail: %s, error %v\n%s", result, err, output)
 				}
 			})
 		}
@@ -46,8 +46,8 @@ func TestExperimentsBreakWhatTheySay(t *testing.T) {
 // clientGo matches functions of client-go in the tables of informer.md: a file, and the functions in it.
 var clientGo = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*/\\w+\\.go)`: (`[\\w.]+`(?:, `[\\w.]+`)*)")
 
-// TestNamedFunctionsOfClientGoAreThere looks for the functions in the version of client-go that go.mod names.
-func TestNamedFunctionsOfClientGoAreThere(t *testing.T) {
+// TestClientGoHasTheNamedFunctions looks for the functions that informer.md names in the client-go of go.mod.
+func TestClientGoHasTheNamedFunctions(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/client-go").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,26 @@ func TestTheRunbookHasEveryAlert(t *testing.T) {
 	}
 }
 
+// TestEveryAlertLinksToItsSection looks for the runbook_url of each alert, and for the heading in the file that it leads to.
+func TestEveryAlertLinksToItsSection(t *testing.T) {
+	const repository = "https://github.com/glassback/glassback/blob/main/"
+	url := regexp.MustCompile(`(?m)^ +runbook_url: (\S+)#(\S+)$`)
+	_, rules, _ := strings.Cut(readFile(t, "../artifacts/prometheus/rules.yaml"), "- alert: ")
+	for rule := range strings.SplitSeq(rules, "- alert: ") {
+		name, _, _ := strings.Cut(rule, "\n")
+		found := url.FindAllStringSubmatch(rule, -1)
+		if len(found) != 1 {
+			t.Errorf("%s has %d annotations runbook_url, want one", name, len(found))
+			continue
+		}
+		file, inRepository := strings.CutPrefix(found[0][1], repository)
+		if section := found[0][2]; !inRepository || file != "docs/runbook.md" || section != strings.ToLower(name) ||
+			!slices.Contains(anchors(readFile(t, "../"+file)), section) {
+			t.Errorf("%s links to %s#%s, which is not its section", name, found[0][1], section)
+		}
+	}
+}
+
 // TestTheRunbookHasEveryReason looks for every reason of a condition, unless it needs no action.
 func TestTheRunbookHasEveryReason(t *testing.T) {
 	reason := regexp.MustCompile(`\breason\w+\s*=\s*"(\w+)"`)

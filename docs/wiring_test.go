@@ -27,8 +27,8 @@ var workedExamples = map[string][]string{
 	"pkg/controller/apiexamplea": {"TestSync", "TestStatus"},
 	"pkg/controller/golden":      {"TestApiExampleA"}, // An upgrade writes the same: the patch changes no golden file.
 	"artifacts/crd": {
-		"TestTheAPIServerTakesEveryDefinition", "TestADefinitionThatChangesGetsANewRevision", "TestTheExamplesAreTakenAsTheyAre",
-		"TestAStatusThatTellsEverythingIsTaken", "TestSchemaAndValidateAgreeOnEveryApiExampleA",
+		"TestTheAPIServerTakesEveryDefinition", "TestADefinitionThatChangesGetsANewRevision", "TestTheSchemaAcceptsTheExamples",
+		"TestTheSchemaAcceptsEveryStatusField", "TestSchemaAndValidateAgreeOnEveryApiExampleA",
 	},
 }
 
@@ -75,7 +75,7 @@ func TestWorkedExamples(t *testing.T) {
 	for dir, tests := range workedExamples {
 		t.Run(dir, func(t *testing.T) {
 			binary := filepath.Join(patched, strings.ReplaceAll(dir, "/", "-")+".test")
-			run(t, root, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+dir)
+			run(t, root, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+dir)
 			out := run(t, filepath.Join(patched, dir), binary, "-test.run", "^("+strings.Join(tests, "|")+")$", "-test.v")
 			for _, test := range tests {
 				if !strings.Contains(out, "--- PASS: "+test+" ") {

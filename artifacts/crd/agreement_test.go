@@ -192,8 +192,8 @@ func (g generator) choice(spec map[string]any, name string, values ...string) {
 	}
 }
 
-// bend changes text in one place, once in a while.
-func (g generator) bend(text, alphabet string) string {
+// mutate changes one character of one text in eight.
+func (g generator) mutate(text, alphabet string) string {
 	if !g.oneIn(8) {
 		return text
 	}

@@ -48,7 +48,7 @@ func (g generator) apiExampleA() map[string]any {
 			spec[name] = pick[any](g, nil, "")
 		case 3, 4, 5:
 		default:
-			spec[name] = g.bend(pick(g, "bar", "Jimmy", "Song", "van der Berg", "净超"), "\n\t\x00\x7f\x1b xü")
+			spec[name] = g.mutate(pick(g, "bar", "Jimmy", "Song", "van der Berg", "净超"), "\n\t\x00\x7f\x1b xü")
 		}
 	}
 	obj := apiExampleA(spec)

@@ -138,10 +138,10 @@ func TestSchemaAndValidateAgreeOnSourcesOfVariables(t *testing.T) {
 		"configMapKeyRef": key, "secretKeyRef": key, "fieldRef": map[string]any{"fieldPath": "metadata.name"},
 		"resourceFieldRef": map[string]any{"resource": "limits.cpu"}, "fileKeyRef": map[string]any{"volumeName": "a", "path": "b", "key": "c"},
 	}, func(from map[string]any) {
-		_, file := from["fileKeyRef"] // An Application has no volumes: it does not count.
-		for value, with := range map[any]bool{nil: false, "": false, "fast": true} {
+		_, file := from["fileKeyRef"] // Both ignore it: an Application has no volumes.
+		for value, isSet := range map[any]bool{nil: false, "": false, "fast": true} {
 			entry := map[string]any{"name": "MODE", "value": value, "valueFrom": from}
-			want := !with && (len(from) == 1 && !file || len(from) == 2 && file)
+			want := !isSet && (len(from) == 1 && !file || len(from) == 2 && file)
 			if got := server.agree(t, application(map[string]any{"env": []any{map[string]any{"name": "FIRST"}, entry}})); got != want {
 				t.Errorf("%v: accepted: %t, want %t", entry, got, want)
 			}
@@ -195,10 +195,9 @@ func TestSchemaAndValidateAgreeOnShares(t *testing.T) {
 	})
 }
 
-// No client can parse the first of the quantities, and the second takes minutes; a
-// port must fit into 32 bits. An object that has one would stop the informers of
-// all, and it must not stop the API server either: a rule compares quantities.
-func TestTheSchemaRefusesNumbersOfApplicationsThatClientsCannotRead(t *testing.T) {
+// Clients cannot parse 1e1.5, or a port of more than 32 bits, and parse 1e-99999999 for minutes. One object with such a value
+// would stop the informers of all Applications. It must not stop the API server either: a rule compares quantities.
+func TestTheSchemaRejectsNumbersThatClientsCannotParse(t *testing.T) {
 	server := servers(t)["Application"]
 	try := func(value any, accepted bool, spec map[string]any) {
 		t.Helper()
@@ -236,8 +235,7 @@ func TestTheSchemaRefusesNumbersOfApplicationsThatClientsCannotRead(t *testing.T
 	}
 }
 
-// The largest lists with the longest names are within what a rule may cost when it
-// runs. One more is too many.
+// The largest lists with the longest names stay within the cost limit of rules. The schema rejects one more entry.
 func TestSchemaAndValidateAgreeOnTheLargestLists(t *testing.T) {
 	long := func(i int) string { return fmt.Sprintf("%s%03d", strings.Repeat("a", 250), i) }
 	list := func(n int, entry func(name string) map[string]any) (entries []any) {
@@ -268,11 +266,11 @@ func TestSchemaAndValidateAgreeOnTheLargestLists(t *testing.T) {
 	}
 	server, tooMany := servers(t)["Application"], spec(1)
 	if !server.agree(t, application(spec(0))) {
-		t.Error("they were refused")
+		t.Error("the largest lists were rejected")
 	}
 	for name, value := range tooMany {
 		if server.agree(t, application(map[string]any{name: value})) {
-			t.Errorf("one more of %s was taken", name)
+			t.Errorf("one more entry in %s was accepted", name)
 		}
 	}
 }
@@ -282,7 +280,7 @@ func TestSchemaAndValidateAgreeOnEveryApplication(t *testing.T) {
 }
 
 func (g generator) application() map[string]any {
-	spec := map[string]any{"image": g.bend(pick(g, "nginx", "nginx:1.27", "ghcr.io/owner/app:v1"), "A :/@\n-ü")}
+	spec := map[string]any{"image": g.mutate(pick(g, "nginx", "nginx:1.27", "ghcr.io/owner/app:v1"), "A :/@\n-ü")}
 	g.number(spec, "replicas", 0, 10000)
 	g.number(spec, "port", 1, 65535)
 	for _, part := range []struct {
@@ -311,9 +309,9 @@ func (g generator) application() map[string]any {
 func (g generator) env() any {
 	env := make([]any, 0, 3)
 	for i := range 1 + g.IntN(3) {
-		name := g.bend(pick(g, "MODE", "a.b-c", "_X1"), "1. =Ü")
+		name := g.mutate(pick(g, "MODE", "a.b-c", "_X1"), "1. =Ü")
 		if !g.oneIn(10) {
-			name = fmt.Sprintf("%s_%d", name, i) // Without it, they may be the same.
+			name = fmt.Sprintf("%s_%d", name, i) // Makes the name unique.
 		}
 		entry := map[string]any{"name": name}
 		if g.oneIn(2) {
@@ -369,7 +367,7 @@ func (g generator) envFrom() any {
 
 func (g generator) resources() any {
 	resources := map[string]any{}
-	for _, of := range []string{"limits", "requests"} {
+	for _, field := range []string{"limits", "requests"} {
 		quantities := map[string]any{}
 		for _, resource := range []struct {
 			name   string
@@ -385,7 +383,7 @@ func (g generator) resources() any {
 			}
 		}
 		if g.oneIn(2) {
-			resources[of] = quantities
+			resources[field] = quantities
 		}
 	}
 	return resources
@@ -459,11 +457,11 @@ func (g generator) service() any {
 func (g generator) ingress() any {
 	ingress := map[string]any{}
 	for _, text := range []struct{ name, value string }{
-		{"className", g.bend(pick(g, "nginx", "traefik.internal"), "N_ -.")},
-		{"host", g.bend(pick(g, "shop.example.com", "*.example.com", "10.0.0.1.nip.io"), "E_ -.*:/1")},
-		{"path", g.bend(pick(g, "/", "/shop", "/a/b.c"), "/.%2F ?")},
+		{"className", g.mutate(pick(g, "nginx", "traefik.internal"), "N_ -.")},
+		{"host", g.mutate(pick(g, "shop.example.com", "*.example.com", "10.0.0.1.nip.io"), "E_ -.*:/1")},
+		{"path", g.mutate(pick(g, "/", "/shop", "/a/b.c"), "/.%2F ?")},
 	} {
-		if text.value != "" && g.oneIn(3) { // "" is nothing to Go.
+		if text.value != "" && g.oneIn(3) { // Go cannot tell "" from a missing field.
 			ingress[text.name] = text.value
 		}
 	}
@@ -471,7 +469,7 @@ func (g generator) ingress() any {
 		ingress["enabled"] = pick[any](g, true, false, nil)
 	}
 	if g.oneIn(4) {
-		ingress["tls"] = pick(g, map[string]any{"secretName": g.bend("shop-tls", "T_ -.")}, map[string]any{"secretName": "shop.tls"},
+		ingress["tls"] = pick(g, map[string]any{"secretName": g.mutate("shop-tls", "T_ -.")}, map[string]any{"secretName": "shop.tls"},
 			map[string]any{})
 	}
 	if g.oneIn(3) {

@@ -469,7 +469,7 @@ func (g generator) ecsInstance() map[string]any {
 		"vSwitchID": "vsw-2ze", "keyPairName": "operations",
 	} {
 		if g.oneIn(3) {
-			spec[name] = g.bend(value, "aA1 -.\nü")
+			spec[name] = g.mutate(value, "aA1 -.\nü")
 		}
 	}
 	g.choice(spec, "instanceTypeChangePolicy", "Never", "WhenStopped", "Restart")
@@ -483,16 +483,16 @@ func (g generator) ecsInstance() map[string]any {
 		name  string
 		value any
 	}{
-		{"disks", g.disks()}, {"tags", g.tags()}, {"securityGroupIDs", []any{"sg-1", g.bend("sg-2", "1 -ü")}},
+		{"disks", g.disks()}, {"tags", g.tags()}, {"securityGroupIDs", []any{"sg-1", g.mutate("sg-2", "1 -ü")}},
 		{"internetMaxBandwidthOut", pick(g, int64(-1), 0, 100, 101)},
-		{"userDataSecretRef", g.secretKey()}, {"credentialsSecretRef", map[string]any{"name": g.bend("ecs-credentials", "P_ -.")}},
+		{"userDataSecretRef", g.secretKey()}, {"credentialsSecretRef", map[string]any{"name": g.mutate("ecs-credentials", "P_ -.")}},
 	} {
 		if g.oneIn(5) {
 			spec[part.name] = part.value
 		}
 	}
 	if g.oneIn(5) {
-		spec["adoptInstanceID"] = g.bend("i-2ze", "aA1 -.\nü")
+		spec["adoptInstanceID"] = g.mutate("i-2ze", "aA1 -.\nü")
 		g.choice(spec, "recreatePolicy", "Never", "Always")
 	}
 	return ecsInstance(spec)
@@ -528,7 +528,7 @@ func (g generator) disks() any {
 	if g.oneIn(2) {
 		data := disk(1, 65536)
 		if g.oneIn(2) {
-			data["snapshotID"] = g.bend("s-2ze", "1 -ü")
+			data["snapshotID"] = g.mutate("s-2ze", "1 -ü")
 		}
 		disks["data"] = []any{data}
 	}
@@ -538,8 +538,8 @@ func (g generator) disks() any {
 func (g generator) tags() any {
 	tags := map[string]any{}
 	for range 1 + g.IntN(3) {
-		key := g.bend(pick(g, "team", "cost-center", "http:/a", "acs", "aliyu"), "n:/ 团")
-		tags[key] = g.bend(pick(g, "web", "4711", "http:/a"), "/ \n团")
+		key := g.mutate(pick(g, "team", "cost-center", "http:/a", "acs", "aliyu"), "n:/ 团")
+		tags[key] = g.mutate(pick(g, "web", "4711", "http:/a"), "/ \n团")
 	}
 	return tags
 }

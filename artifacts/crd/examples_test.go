@@ -8,6 +8,7 @@ package crd_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,7 +36,7 @@ import (
 
 const examples = "../examples"
 
-// read returns the files that match a pattern below artifacts/examples.
+// read returns the examples that match a pattern, by the name of the file.
 func read(t *testing.T, pattern string) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(examples, pattern))
@@ -51,7 +52,7 @@ func read(t *testing.T, pattern string) map[string][]byte {
 	return files
 }
 
-// parse decodes a manifest without the help of a schema.
+// parse decodes a manifest without a schema.
 func parse(t *testing.T, manifest []byte) map[string]any {
 	t.Helper()
 	obj := map[string]any{}
@@ -61,7 +62,7 @@ func parse(t *testing.T, manifest []byte) map[string]any {
 	return obj
 }
 
-// warnings are what is said of each example.
+// warnings holds the expected warnings of every example.
 var warnings = map[string][]string{
 	"apiexamplea-jimmy.yaml":      nil,
 	"apiexamplea.yaml":            nil,
@@ -84,14 +85,12 @@ var warnings = map[string][]string{
 	"rediscluster.yaml":         {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
 
-func TestTheExamplesAreTakenAsTheyAre(t *testing.T) {
+func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	servers := servers(t)
 	seen := map[string]string{}
 	files := read(t, "*.yaml")
-	for name := range warnings {
-		if files[name] == nil {
-			t.Errorf("there is no example %s", name)
-		}
+	if got, want := slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(warnings)); !slices.Equal(got, want) {
+		t.Errorf("got the examples %v, want %v", got, want)
 	}
 	for name, manifest := range files {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +98,7 @@ func TestTheExamplesAreTakenAsTheyAre(t *testing.T) {
 			kind := raw["kind"].(string)
 			id := fmt.Sprint(kind, "/", (&unstructured.Unstructured{Object: raw}).GetName())
 			if other := seen[id]; other != "" {
-				t.Errorf("is the same object as %s: %s", other, id)
+				t.Errorf("%s is also in %s", id, other)
 			}
 			seen[id] = name
 
@@ -117,16 +116,16 @@ func TestTheExamplesAreTakenAsTheyAre(t *testing.T) {
 				t.Errorf("%s was pruned", missing)
 			}
 			inGo := wantSameDefaults(t, kind, raw, admitted)
-			if want, ok := warnings[name]; !ok || !slices.Equal(inGo.warnings, want) {
-				t.Errorf("the warnings are %q, want %q (in this test: %t)", inGo.warnings, want, ok)
+			if want := warnings[name]; !slices.Equal(inGo.warnings, want) {
+				t.Errorf("got the warnings %q, want %q", inGo.warnings, want)
 			}
 		})
 	}
 }
 
-// raised makes of what the schema made of an object what Default makes of it besides, by
-// kind: a schema cannot raise a number, nor have a default that depends on another field.
-var raised = map[string]func(decoded any){
+// defaultsOnlyInGo applies the defaults that Default sets and a schema cannot set, by kind: a raised number, and a default
+// that depends on another field.
+var defaultsOnlyInGo = map[string]func(decoded any){
 	"ECSInstance": func(decoded any) {
 		spec := &decoded.(*ecsv1alpha1.ECSInstance).Spec
 		adopts := spec.AdoptInstanceID != ""
@@ -147,8 +146,8 @@ var raised = map[string]func(decoded any){
 	},
 }
 
-// wantSameDefaults fails the test unless Default makes of raw what the schema made
-// of it, and Validate takes that. It returns the verdict of the Go code.
+// wantSameDefaults fails the test unless Default gives raw the same defaults as the schema, which returned admitted, and
+// Validate accepts the result. It returns the verdict of the Go code.
 func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) verdict {
 	t.Helper()
 	inGo, err := verdicts[kind](raw, nil)
@@ -159,8 +158,8 @@ func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) v
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raise := raised[kind]; raise != nil {
-		raise(inSchema.decoded)
+	if setDefaults := defaultsOnlyInGo[kind]; setDefaults != nil {
+		setDefaults(inSchema.decoded)
 	}
 	if got, want := inSchema.decoded, inGo.defaulted; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("the schema and Default differ: %s", diff.Diff(got, want))
@@ -171,7 +170,7 @@ func wantSameDefaults(t *testing.T, kind string, raw, admitted map[string]any) v
 	return inGo
 }
 
-// lost returns the path of something in from that is not in to.
+// lost returns the path of a value that from has and to does not have, or "".
 func lost(from, to any, path string) string {
 	switch from := from.(type) {
 	case map[string]any:
@@ -199,8 +198,8 @@ func lost(from, to any, path string) string {
 	return ""
 }
 
-// A status with every field set is taken, and nothing of it pruned.
-func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
+// TestTheSchemaAcceptsEveryStatusField: an update with all fields succeeds, and prunes none of them.
+func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 	now := metav1.Now().Rfc3339Copy()
 	conditions := func(types ...string) (all []metav1.Condition) {
 		for _, kind := range append(types, glassback.ConditionReady, glassback.ConditionProgressing, glassback.ConditionDegraded) {
@@ -274,14 +273,14 @@ func TestAStatusThatTellsEverythingIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheSeedIsVerbatim(t *testing.T) {
-	const seed = "cda90ae80387c2a4acfedd05128f896710ba6d861e12a6d4ecc368e1f791855c"
-	if sum := fmt.Sprintf("%x", sha256.Sum256(read(t, "mycronjob.yaml")["mycronjob.yaml"])); sum != seed {
-		t.Errorf("mycronjob.yaml is not the seed's manifest any more: sha256 is %s", sum)
+func TestTheSampleMyCronJobIsOriginal(t *testing.T) {
+	const original = "cda90ae80387c2a4acfedd05128f896710ba6d861e12a6d4ecc368e1f791855c"
+	if sum := fmt.Sprintf("%x", sha256.Sum256(read(t, "mycronjob.yaml")["mycronjob.yaml"])); sum != original {
+		t.Errorf("mycronjob.yaml differs from the manifest of the introductory post: its sha256 is %s", sum)
 	}
 }
 
-func TestTheBadExamplesAreRefusedForWhatTheySay(t *testing.T) {
+func TestTheBadExamplesFailWithTheErrorInTheirFirstLine(t *testing.T) {
 	servers := servers(t)
 	for name, manifest := range read(t, "bad/*.yaml") {
 		t.Run(name, func(t *testing.T) {
@@ -299,29 +298,30 @@ func TestTheBadExamplesAreRefusedForWhatTheySay(t *testing.T) {
 				}
 				return // A field that the Go type does not know: Validate never sees it.
 			}
-			// The same object as it should be, but for its name.
-			good, err := servers[kind].decode(read(t, strings.ToLower(kind)+".yaml")[strings.ToLower(kind)+".yaml"])
+			// The valid example of the kind, with the name of the bad one.
+			valid := strings.ToLower(kind) + ".yaml"
+			good, err := servers[kind].decode(read(t, valid)[valid])
 			if err != nil {
 				t.Fatal(err)
 			}
 			(&unstructured.Unstructured{Object: good}).SetName((&unstructured.Unstructured{Object: bad}).GetName())
 
 			created := wantOne(t, "create", servers[kind].create(bad), want)
-			wantOne(t, "update", without(servers[kind].update(bad, good), changes), want)
+			wantOne(t, "update", without(servers[kind].update(bad, good), storageAdded), want)
 			verdict, err := verdicts[kind](raw, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if inGo := wantOne(t, "Validate", verdict.errs, ""); created != nil && inGo != nil && !within(inGo.Field, created.Field) {
-				t.Errorf("the schema blames %s, but Validate %s", created.Field, inGo.Field)
+				t.Errorf("the schema rejects %s, but Validate rejects %s", created.Field, inGo.Field)
 			}
 		})
 	}
 }
 
-// changes matches what a rule about changes says: a bad example differs from the good one
-// in more than what is bad about it.
-var changes = regexp.MustCompile(`: cannot be added to a cluster`)
+// storageAdded matches the error for storage that is added to a RedisCluster: a bad example can have storage, the valid
+// example has none.
+var storageAdded = regexp.MustCompile(`: cannot be added to a cluster`)
 
 // wantOne fails the test unless there is one error, which contains want.
 func wantOne(t *testing.T, verb string, errs field.ErrorList, want string) *field.Error {

@@ -115,13 +115,13 @@ func (g generator) myCronJob() map[string]any {
 }
 
 func (g generator) timeZone() string {
-	return g.bend(pick(g, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Etc/GMT+3", "Africa/Cairo", "Australia/Lord_Howe",
+	return g.mutate(pick(g, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Etc/GMT+3", "Africa/Cairo", "Australia/Lord_Howe",
 		"America/Indiana/Tell_City", "EST", "GMT0", "Pacific/Apia"), "eE/_+-:. 0lAü")
 }
 
 func (g generator) schedule() string {
 	if g.oneIn(10) {
-		return g.bend(pick(g, "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every 1m"), "@ ydE")
+		return g.mutate(pick(g, "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every 1m"), "@ ydE")
 	}
 	fields := []string{g.list(0, 59), g.list(0, 23), g.list(1, 31),
 		g.list(1, 12, "jan", "Feb", "MAR", "dec"), g.list(0, 6, "sun", "MON", "tHu", "sat")}
@@ -131,7 +131,7 @@ func (g generator) schedule() string {
 	if g.oneIn(40) {
 		fields = fields[g.IntN(3):]
 	}
-	return g.bend(strings.Join(fields, pick(g, " ", " ", " ", "  ")), "0123456789*?/-,, LW#aJ@=TZ\t\n日")
+	return g.mutate(strings.Join(fields, pick(g, " ", " ", " ", "  ")), "0123456789*?/-,, LW#aJ@=TZ\t\n日")
 }
 
 // list makes one field of a schedule.

@@ -355,12 +355,12 @@ func TestSchemaAndValidateAgreeOnEveryChangeOfARedisCluster(t *testing.T) {
 
 func (g generator) redisCluster() map[string]any {
 	spec := map[string]any{
-		"addr": g.bend(pick(g, "192.168.1.10:6379", "10.0.0.1:7000", "[::1]:6379", "[2001:db8::1]:65535"), "0159.:[]f %\n-ü"),
+		"addr": g.mutate(pick(g, "192.168.1.10:6379", "10.0.0.1:7000", "[::1]:6379", "[2001:db8::1]:65535"), "0159.:[]f %\n-ü"),
 	}
 	g.number(spec, "size", 0, 500)
 	g.number(spec, "replicasPerMaster", 0, 5)
 	if g.oneIn(2) {
-		spec["image"] = g.bend(pick(g, "redis", "redis:7", "ghcr.io/owner/redis:7.2"), "A :/@\n-ü")
+		spec["image"] = g.mutate(pick(g, "redis", "redis:7", "ghcr.io/owner/redis:7.2"), "A :/@\n-ü")
 	}
 	for _, part := range []struct {
 		name  string
@@ -385,7 +385,7 @@ func (g generator) redisCluster() map[string]any {
 func (g generator) storage() any {
 	storage := map[string]any{"size": pick[any](g, "1Gi", "1G", int64(1<<30), "10Gi", "500M", "1e9", "0", "-1Gi", "64MB")}
 	if g.oneIn(2) {
-		storage["storageClassName"] = pick[any](g, "standard", "standard", "fast.ssd", g.bend("standard", "S_ -."), "", nil)
+		storage["storageClassName"] = pick[any](g, "standard", "standard", "fast.ssd", g.mutate("standard", "S_ -."), "", nil)
 	}
 	if g.oneIn(20) {
 		delete(storage, "size")
@@ -396,19 +396,19 @@ func (g generator) storage() any {
 func (g generator) config() any {
 	config := map[string]any{}
 	for range 1 + g.IntN(3) {
-		key := g.bend(pick(g, "maxmemory", "maxmemory-policy", "save", "appendfsync", "cluster-node-timeout"), "M_ -.1\n")
+		key := g.mutate(pick(g, "maxmemory", "maxmemory-policy", "save", "appendfsync", "cluster-node-timeout"), "M_ -.1\n")
 		if g.oneIn(20) {
 			key = pick(g, "port", "requirepass", "cluster-announce-ip", "appendonly")
 		}
-		config[key] = g.bend(pick(g, "100mb", "allkeys-lru", "3600 1", "5000"), "\n\t\x7f ü")
+		config[key] = g.mutate(pick(g, "100mb", "allkeys-lru", "3600 1", "5000"), "\n\t\x7f ü")
 	}
 	return config
 }
 
 func (g generator) secretKey() any {
-	ref := map[string]any{"name": g.bend("redis-password", "P_ -.")}
+	ref := map[string]any{"name": g.mutate("redis-password", "P_ -.")}
 	if g.oneIn(2) {
-		ref["key"] = g.bend("password", "P_ -./")
+		ref["key"] = g.mutate("password", "P_ -./")
 	}
 	if g.oneIn(20) {
 		delete(ref, "name")

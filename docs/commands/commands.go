@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package commands reads the blocks of commands in README*.md and docs/*.md, and from docs/commands.yaml how a test runs each block.
-// The documents themselves hold no instructions for the test.
+// Package commands reads the blocks of commands in README*.md, CONTRIBUTING.md and docs/*.md. docs/commands.yaml describes how a test runs
+// each block: the documents hold no instructions for the test.
 package commands
 
 import (
@@ -24,7 +24,7 @@ import (
 // file holds the entries of all blocks. Its first lines describe its format.
 const file = "docs/commands.yaml"
 
-// Document is README.md, a file of docs, or a translation of one of them.
+// Document is README.md, CONTRIBUTING.md, a file of docs, or a translation of one of them.
 type Document struct {
 	Name   string // the path from the root of the repository
 	Blocks []*Block
@@ -52,7 +52,7 @@ type Command struct {
 type Entry struct {
 	Block      string            `json:"block"` // the first line of the first command, without a comment; "…" at the end shortens it
 	Background bool              `json:"background,omitempty"`
-	AfterCtrlC bool              `json:"afterCtrlC,omitempty"` // Ctrl-C ends all background blocks before
+	AfterCtrlC bool              `json:"afterCtrlC,omitempty"` // before the block runs, Ctrl-C ends all background blocks
 	Before     []string          `json:"before,omitempty"`     // commands that run before the block
 	Replace    map[string]string `json:"replace,omitempty"`    // placeholders and their values
 	Skip       string            `json:"skip,omitempty"`       // a reason
@@ -84,7 +84,7 @@ type section struct {
 	Blocks []Entry `json:"blocks"`
 }
 
-// Read returns all documents. Its error lists every block without an entry, every entry without a block, and every invalid one of both.
+// Read returns all documents. Its error lists every block without an entry, every entry without a block, and every invalid block or entry.
 func Read(root string) (all []Document, err error) {
 	data, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
@@ -96,7 +96,7 @@ func Read(root string) (all []Document, err error) {
 	}
 	repository := os.DirFS(root)
 	var names []string
-	for _, pattern := range []string{"README*.md", "docs/*.md"} {
+	for _, pattern := range []string{"README*.md", "CONTRIBUTING.md", "docs/*.md"} {
 		found, globErr := fs.Glob(repository, pattern)
 		names, err = append(names, found...), errors.Join(err, globErr)
 	}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
@@ -63,7 +64,9 @@ func unlabelled(s *corev1.Service) { s.Labels = nil }
 
 func paused(s *corev1.Service) { s.Annotations = map[string]string{glassback.AnnotationPaused: "true"} }
 
-func going(s *corev1.Service) { s.DeletionTimestamp = ptr.To(metav1.Now()) }
+func going(s *corev1.Service) {
+	s.DeletionTimestamp, s.Finalizers = ptr.To(metav1.Now()), []string{"example.com/held"}
+}
 
 func at(port int32) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports[0].Port = port }
@@ -75,7 +78,6 @@ func theirs(controller ...metav1.OwnerReference) *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Name: "web-address", Namespace: "shop", OwnerReferences: controller},
 		Data:       map[string]string{"HOST": "theirs"},
 	}
-	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	return c
 }
 
@@ -143,20 +145,8 @@ func (s *server) connect(t *testing.T, clock clock.WithTicker) *operator {
 
 // catchUp brings the caches up to date, as the informers do.
 func (o *operator) catchUp() {
-	var services, configMaps []any
-	for _, service := range o.server.services {
-		services = append(services, service)
-	}
-	for _, configMap := range o.server.maps {
-		if configMap.Labels[LabelService] != "" {
-			configMaps = append(configMaps, configMap)
-		}
-	}
-	for resource, objects := range map[string][]any{"services": services, "configmaps": configMaps} {
-		if err := o.stores[resource].Replace(objects, ""); err != nil {
-			panic(err)
-		}
-	}
+	o.server.Cache("services", o.stores["services"], nil)
+	o.server.Cache("configmaps", o.stores["configmaps"], fakeapi.Labelled(LabelService))
 }
 
 // sync runs Sync once, and returns the requests that it made and the events that it sent.
@@ -288,7 +278,7 @@ func alter(with func(*corev1.ConfigMap)) func(*server) {
 }
 
 func answer(err error) func(*server) {
-	return func(s *server) { s.before = func(string) error { return err } }
+	return func(s *server) { s.Before = onWrites(func(fakeapi.Request) error { return err }) }
 }
 
 func TestAddress(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // story holds the changes of a Service and its ConfigMap, in their order, and the data that the ConfigMap must hold
@@ -64,28 +66,29 @@ func TestItConvergesWhereverItCrashes(t *testing.T) {
 // play plays the story, with a crash at the nth write. It returns false if the story has fewer writes.
 func play(t *testing.T, n int, landed bool) (crashed bool) {
 	s := newServer()
-	life := start(t, s)
+	var running *life
 	writes := 0
-	crash := func(string) error {
+	crash := onWrites(func(fakeapi.Request) error {
 		writes++
 		if writes != n {
 			return nil
 		}
 		crashed = true
-		life.kill()
+		running.kill()
 		return errors.New("the operator crashed")
-	}
+	})
 	if landed {
-		s.after = crash
+		s.After = crash
 	} else {
-		s.before = crash
+		s.Before = crash
 	}
+	running = start(t, s)
 	for _, step := range story {
 		step.happen(s)
 		time.Sleep(time.Minute)
-		if life.ctx.Err() != nil {
-			life.ended.Wait()
-			life = start(t, s)
+		if running.ctx.Err() != nil {
+			running.ended.Wait()
+			running = start(t, s)
 			time.Sleep(time.Minute)
 		}
 		// An operator with a stale cache may have created a ConfigMap for a deleted Service.
@@ -103,8 +106,8 @@ func play(t *testing.T, n int, landed bool) (crashed bool) {
 			break // The next step depends on this one.
 		}
 	}
-	life.kill()
-	life.ended.Wait()
+	running.kill()
+	running.ended.Wait()
 	return crashed
 }
 

@@ -6,23 +6,30 @@ SPDX-License-Identifier: Apache-2.0
 package traces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/features"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	listers "github.com/glassback/glassback/pkg/generated/listers/groupa/v1"
@@ -37,7 +44,7 @@ const (
 
 // requests passes on what an informer requests, and records each request that succeeded.
 type requests struct {
-	source
+	fakeapi.Source
 
 	mu   sync.Mutex
 	made []string
@@ -45,11 +52,11 @@ type requests struct {
 
 func (r *requests) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	r.record("LIST")
-	return r.source.ListWithContext(ctx, options)
+	return r.Source.ListWithContext(ctx, options)
 }
 
 func (r *requests) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := r.source.WatchWithContext(ctx, options)
+	w, err := r.Source.WatchWithContext(ctx, options)
 	switch {
 	case err != nil:
 	case options.SendInitialEvents != nil:
@@ -111,7 +118,7 @@ func stock(t *testing.T, resync time.Duration, do func(*server, *requests, cache
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.greet("jimmy", "Jimmy")
-		asked := &requests{source: source{s, examples}}
+		asked := &requests{Source: fakeapi.Source{Server: s.Server, Name: examples, Example: &v1.ApiExampleA{}}}
 		informer := cache.NewSharedIndexInformer(asked, &v1.ApiExampleA{}, resync, cache.Indexers{
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 			"firstName":          func(obj any) ([]string, error) { return []string{obj.(*v1.ApiExampleA).Spec.FirstName}, nil },
@@ -146,11 +153,90 @@ func TestAReconnectSendsNoList(t *testing.T) {
 		asked.expect(t, "after a broken WATCH", "WATCH from 101")
 		s.lose(examples)
 		s.greet("jimmy", "Jim") // 103
-		s.compact()
+		s.Compact()
 		s.find(examples)
 		time.Sleep(later)
 		asked.expect(t, "after 410 Gone", initialWatch)
 	})
+}
+
+// queries passes on the requests of an informer, and records the query of each of them.
+type queries struct {
+	fakeapi.Source
+
+	mu   sync.Mutex
+	gone int // this many of the next requests get 410 Gone
+	made strings.Builder
+}
+
+func (q *queries) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if err := q.record("LIST ", options); err != nil {
+		return nil, err
+	}
+	return q.Source.ListWithContext(ctx, options)
+}
+
+func (q *queries) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if err := q.record("WATCH", options); err != nil {
+		return nil, err
+	}
+	return q.Source.WatchWithContext(ctx, options)
+}
+
+func (q *queries) record(verb string, options metav1.ListOptions) error {
+	options.TimeoutSeconds, options.AllowWatchBookmarks = nil, false // The first is random. Every WATCH has both.
+	query, err := scheme.ParameterCodec.EncodeParameters(&options, corev1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	fmt.Fprintf(&q.made, "%s %s", verb, cmp.Or(query.Encode(), "without parameters"))
+	if q.gone > 0 {
+		q.gone--
+		q.made.WriteString("  410 Gone\n")
+		return apierrors.NewResourceExpired("too old resource version")
+	}
+	q.made.WriteString("\n")
+	return nil
+}
+
+// lose breaks the WATCH. The next requests get 410 Gone, as many as gone says.
+func (q *queries) lose(gone int, note string) {
+	q.mu.Lock()
+	q.gone = gone
+	fmt.Fprintf(&q.made, "# %s\n", note)
+	q.mu.Unlock()
+	q.Server.Break(examples)
+	time.Sleep(later)
+}
+
+// TestRequestsOfAReflector writes down what a reflector requests at the start, after a broken connection, and after 410 Gone.
+func TestRequestsOfAReflector(t *testing.T) {
+	for name, lists := range map[string]bool{"requests": false, "requests-list": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.Before = nil            // It refuses a LIST.
+				s.greet("jimmy", "Jimmy") // 101
+				q := &queries{Source: fakeapi.Source{Server: s.Server, Name: examples, Example: &v1.ApiExampleA{}, ListFirst: lists}}
+				q.made.WriteString("# The start:\n")
+				informer := cache.NewSharedIndexInformer(q, &v1.ApiExampleA{}, 0, cache.Indexers{})
+				ctx, cancel := context.WithCancel(context.Background())
+				var running sync.WaitGroup
+				running.Go(func() { informer.RunWithContext(ctx) })
+				time.Sleep(later)
+				s.greet("jimmy", "James") // 102
+				time.Sleep(later)
+				q.lose(0, "The connection breaks:")
+				q.lose(1, "It breaks again, and the API server no longer has the events since 102:")
+				q.lose(2, "It breaks again, and the API server rejects the relist as well:")
+				cancel()
+				running.Wait()
+				golden(t, filepath.Join("testdata", name+".trace"), q.made.String())
+			})
+		})
+	}
 }
 
 func TestAResyncSendsNoRequest(t *testing.T) {
@@ -174,13 +260,13 @@ func TestAnAdditionIsNotACreation(t *testing.T) {
 		s.lose(examples)
 		s.remove(examples, "ada")
 		s.greet("ada", "Ada") // 104
-		s.compact()
+		s.Compact()
 		s.find(examples)
 		time.Sleep(later)
 		c.expect(t, "deleted and created while the WATCH was away", "update 101 → 101", "update 102 → 104")
 		s.lose(examples)
 		s.remove(examples, "ada")
-		s.compact()
+		s.Compact()
 		s.find(examples)
 		time.Sleep(later)
 		c.expect(t, "deleted while the WATCH was away", "delete, cache.DeletedFinalStateUnknown", "update 101 → 101")

@@ -42,8 +42,8 @@ func TestQueues(t *testing.T) {
 	}
 
 	var text strings.Builder
-	text.WriteString("# The index holds a 1 and c 3.\n" +
-		"Replace a 4, b 5 (the list's own: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# What DeltaFIFO gives:\n")
+	text.WriteString("# a 1 is the object a at resourceVersion 1. The index holds a 1 and c 3. The reflector calls:\n" +
+		"Replace a 4, b 5 (the list: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# The pop loop gets from a DeltaFIFO:\n")
 	pop := func(popped any, initial bool) error {
 		fmt.Fprintf(&text, "Pop      %s", strings.Join(deltas(popped.(cache.Deltas)), ", "))
 		if initial {
@@ -55,7 +55,7 @@ func TestQueues(t *testing.T) {
 	for err := error(nil); err == nil; {
 		_, err = delta.Pop(pop)
 	}
-	text.WriteString("\n# What RealFIFO gives:\n")
+	text.WriteString("\n# The pop loop gets from a RealFIFO:\n")
 	batch := func(popped []cache.Delta, _ bool) error {
 		fmt.Fprintf(&text, "PopBatch %s\n", strings.Join(deltas(popped), ", "))
 		return nil
@@ -80,7 +80,7 @@ func deltas(popped []cache.Delta) (texts []string) {
 			for n, listed := range obj.Objects {
 				text += []string{" ", ", "}[min(n, 1)] + listed.(*corev1.ConfigMap).Name + " " + listed.(*corev1.ConfigMap).ResourceVersion
 			}
-			text += " (the list's own: " + obj.ResourceVersion + ")"
+			text += " (the list: " + obj.ResourceVersion + ")"
 		case cache.BookmarkInfo:
 			text += " " + obj.ResourceVersion
 		}

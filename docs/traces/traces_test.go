@@ -86,7 +86,7 @@ func disconnect(w *world) {
 	w.remove(configMaps, "jimmy-greeting")
 	time.Sleep(time.Second)
 	w.note("The API server forgets what happened until now, and can be reached again.")
-	w.compact()
+	w.Compact()
 	w.find(configMaps)
 	time.Sleep(time.Minute)
 	version := w.operator.informers[configMaps].GetStore().LastStoreSyncResourceVersion()

@@ -16,11 +16,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -28,8 +26,8 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
-	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/pipeline"
 	"github.com/glassback/glassback/pkg/trace"
@@ -60,9 +58,7 @@ type operator struct {
 func (w *world) start(queue pipeline.Queue) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	kube, client := &kubefake.Clientset{}, &glassbackfake.Clientset{}
-	kube.AddReactor("*", "*", w.handle)
-	client.AddReactor("*", "*", w.handle)
+	kube, client := w.Kube(), w.Glassback()
 	w.operator = &operator{informers: map[string]*pipeline.Informer{
 		examples:   w.informer(&v1.ApiExampleA{}, examples, examples+"."+v1.GroupName, queue),
 		configMaps: w.informer(&corev1.ConfigMap{}, configMaps, configMaps+"("+apiexamplea.Name+")", queue),
@@ -95,9 +91,10 @@ func (w *world) start(queue pipeline.Queue) {
 	}
 }
 
-func (w *world) informer(example runtime.Object, resource, name string, queue pipeline.Queue) *pipeline.Informer {
+func (w *world) informer(example fakeapi.Object, resource, name string, queue pipeline.Queue) *pipeline.Informer {
 	return pipeline.New(pipeline.Config{
-		ListerWatcher: source{w.server, resource}, Object: example, Resource: name, Queue: queue, Trace: w.recorder,
+		ListerWatcher: fakeapi.Source{Server: w.Server, Name: resource, Example: example},
+		Object:        example, Resource: name, Queue: queue, Trace: w.recorder,
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		// The operator's own, without what is random in it.
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 10, Cap: 4 * time.Second},

@@ -137,7 +137,7 @@ func alerts(manifest string) (string, error) {
 	}.around("{{- if .Values.metrics.prometheusRule.enabled }}\n", manifest)
 }
 
-// edits are what makes a template of a manifest.
+// edits are the replacements that turn a manifest into a template.
 type edits []edit
 
 type edit struct {

@@ -3,10 +3,9 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command chart writes those templates of artifacts/chart that say what other files
-// below artifacts say: the CustomResourceDefinitions, what the webhooks are asked, and what
-// the controllers may do. Its tests fail where they have come to differ, and hold the
-// chart as a whole against artifacts/default.
+// Command chart generates the templates of artifacts/chart that repeat other files below
+// artifacts: CustomResourceDefinitions, webhooks, rights and alerts. Its tests fail if a template
+// is out of date, and compare the whole chart with artifacts/default.
 //
 //	cd hack/chart && go run .
 package main
@@ -17,7 +16,7 @@ import (
 	"path/filepath"
 )
 
-// artifacts is where the manifests are, seen from this module.
+// artifacts is the path of the manifests from this module.
 const artifacts = "../../artifacts"
 
 func main() {
@@ -27,7 +26,7 @@ func main() {
 	}
 }
 
-// write makes the templates anew. Those that are no longer made are deleted.
+// write writes the templates, and removes those that are no longer generated.
 func write(artifacts string) error {
 	templates, err := generate(artifacts)
 	if err != nil {
@@ -38,9 +37,9 @@ func write(artifacts string) error {
 		return err
 	}
 	for path := range present {
-		if _, made := templates[path]; !made {
+		if _, ok := templates[path]; !ok {
 			if err := os.Remove(filepath.Join(artifacts, path)); err != nil {
-				return fmt.Errorf("remove a template that is no longer made: %w", err)
+				return fmt.Errorf("remove a template: %w", err)
 			}
 		}
 	}

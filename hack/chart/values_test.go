@@ -42,6 +42,7 @@ webhooks: {enabled: true, certManager: {enabled: true}}
 metrics:
   enabled: true
   secure: false
+  objects: 100
   serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
   prometheusRule: {enabled: true, labels: {release: prometheus}}
 inspect: {enabled: true}
@@ -172,16 +173,22 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 		},
 		"no metrics": {
 			"metrics: {enabled: false}", []string{
-				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth",
+				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
+				"- ClusterRole/glassback-verbosity-writer", "- ClusterRoleBinding/glassback-metrics-auth",
 				"- Service/glassback-metrics", args + "[--leader-elect --health-probe-bind-address=:8081]",
 				main + "ports[metrics].containerPort: 8443 → none", main + "ports[metrics].name: metrics → none",
 				main + "ports[metrics].protocol: TCP → none", policy + "[8443].from[0].namespaceSelector.matchLabels.metrics: enabled → none",
 				policy + "[8443].ports[8443].port: 8443 → none", policy + "[8443].ports[8443].protocol: TCP → none",
 			},
 		},
+		"metrics of objects": {
+			"metrics: {objects: 10000}", []string{
+				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-objects=10000]"},
+		},
 		"metrics for everybody": {
 			"metrics: {secure: false}", []string{
-				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRoleBinding/glassback-metrics-auth",
+				"- ClusterRole/glassback-metrics-auth", "- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
+				"- ClusterRole/glassback-verbosity-writer", "- ClusterRoleBinding/glassback-metrics-auth",
 				args + "[--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false]",
 			},
 		},
@@ -189,7 +196,8 @@ func TestAValueChangesWhatItSaysAndNothingElse(t *testing.T) {
 			"{inspect: {enabled: true}, metrics: {enabled: false}}", []string{
 				"+ ClusterRole/glassback-inspector", "+ ClusterRoleBinding/glassback-inspector", "+ Role/glassback-inspector",
 				"+ Service/glassback-inspect", "+ ServiceAccount/glassback-inspector",
-				"- ClusterRole/glassback-metrics-reader", "- Service/glassback-metrics",
+				"- ClusterRole/glassback-metrics-reader", "- ClusterRole/glassback-profile-reader",
+				"- ClusterRole/glassback-verbosity-writer", "- Service/glassback-metrics",
 				args + "[--leader-elect --health-probe-bind-address=:8081 --inspect-bind-address=:8444]",
 				main + "ports[inspect].containerPort: none → 8444", main + "ports[inspect].name: none → inspect",
 				main + "ports[inspect].protocol: none → TCP",
@@ -327,7 +335,7 @@ func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 		pod + "containers[manager].image": "registry.example.com/glassback@sha256:" + strings.Repeat("0123456789abcdef", 4),
 		pod + "containers[manager].args": "[--leader-elect --leader-elect-lease-duration=30s --leader-elect-renew-deadline=20s " +
 			"--leader-elect-retry-period=5s --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure=false " +
-			"--inspect-bind-address=:8444 --namespace=team-a,team-b " +
+			"--metrics-objects=100 --inspect-bind-address=:8444 --namespace=team-a,team-b " +
 			"--controllers=mycronjob,rediscluster --workers=4 --informer-queue=RealFIFO --ecs-endpoint=http://ecs.example.com:8080 " +
 			"--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs --logging-format=json -v=4 --profiling --vmodule=loop=6]",
 		pod + "containers[manager].volumeMounts[webhook-certificate].mountPath": "/tmp/k8s-webhook-server/serving-certs",
@@ -379,12 +387,15 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 	for values, want := range map[string][]string{
 		"watchNamespaces: [a, b]": {
 			"ClusterRole/glassback-manager", "ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader",
+			"ClusterRole/glassback-profile-reader", "ClusterRole/glassback-verbosity-writer",
 		},
 		"{watchNamespaces: [a, b], webhooks: {certManager: {enabled: true}}}": {
-			"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader",
+			"ClusterRole/glassback-metrics-auth", "ClusterRole/glassback-metrics-reader", "ClusterRole/glassback-profile-reader",
+			"ClusterRole/glassback-verbosity-writer",
 		},
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}}": {
 			"ClusterRole/glassback-metrics-auth-glassback-system", "ClusterRole/glassback-metrics-reader-glassback-system",
+			"ClusterRole/glassback-profile-reader-glassback-system", "ClusterRole/glassback-verbosity-writer-glassback-system",
 		},
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {secure: false}}": nil,
 		"{watchNamespaces: [a, b], webhooks: {enabled: false}, metrics: {enabled: false}, inspect: {enabled: true}}": {

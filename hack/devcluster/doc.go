@@ -9,7 +9,7 @@
 //	├─ components         Kubernetes itself; nothing else links it
 //	│  ├─ images          a component of our own: a registry that stands in for all others, of images made without one
 //	│  └─ provisioner     and another one: volumes
-//	└─ command            the command line
+//	└─ command            the command line, with cli: what it has in common with mkimage
 //	   └─ cluster         the same in Go, for tests: starts a supervisor, asks it things
 //	      ├─ supervisor   owns the processes of one cluster
 //	      │  ├─ sandbox   where a real node does nothing to the machine

@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
-	_ "time/tzdata" // CronJobs with a time zone, and time zones in CEL, also where the system has no zone files
+	_ "time/tzdata" // CronJobs and CEL need time zones, and the system may have no zone files
 
 	"github.com/glassback/glassback/hack/devcluster/command"
 	"github.com/glassback/glassback/hack/devcluster/components"
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	if run := components.Main(filepath.Base(os.Args[0])); run != nil {
-		lifeline.ExitWithParent()
+		lifeline.ExitWithParent() // a component of a cluster must not outlive its supervisor
 		run()
 		return
 	}

@@ -21,11 +21,11 @@ type Call struct {
 	Status     int    // of the answer, and 0 if it was lost
 	Code       string // of the error in the answer, "" for success
 	Message    string // of the error in the answer
-	// Done: it was carried out with success, whatever the client was told.
+	// Done: the call succeeded, even if the client got an error or no answer.
 	Done bool
 	// Lost: the client got no answer.
 	Lost bool
-	// Violation is what no client should do: a parameter that ECS does not have.
+	// Violation is a fault of the client: a parameter that ECS does not have.
 	Violation string
 	// Params are as they were sent, without AccessKeyId, Signature, SecurityToken,
 	// UserData and Password.

@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package ecssim
 
 import (
+	"cmp"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -26,41 +26,25 @@ type (
 	}
 )
 
-type created struct {
-	RequestID  string `json:"RequestId"`
-	InstanceID string `json:"InstanceId"`
-	OrderID    string `json:"OrderId"`
-	TradePrice float64
-}
-
-type ran struct {
-	RequestID      string `json:"RequestId"`
-	OrderID        string `json:"OrderId"`
-	TradePrice     float64
-	InstanceIDSets struct {
-		InstanceIDSet []string `json:"InstanceIdSet"`
-	} `json:"InstanceIdSets"`
-}
-
 // tradePrice is what an instance costs here.
 const tradePrice = 0.1
 
-func (x *exchange) createInstance() (any, *problem) {
+func createInstance(x *exchange) (object, *problem) {
 	ids, p := x.create(false)
 	if p != nil {
 		return nil, p
 	}
-	return created{RequestID: x.requestID, InstanceID: ids[0], OrderID: x.s.orderID(ids[0]), TradePrice: tradePrice}, nil
+	return object{"InstanceId": ids[0], "OrderId": x.s.orderID(ids[0]), "TradePrice": tradePrice}, nil
 }
 
-func (x *exchange) runInstances() (any, *problem) {
+func runInstances(x *exchange) (object, *problem) {
 	ids, p := x.create(true)
 	if p != nil {
 		return nil, p
 	}
-	answer := ran{RequestID: x.requestID, OrderID: x.s.orderID(ids[0]), TradePrice: tradePrice * float64(len(ids))}
-	answer.InstanceIDSets.InstanceIDSet = ids
-	return answer, nil
+	return object{
+		"InstanceIdSets": object{"InstanceIdSet": ids}, "OrderId": x.s.orderID(ids[0]), "TradePrice": tradePrice * float64(len(ids)),
+	}, nil
 }
 
 func (s *Server) orderID(instanceID string) string {
@@ -85,7 +69,7 @@ func (x *exchange) create(run bool) ([]string, *problem) {
 	made := &memory{fingerprint: x.fingerprint, poisoned: x.fault.PoisonToken, inFlight: x.now.Add(x.fault.InFlight)}
 	if !made.poisoned {
 		if address := x.params.get("PrivateIpAddress"); address != "" && !x.s.private.reserve(address) {
-			return nil, &problem{http.StatusForbidden, "InvalidPrivateIpAddress.Duplicated", "Specified private IP address is duplicated."}
+			return nil, forbidden("InvalidPrivateIpAddress.Duplicated", "Specified private IP address is duplicated.")
 		}
 		for range x.params.number("Amount", 1) {
 			made.ids = append(made.ids, x.make(run).ID)
@@ -105,12 +89,12 @@ func (x *exchange) create(run bool) ([]string, *problem) {
 func (x *exchange) again(known *memory) ([]string, *problem) {
 	switch {
 	case known.poisoned:
-		return nil, &problem{http.StatusForbidden, "IdempotentFailed", "The previous idempotent request failed: use another ClientToken."}
+		return nil, forbidden("IdempotentFailed", "The previous idempotent request failed: use another ClientToken.")
 	case known.fingerprint != x.fingerprint:
-		return nil, &problem{http.StatusBadRequest, "IdempotentParameterMismatch",
-			"The request uses the same client token as a previous, but non-identical request. Do not reuse a client token with different requests."}
+		return nil, badRequest("IdempotentParameterMismatch",
+			"The request uses the same client token as a previous, but non-identical request. Do not reuse a client token with different requests.")
 	case x.now.Before(known.inFlight):
-		return nil, &problem{http.StatusForbidden, "IdempotentProcessing", "The previous idempotent request(s) is still processing."}
+		return nil, forbidden("IdempotentProcessing", "The previous idempotent request(s) is still processing.")
 	}
 	x.made = known.ids[0]
 	return known.ids, nil
@@ -156,9 +140,7 @@ func (x *exchange) fillIn(m *machine) {
 		&m.ZoneID: firstZone(x.region), &m.Name: m.ID, &m.HostName: "iZ" + m.ID[2:17] + "Z", &m.ChargeType: postPaid,
 		&m.VSwitchID: "vsw-default-" + x.region, &m.ImageID: x.params.get("ImageFamily"),
 	} {
-		if *field == "" {
-			*field = otherwise
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
 	if m.PrivateIP == "" {
 		m.PrivateIP = x.s.private.allocate()
@@ -194,9 +176,7 @@ func (x *exchange) checkCreate(run bool) *problem {
 	p := x.params
 	switch token := p.get("ClientToken"); {
 	case len(token) > 64 || strings.ContainsFunc(token, func(r rune) bool { return r > '~' || r < ' ' }):
-		return &problem{
-			http.StatusBadRequest, "InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII.",
-		}
+		return badRequest("InvalidClientToken.Malformed", "The specified ClientToken is longer than 64 characters, or not ASCII.")
 	case p.get("ImageId") == "" && p.get("ImageFamily") == "":
 		return missing("ImageId")
 	case run && len(x.securityGroups()) == 0:
@@ -207,14 +187,10 @@ func (x *exchange) checkCreate(run bool) *problem {
 	case p.number("InternetMaxBandwidthOut", 0) < 0 || p.number("InternetMaxBandwidthOut", 0) > 100:
 		return invalid("InternetMaxBandwidthOut")
 	case p.get("PrivateIpAddress") != "" && !isIPv4(p.get("PrivateIpAddress")):
-		return &problem{http.StatusBadRequest, "InvalidPrivateIpAddress.Malformed", "Specified private IP address is malformed."}
+		return badRequest("InvalidPrivateIpAddress.Malformed", "Specified private IP address is malformed.")
 	}
-	for _, check := range []func() *problem{x.checkName, x.checkTags, x.checkCharge, x.checkUserData, x.checkDisks, x.checkReferences} {
-		if p := check(); p != nil {
-			return p
-		}
-	}
-	return checkType(p.get("InstanceType"))
+	return firstOf(x.checkName, x.checkTags, x.checkCharge, x.checkUserData, x.checkDisks, x.checkReferences,
+		func() *problem { return checkType(p.get("InstanceType")) })
 }
 
 func isIPv4(text string) bool {
@@ -228,16 +204,16 @@ func (x *exchange) checkCharge() *problem {
 		return nil
 	case prePaid:
 	default:
-		return &problem{http.StatusBadRequest, "InvalidInstanceChargeType.ValueNotSupported", "The specified InstanceChargeType is not valid."}
+		return badRequest("InvalidInstanceChargeType.ValueNotSupported", "The specified InstanceChargeType is not valid.")
 	}
 	unit, period := x.params.get("PeriodUnit"), x.params.number("Period", 0)
 	switch {
 	case x.params.get("Period") == "":
 		return missing("Period")
 	case unit != "" && unit != "Week" && unit != "Month":
-		return &problem{http.StatusBadRequest, "InvalidPeriodUnit.ValueNotSupported", "The specified parameter PeriodUnit is not valid."}
+		return badRequest("InvalidPeriodUnit.ValueNotSupported", "The specified parameter PeriodUnit is not valid.")
 	case period < 1 || period > 60:
-		return &problem{http.StatusBadRequest, "InvalidPeriod.ValueNotSupported", "The specified parameter Period is not valid."}
+		return badRequest("InvalidPeriod.ValueNotSupported", "The specified parameter Period is not valid.")
 	}
 	return nil
 }
@@ -248,11 +224,11 @@ func (x *exchange) checkTags() *problem {
 	for _, t := range x.params.tags() {
 		switch {
 		case !validTag(t.TagKey) || t.TagKey == "":
-			return &problem{http.StatusBadRequest, "InvalidTagKey.Malformed", "The specified Tag.n.Key is not valid."}
+			return badRequest("InvalidTagKey.Malformed", "The specified Tag.n.Key is not valid.")
 		case !validTag(t.TagValue):
-			return &problem{http.StatusBadRequest, "InvalidTagValue.Malformed", "The specified Tag.n.Value is not valid."}
+			return badRequest("InvalidTagValue.Malformed", "The specified Tag.n.Value is not valid.")
 		case keys[t.TagKey]:
-			return &problem{http.StatusBadRequest, "Duplicate.TagKey", "The Tag.N.Key contain duplicate key."}
+			return badRequest("Duplicate.TagKey", "The Tag.N.Key contain duplicate key.")
 		}
 		keys[t.TagKey] = true
 	}

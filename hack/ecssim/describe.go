@@ -8,7 +8,6 @@ package ecssim
 import (
 	"encoding/base64"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,92 +16,26 @@ import (
 // creationFormat is to the minute.
 const creationFormat = "2006-01-02T15:04Z"
 
-// The lists in the lists of ECS.
-type (
-	addressList struct {
-		IPAddress []string `json:"IpAddress"`
-	}
-	groupList struct {
-		SecurityGroupID []string `json:"SecurityGroupId"`
-	}
-	tagsOf struct {
-		Tag []tag
-	}
-	lockReason struct {
-		LockReason string
-	}
-	lockList struct {
-		LockReason []lockReason
-	}
-	vpcAttributes struct {
-		VPCID            string      `json:"VpcId"`
-		VSwitchID        string      `json:"VSwitchId"`
-		PrivateIPAddress addressList `json:"PrivateIpAddress"`
-	}
-	eipAddress struct {
-		IPAddress    string `json:"IpAddress"`
-		AllocationID string `json:"AllocationId"`
-	}
-)
-
-// described is an instance as DescribeInstances sends it.
-type described struct {
-	InstanceID              string `json:"InstanceId"`
-	InstanceName            string
-	Description             string
-	HostName                string
-	Status                  string
-	StoppedMode             string
-	RegionID                string `json:"RegionId"`
-	ZoneID                  string `json:"ZoneId"`
-	InstanceType            string
-	InstanceTypeFamily      string
-	ImageID                 string `json:"ImageId"`
-	InstanceChargeType      string
-	InstanceNetworkType     string
-	InternetMaxBandwidthOut int
-	KeyPairName             string
-	CreationTime            string
-	ExpiredTime             string
-	DeletionProtection      bool
-	Tags                    tagsOf
-	VpcAttributes           vpcAttributes
-	SecurityGroupIDs        groupList   `json:"SecurityGroupIds"`
-	PublicIPAddress         addressList `json:"PublicIpAddress"`
-	InnerIPAddress          addressList `json:"InnerIpAddress"`
-	EIPAddress              eipAddress  `json:"EipAddress"`
-	OperationLocks          lockList
-}
-
-type describedInstances struct {
-	RequestID  string `json:"RequestId"`
-	TotalCount int
-	PageSize   int
-	PageNumber int
-	NextToken  string
-	Instances  struct{ Instance []described }
-}
-
 // describe returns what DescribeInstances says of a machine.
-func (m *machine) describe() described {
-	d := described{
-		InstanceID: m.ID, InstanceName: m.Name, Description: m.Description, HostName: m.HostName, Status: m.State, StoppedMode: m.StoppedMode,
-		RegionID: m.RegionID, ZoneID: m.ZoneID, InstanceType: m.Type, InstanceTypeFamily: family(m.Type), ImageID: m.ImageID,
-		InstanceChargeType: m.ChargeType, InstanceNetworkType: networkType, InternetMaxBandwidthOut: m.bandwidth, KeyPairName: m.KeyPairName,
-		CreationTime: m.Created.UTC().Format(creationFormat), ExpiredTime: "2099-12-31T15:59Z", DeletionProtection: m.DeletionProtection,
-		Tags:             tagsOf{Tag: tagList(m.Tags)},
-		VpcAttributes:    vpcAttributes{VPCID: m.VPCID, VSwitchID: m.VSwitchID, PrivateIPAddress: addressList{listOf(m.PrivateIP)}},
-		SecurityGroupIDs: groupList{append([]string{}, m.SecurityGroupIDs...)},
-		PublicIPAddress:  addressList{listOf(m.PublicIP)}, InnerIPAddress: addressList{listOf("")},
-		OperationLocks: lockList{make([]lockReason, 0, len(m.Locks))},
-	}
+func (m *machine) describe() object {
+	expires, locks := "2099-12-31T15:59Z", []object{}
 	if m.ChargeType == prePaid {
-		d.ExpiredTime = m.Expires.UTC().Format(creationFormat)
+		expires = m.Expires.UTC().Format(creationFormat)
 	}
 	for _, reason := range m.Locks {
-		d.OperationLocks.LockReason = append(d.OperationLocks.LockReason, lockReason{reason})
+		locks = append(locks, object{"LockReason": reason})
 	}
-	return d
+	return object{
+		"InstanceId": m.ID, "InstanceName": m.Name, "Description": m.Description, "HostName": m.HostName, "Status": m.State,
+		"StoppedMode": m.StoppedMode, "RegionId": m.RegionID, "ZoneId": m.ZoneID, "InstanceType": m.Type, "InstanceTypeFamily": family(m.Type),
+		"ImageId": m.ImageID, "InstanceChargeType": m.ChargeType, "InstanceNetworkType": networkType, "InternetMaxBandwidthOut": m.bandwidth,
+		"KeyPairName": m.KeyPairName, "CreationTime": m.Created.UTC().Format(creationFormat), "ExpiredTime": expires,
+		"DeletionProtection": m.DeletionProtection, "Tags": object{"Tag": tagList(m.Tags)},
+		"VpcAttributes":    object{"VpcId": m.VPCID, "VSwitchId": m.VSwitchID, "PrivateIpAddress": object{"IpAddress": listOf(m.PrivateIP)}},
+		"SecurityGroupIds": object{"SecurityGroupId": append([]string{}, m.SecurityGroupIDs...)},
+		"PublicIpAddress":  object{"IpAddress": listOf(m.PublicIP)}, "InnerIpAddress": object{"IpAddress": listOf("")},
+		"EipAddress": object{"IpAddress": "", "AllocationId": ""}, "OperationLocks": object{"LockReason": locks},
+	}
 }
 
 // listOf returns a list of what is not empty: JSON has no null for it.
@@ -121,7 +54,7 @@ func family(instanceType string) string {
 	return instanceType
 }
 
-func (x *exchange) describeInstances() (any, *problem) {
+func describeInstances(x *exchange) (object, *problem) {
 	found, p := x.matching()
 	if p != nil {
 		return nil, p
@@ -129,16 +62,19 @@ func (x *exchange) describeInstances() (any, *problem) {
 	if x.params.is("DryRun") {
 		return nil, dryRun
 	}
-	answer := describedInstances{RequestID: x.requestID, TotalCount: len(found)}
-	page, p := x.page(found, &answer)
-	if p != nil {
-		return nil, p
+	answer := object{"TotalCount": len(found), "PageNumber": 0, "PageSize": 0, "NextToken": ""}
+	page, p := x.page(found, answer)
+	answer["Instances"] = object{"Instance": objects(page, (*machine).describe)}
+	return answer, p
+}
+
+// objects returns a list with an object for each machine: JSON has no null for an empty one.
+func objects(machines []*machine, of func(*machine) object) []object {
+	list := make([]object, 0, len(machines))
+	for _, m := range machines {
+		list = append(list, of(m))
 	}
-	answer.Instances.Instance = make([]described, 0, len(page))
-	for _, m := range page {
-		answer.Instances.Instance = append(answer.Instances.Instance, m.describe())
-	}
-	return answer, nil
+	return list
 }
 
 // maxIDs is how many instances a call can name.
@@ -152,9 +88,7 @@ func (x *exchange) matching() ([]*machine, *problem) {
 	}
 	ids, array := x.params.strings("InstanceIds")
 	if !array || len(ids) > maxIDs {
-		return nil, &problem{
-			http.StatusBadRequest, "InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs.",
-		}
+		return nil, badRequest("InvalidInstanceIds.Malformed", "The specified InstanceIds is no JSON array of at most 100 IDs.")
 	}
 	candidates := x.candidates(len(ids) > 0, ids)
 	return slices.DeleteFunc(candidates, func(m *machine) bool { return !filters.let(m) }), nil
@@ -175,7 +109,7 @@ func (x *exchange) candidates(named bool, ids []string) []*machine {
 	return slices.Compact(found)
 }
 
-// filters are what instances have to be.
+// filters are the conditions that an instance must meet to be in the answer.
 type filters []func(*machine) bool
 
 func (f filters) let(m *machine) bool {
@@ -196,7 +130,7 @@ var attributes = map[string]func(*machine) string{
 	"InstanceNetworkType": func(*machine) string { return networkType },
 }
 
-// networkType is that of all instances: those of the classic network are history.
+// networkType is the network type of all instances. ECS creates no more of the type classic.
 const networkType = "vpc"
 
 // filters returns those of the call.
@@ -270,7 +204,7 @@ func (m *machine) tagged(wanted []tag) bool {
 }
 
 // page returns the part of what was found that is asked for, in one of the two ways.
-func (x *exchange) page(found []*machine, answer *describedInstances) ([]*machine, *problem) {
+func (x *exchange) page(found []*machine, answer object) ([]*machine, *problem) {
 	if x.params.get("MaxResults") == "" && x.params.get("NextToken") == "" {
 		return x.numberedPage(found, answer)
 	}
@@ -284,12 +218,12 @@ func (x *exchange) page(found []*machine, answer *describedInstances) ([]*machin
 	}
 	if len(rest) > size {
 		rest = rest[:size]
-		answer.NextToken = nextToken(rest[size-1])
+		answer["NextToken"] = nextToken(rest[size-1])
 	}
 	return rest, nil
 }
 
-func (x *exchange) numberedPage(found []*machine, answer *describedInstances) ([]*machine, *problem) {
+func (x *exchange) numberedPage(found []*machine, answer object) ([]*machine, *problem) {
 	number, size := x.params.number("PageNumber", 1), x.params.number("PageSize", 10)
 	if number < 1 {
 		return nil, invalid("PageNumber")
@@ -297,7 +231,7 @@ func (x *exchange) numberedPage(found []*machine, answer *describedInstances) ([
 	if size < 1 || size > 100 {
 		return nil, invalid("PageSize")
 	}
-	answer.PageNumber, answer.PageSize = number, size
+	answer["PageNumber"], answer["PageSize"] = number, size
 	if number > len(found)/size+1 {
 		return nil, nil
 	}
@@ -325,55 +259,27 @@ func (x *exchange) after(found []*machine) ([]*machine, *problem) {
 	return slices.DeleteFunc(found, func(m *machine) bool { return m.seq <= last }), nil
 }
 
-type instanceStatus struct {
-	InstanceID string `json:"InstanceId"`
-	Status     string
-}
-
-type describedStatus struct {
-	RequestID        string `json:"RequestId"`
-	TotalCount       int
-	PageSize         int
-	PageNumber       int
-	InstanceStatuses struct{ InstanceStatus []instanceStatus }
-}
-
-func (x *exchange) describeInstanceStatus() (any, *problem) {
+func describeInstanceStatus(x *exchange) (object, *problem) {
 	filters, p := x.filters()
 	if p != nil {
 		return nil, p
 	}
 	ids := x.params.list("InstanceId")
 	found := slices.DeleteFunc(x.candidates(len(ids) > 0, ids), func(m *machine) bool { return !filters.let(m) })
-	var numbers describedInstances
-	page, p := x.numberedPage(found, &numbers)
-	if p != nil {
-		return nil, p
-	}
-	answer := describedStatus{RequestID: x.requestID, TotalCount: len(found), PageSize: numbers.PageSize, PageNumber: numbers.PageNumber}
-	answer.InstanceStatuses.InstanceStatus = make([]instanceStatus, 0, len(page))
-	for _, m := range page {
-		answer.InstanceStatuses.InstanceStatus = append(answer.InstanceStatuses.InstanceStatus, instanceStatus{m.ID, m.State})
-	}
-	return answer, nil
+	answer := object{"TotalCount": len(found)}
+	page, p := x.numberedPage(found, answer)
+	answer["InstanceStatuses"] = object{"InstanceStatus": objects(page, func(m *machine) object {
+		return object{"InstanceId": m.ID, "Status": m.State}
+	})}
+	return answer, p
 }
 
-type region struct {
-	RegionID       string `json:"RegionId"`
-	RegionEndpoint string
-	LocalName      string
-	Status         string
-}
-
-type describedRegions struct {
-	RequestID string `json:"RequestId"`
-	Regions   struct{ Region []region }
-}
-
-func (x *exchange) describeRegions() (any, *problem) {
-	answer := describedRegions{RequestID: x.requestID}
+func describeRegions(*exchange) (object, *problem) {
+	var all []object
 	for _, id := range slices.Sorted(maps.Keys(regions)) {
-		answer.Regions.Region = append(answer.Regions.Region, region{id, "ecs." + id + ".aliyuncs.com", regions[id], "available"})
+		all = append(all, object{
+			"RegionId": id, "RegionEndpoint": "ecs." + id + ".aliyuncs.com", "LocalName": regions[id], "Status": "available",
+		})
 	}
-	return answer, nil
+	return object{"Regions": object{"Region": all}}, nil
 }

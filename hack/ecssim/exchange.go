@@ -31,15 +31,8 @@ type exchange struct {
 	violation string
 }
 
-// simple is the answer of actions that have nothing to tell.
-type simple struct {
-	RequestID string `json:"RequestId"`
-}
-
-func (x *exchange) simple() simple { return simple{RequestID: x.requestID} }
-
 // run carries the call out.
-func (x *exchange) run() (any, *problem) {
+func (x *exchange) run() (object, *problem) {
 	account, p := x.s.authenticate(x.request, x.now, x.now.Add(x.fault.Skew))
 	if p != nil {
 		return nil, p
@@ -68,34 +61,22 @@ func (x *exchange) operation() (*operation, *problem) {
 	case version == "":
 		return nil, missing("Version")
 	case version != ecsVersion && version != stsVersion:
-		return nil, &problem{http.StatusBadRequest, "InvalidVersion", "Specified parameter Version is not valid."}
+		return nil, badRequest("InvalidVersion", "Specified parameter Version is not valid.")
 	case operation == nil || operation.version != version:
 		return nil, &problem{http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method."}
 	case x.params.get("Format") != "JSON" && x.params.get("Format") != "json":
-		return nil, &problem{http.StatusBadRequest, "InvalidParameter", "The format is JSON: there is no other one here."}
+		return nil, badRequest("InvalidParameter", "The format is JSON: there is no other one here.")
 	}
 	return operation, nil
 }
 
-// identity is the answer of GetCallerIdentity.
-type identity struct {
-	RequestID    string `json:"RequestId"`
-	AccountID    string `json:"AccountId"`
-	Arn          string
-	IdentityType string
-	UserID       string `json:"UserId"`
-	PrincipalID  string `json:"PrincipalId"`
-}
-
-func (x *exchange) callerIdentity() (any, *problem) {
+func callerIdentity(x *exchange) (object, *problem) {
 	id := x.account.ID
-	if x.account.SecurityToken != "" {
-		return identity{
-			RequestID: x.requestID, AccountID: id, IdentityType: "AssumedRoleUser",
-			Arn: "acs:ram::" + id + ":assumed-role/ecssim/session", UserID: "300000000000000000:session", PrincipalID: "300000000000000000:session",
-		}, nil
+	if x.account.SecurityToken == "" {
+		return object{"AccountId": id, "IdentityType": "Account", "Arn": "acs:ram::" + id + ":root", "UserId": id, "PrincipalId": id}, nil
 	}
-	return identity{
-		RequestID: x.requestID, AccountID: id, IdentityType: "Account", Arn: "acs:ram::" + id + ":root", UserID: id, PrincipalID: id,
+	return object{
+		"AccountId": id, "IdentityType": "AssumedRoleUser", "Arn": "acs:ram::" + id + ":assumed-role/ecssim/session",
+		"UserId": "300000000000000000:session", "PrincipalId": "300000000000000000:session",
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with a call: nothing if it is zero.
+// Fault is a simulated failure of a call; the zero Fault is none.
 type Fault struct {
 	// Before is answered, and the call is not carried out.
 	Before *Reply
@@ -56,8 +56,8 @@ const jsonType = "application/json;charset=utf-8"
 
 // Error is the answer with an error as ECS has it.
 func Error(status int, code, message string) *Reply {
-	body := encode(wireError{RequestID: "00000000-0000-4000-8000-000000000000", HostID: "ecs.aliyuncs.com", Code: code, Message: message})
-	return &Reply{Status: status, ContentType: jsonType, Body: string(body)}
+	reply := refusal("00000000-0000-4000-8000-000000000000", "ecs.aliyuncs.com", &problem{status, code, message}).Reply
+	return &reply
 }
 
 // Throttled400 is how most APIs of ECS throttle.
@@ -75,7 +75,7 @@ func InternalError() *Reply {
 	return Error(http.StatusInternalServerError, "InternalError", "The request processing has failed due to some unknown error.")
 }
 
-// BadGateway is what a proxy on the way says: HTML.
+// BadGateway returns the answer of a failing proxy: HTML.
 func BadGateway() *Reply {
 	return &Reply{
 		Status:      http.StatusBadGateway,

@@ -6,9 +6,29 @@ SPDX-License-Identifier: Apache-2.0
 package ecssim
 
 import (
-	"net/http"
+	"cmp"
 	"slices"
 )
+
+// changed returns the run function of an action that changes one instance. decide returns an error if ECS rejects the change, else the
+// func that applies it. For a dry run, ECS decides and applies nothing.
+func changed(decide func(*exchange, *machine) (func(), *problem)) func(*exchange) (object, *problem) {
+	return func(x *exchange) (object, *problem) {
+		m, p := x.findChangeable()
+		if p != nil {
+			return nil, p
+		}
+		apply, p := decide(x, m)
+		switch {
+		case p != nil:
+			return nil, p
+		case x.params.is("DryRun"):
+			return nil, dryRun
+		}
+		apply()
+		return object{}, nil
+	}
+}
 
 // findChangeable returns the instance of the call. It returns an error if ECS rejects all
 // changes of the instance: for a security lock, or because it is being released.
@@ -25,65 +45,38 @@ func (x *exchange) findChangeable() (*machine, *problem) {
 	return m, nil
 }
 
-// findAtRest returns the instance of the call as findChangeable does, and only if it is Running
-// or Stopped.
-func (x *exchange) findAtRest() (*machine, *problem) {
-	m, p := x.findChangeable()
-	if p == nil && m.State != running && m.State != stopped {
-		return nil, wrongState
-	}
-	return m, p
-}
+// atRest returns whether the machine is Running or Stopped.
+func (m *machine) atRest() bool { return m.State == running || m.State == stopped }
 
-// applyUnlessDryRun calls apply and returns an answer that holds only the request ID. The
-// caller has validated the call. For a dry run it returns the dryRun problem, as ECS does.
-func (x *exchange) applyUnlessDryRun(apply func()) (any, *problem) {
-	if x.params.is("DryRun") {
-		return nil, dryRun
-	}
-	apply()
-	return x.simple(), nil
-}
-
-func (x *exchange) startInstance() (any, *problem) {
-	m, p := x.findChangeable()
+func startInstance(x *exchange, m *machine) (func(), *problem) {
 	switch {
-	case p != nil:
-		return nil, p
 	case m.locked("financial"):
 		return nil, inArrears
 	case m.State != stopped:
 		return nil, wrongState
 	}
-	return x.applyUnlessDryRun(func() {
+	return func() {
 		m.StoppedMode = ""
 		m.setState(starting, x.now, x.s.delays)
-	})
+	}, nil
 }
 
-func (x *exchange) stopInstance() (any, *problem) {
+func stopInstance(x *exchange, m *machine) (func(), *problem) {
 	mode := x.params.get("StoppedMode")
-	if !slices.Contains([]string{"", "StopCharging", "KeepCharging"}, mode) {
-		return nil, invalid("StoppedMode")
-	}
-	m, p := x.findChangeable()
 	switch {
-	case p != nil:
-		return nil, p
+	case !slices.Contains([]string{"", "StopCharging", "KeepCharging"}, mode):
+		return nil, invalid("StoppedMode")
 	case m.State != running:
 		return nil, wrongState
 	}
-	return x.applyUnlessDryRun(func() {
+	return func() {
 		m.StoppedMode = mode
 		m.setState(stopping, x.now, x.s.delays)
-	})
+	}, nil
 }
 
-func (x *exchange) deleteInstance() (any, *problem) {
-	m, p := x.findChangeable()
+func deleteInstance(x *exchange, m *machine) (func(), *problem) {
 	switch {
-	case p != nil:
-		return nil, p
 	case m.State == pending:
 		return nil, initializing
 	case m.DeletionProtection:
@@ -93,62 +86,57 @@ func (x *exchange) deleteInstance() (any, *problem) {
 	case m.State != stopped && (m.State != running || !x.params.is("Force")):
 		return nil, wrongState
 	}
-	return x.applyUnlessDryRun(func() { m.release(x.now, x.s.delays) })
+	return func() { m.release(x.now, x.s.delays) }, nil
 }
 
-func (x *exchange) modifyInstanceAttribute() (any, *problem) {
+func modifyInstanceAttribute(x *exchange, m *machine) (func(), *problem) {
 	groups := x.securityGroups()
-	find := x.findChangeable
-	if len(groups) > 0 {
-		find = x.findAtRest
-	}
-	m, p := find()
-	for _, check := range []func() *problem{x.checkName, x.checkUserData, func() *problem { return checkGroups(groups) }} {
-		if p == nil {
-			p = check()
-		}
-	}
-	switch {
-	case p != nil:
-		return nil, p
-	case x.userData != "" && m.State != stopped:
+	if len(groups) > 0 && !m.atRest() {
 		return nil, wrongState
 	}
-	x.setAttributes(m)
-	if len(groups) > 0 {
-		m.SecurityGroupIDs = groups
+	if p := firstOf(x.checkName, x.checkUserData, func() *problem { return checkGroups(groups) }); p != nil {
+		return nil, p
 	}
-	return x.simple(), nil
+	if x.userData != "" && m.State != stopped {
+		return nil, wrongState
+	}
+	return func() {
+		m.setAttributes(x)
+		if len(groups) > 0 {
+			m.SecurityGroupIDs = groups
+		}
+	}, nil
+}
+
+// firstOf returns the problem of the first check that finds one, or nil.
+func firstOf(checks ...func() *problem) *problem {
+	for _, check := range checks {
+		if p := check(); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // setAttributes copies the parameters that are not empty into the machine.
-func (x *exchange) setAttributes(m *machine) {
+func (m *machine) setAttributes(x *exchange) {
 	for name, field := range map[string]*string{"InstanceName": &m.Name, "Description": &m.Description, "HostName": &m.HostName} {
-		if value := x.params.get(name); value != "" {
-			*field = value
-		}
+		*field = cmp.Or(x.params.get(name), *field)
 	}
-	if x.userData != "" {
-		m.UserData = x.userData
-	}
+	m.UserData = cmp.Or(x.userData, m.UserData)
 	if x.params.get("DeletionProtection") != "" {
 		m.DeletionProtection = x.params.is("DeletionProtection")
 	}
 }
 
-func (x *exchange) modifyInstanceSpec() (any, *problem) {
-	m, p := x.findChangeable()
-	if p != nil {
-		return nil, p
-	}
+func modifyInstanceSpec(x *exchange, m *machine) (func(), *problem) {
 	wanted := x.params.get("InstanceType")
 	if wanted == "" && x.params.get("InternetMaxBandwidthOut") == "" {
 		return nil, missing("InstanceType")
 	}
-	if wanted != "" {
-		if p := checkType(wanted); p != nil {
-			return nil, p
-		}
+	wanted = cmp.Or(wanted, m.Type)
+	if p := checkType(wanted); p != nil && wanted != m.Type {
+		return nil, p
 	}
 	bandwidth := x.params.number("InternetMaxBandwidthOut", m.bandwidth)
 	switch {
@@ -159,46 +147,31 @@ func (x *exchange) modifyInstanceSpec() (any, *problem) {
 	case m.State != stopped:
 		return nil, wrongState
 	}
-	return x.applyUnlessDryRun(func() {
-		if wanted != "" {
-			m.Type = wanted
-		}
-		m.bandwidth = bandwidth
-	})
+	return func() { m.Type, m.bandwidth = wanted, bandwidth }, nil
 }
 
-func (x *exchange) joinSecurityGroup() (any, *problem) {
-	m, p := x.findAtRest()
-	if p != nil {
-		return nil, p
-	}
+func joinSecurityGroup(x *exchange, m *machine) (func(), *problem) {
 	id := x.params.get("SecurityGroupId")
-	if slices.Contains(m.SecurityGroupIDs, id) {
-		return nil, &problem{http.StatusForbidden, "InvalidInstanceId.AlreadyExists",
-			"The specified instance already exists in the specified security group."}
+	switch {
+	case !m.atRest():
+		return nil, wrongState
+	case slices.Contains(m.SecurityGroupIDs, id):
+		return nil, forbidden("InvalidInstanceId.AlreadyExists", "The specified instance already exists in the specified security group.")
 	}
 	groups := append(slices.Clone(m.SecurityGroupIDs), id)
-	if p := checkGroups(groups); p != nil {
-		return nil, p
-	}
 	slices.Sort(groups)
-	m.SecurityGroupIDs = groups
-	return x.simple(), nil
+	return func() { m.SecurityGroupIDs = groups }, checkGroups(groups)
 }
 
-func (x *exchange) leaveSecurityGroup() (any, *problem) {
-	m, p := x.findAtRest()
-	if p != nil {
-		return nil, p
-	}
+func leaveSecurityGroup(x *exchange, m *machine) (func(), *problem) {
 	i := slices.Index(m.SecurityGroupIDs, x.params.get("SecurityGroupId"))
 	switch {
+	case !m.atRest():
+		return nil, wrongState
 	case i < 0:
-		return nil, &problem{http.StatusForbidden, "InstanceNotInSecurityGroup", "The instance not in the group."}
+		return nil, forbidden("InstanceNotInSecurityGroup", "The instance not in the group.")
 	case len(m.SecurityGroupIDs) == 1:
-		return nil, &problem{http.StatusForbidden, "InstanceLastSecurityGroup",
-			"The specified security group is the last security group for the instance."}
+		return nil, forbidden("InstanceLastSecurityGroup", "The specified security group is the last security group for the instance.")
 	}
-	m.SecurityGroupIDs = slices.Delete(m.SecurityGroupIDs, i, i+1)
-	return x.simple(), nil
+	return func() { m.SecurityGroupIDs = slices.Delete(m.SecurityGroupIDs, i, i+1) }, nil
 }

@@ -203,13 +203,8 @@ type addresses struct {
 	used   map[string]bool
 }
 
-func privateAddresses(random *rand.Rand) addresses {
-	return addresses{netip.MustParsePrefix("172.16.0.0/12"), random.Uint32(), map[string]bool{}}
-}
-
-// publicAddresses returns addresses for benchmarks (RFC 2544), which no machine has.
-func publicAddresses(random *rand.Rand) addresses {
-	return addresses{netip.MustParsePrefix("198.18.0.0/15"), random.Uint32(), map[string]bool{}}
+func newAddresses(prefix string, random *rand.Rand) addresses {
+	return addresses{netip.MustParsePrefix(prefix), random.Uint32(), map[string]bool{}}
 }
 
 // allocate returns a free address. It skips those that end in 0 or 255: they look like the

@@ -8,150 +8,92 @@ package ecssim
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"net/http"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// kind is what the values of a parameter look like.
-type kind byte
-
-const (
-	text kind = iota + 1
-	integer
-	number
-	boolean
-)
-
 // operation is an action, and what it takes.
 type operation struct {
 	version  string
 	required []string
-	params   map[string]kind // with N for the numbers in lists
-	run      func(*exchange) (any, *problem)
+	params   map[string]bool // with N for the numbers in lists
+	run      func(*exchange) (object, *problem)
 }
 
-// common are the parameters of every action.
-var common = takes{
-	text: "Action Version Format RegionId SignatureMethod SignatureVersion SignatureType SignatureNonce Timestamp " +
-		"OwnerAccount ResourceOwnerAccount",
-	integer: "OwnerId ResourceOwnerId",
-}.kinds()
-
-// takes are names of parameters, with spaces between them.
-type takes struct{ text, integer, number, boolean string }
-
-func (t takes) kinds() map[string]kind {
-	kinds := map[string]kind{}
-	for kind, names := range map[kind]string{text: t.text, integer: t.integer, number: t.number, boolean: t.boolean} {
-		for name := range strings.FieldsSeq(names) {
-			kinds[name] = kind
-		}
+// set returns the names that have spaces between them.
+func set(names string) map[string]bool {
+	all := map[string]bool{}
+	for name := range strings.FieldsSeq(names) {
+		all[name] = true
 	}
-	return kinds
+	return all
 }
+
+var (
+	// common are the parameters of every action.
+	common = set("Action Version Format RegionId SignatureMethod SignatureVersion SignatureType SignatureNonce Timestamp " +
+		"OwnerAccount ResourceOwnerAccount OwnerId ResourceOwnerId")
+	// integers and booleans are those parameters, of all actions. All others but SpotPriceLimit are texts.
+	integers = set("OwnerId ResourceOwnerId InternetMaxBandwidthIn InternetMaxBandwidthOut SystemDisk.Size DataDisk.N.Size Period " +
+		"AutoRenewPeriod SpotDuration DeploymentSetGroupNo StorageSetPartitionNumber HttpPutResponseHopLimit Amount MinAmount " +
+		"SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops MaxResults PageNumber PageSize")
+	booleans = set("DryRun PasswordInherit AutoRenew DeletionProtection HibernationOptions.Configured DataDisk.N.Encrypted " +
+		"DataDisk.N.DeleteWithInstance UseAdditionalService UniqueSuffix AutoPay SystemDisk.Encrypted SystemDisk.BurstingEnabled " +
+		"DataDisk.N.BurstingEnabled NeedSaleCycle InitLocalDisk ForceStop ConfirmStop Hibernate Force TerminateSubscription Recyclable " +
+		"Async AllowMigrateAcrossZone All")
+)
 
 // The parameters that CreateInstance and RunInstances have in common, and what only one
 // of them has. Those that stand for other parameters, such as a launch template, are
 // left out: an instance would not be what was asked for.
 const (
-	createText = "ImageId ImageFamily InstanceType SecurityGroupId InstanceName InternetChargeType HostName ZoneId VSwitchId ClientToken " +
+	create = "ImageId ImageFamily InstanceType SecurityGroupId InstanceName InternetChargeType HostName ZoneId VSwitchId ClientToken " +
 		"Description PrivateIpAddress IoOptimized KeyPairName RamRoleName SecurityEnhancementStrategy ResourceGroupId HpcClusterId " +
-		"SpotStrategy SpotInterruptionBehavior InstanceChargeType PeriodUnit CreditSpecification DeploymentSetId DedicatedHostId " +
-		"Affinity Tenancy StorageSetId HttpEndpoint HttpTokens PrivatePoolOptions.MatchCriteria PrivatePoolOptions.Id " +
-		"SystemDisk.Category SystemDisk.DiskName SystemDisk.Description SystemDisk.PerformanceLevel SystemDisk.StorageClusterId " +
-		"DataDisk.N.Category DataDisk.N.SnapshotId DataDisk.N.DiskName DataDisk.N.Description DataDisk.N.Device " +
-		"DataDisk.N.PerformanceLevel DataDisk.N.KMSKeyId DataDisk.N.EncryptAlgorithm DataDisk.N.StorageClusterId " +
-		"Tag.N.Key Tag.N.Value"
-	createInteger = "InternetMaxBandwidthIn InternetMaxBandwidthOut SystemDisk.Size DataDisk.N.Size Period AutoRenewPeriod SpotDuration " +
-		"DeploymentSetGroupNo StorageSetPartitionNumber HttpPutResponseHopLimit"
-	createBoolean = "DryRun PasswordInherit AutoRenew DeletionProtection HibernationOptions.Configured " +
+		"SpotStrategy SpotInterruptionBehavior SpotPriceLimit SpotDuration InstanceChargeType Period PeriodUnit CreditSpecification " +
+		"DeploymentSetId DeploymentSetGroupNo DedicatedHostId Affinity Tenancy StorageSetId StorageSetPartitionNumber HttpEndpoint HttpTokens " +
+		"HttpPutResponseHopLimit PrivatePoolOptions.MatchCriteria PrivatePoolOptions.Id InternetMaxBandwidthIn InternetMaxBandwidthOut " +
+		"DryRun PasswordInherit AutoRenew AutoRenewPeriod DeletionProtection HibernationOptions.Configured Tag.N.Key Tag.N.Value " +
+		"SystemDisk.Category SystemDisk.Size SystemDisk.DiskName SystemDisk.Description SystemDisk.PerformanceLevel " +
+		"SystemDisk.StorageClusterId DataDisk.N.Category DataDisk.N.Size DataDisk.N.SnapshotId DataDisk.N.DiskName DataDisk.N.Description " +
+		"DataDisk.N.Device DataDisk.N.PerformanceLevel DataDisk.N.KMSKeyId DataDisk.N.EncryptAlgorithm DataDisk.N.StorageClusterId " +
 		"DataDisk.N.Encrypted DataDisk.N.DeleteWithInstance"
-
-	onlyCreateText = " VlanId InnerIpAddress NodeControllerId ClusterId CapacityReservationId CapacityReservationPreference"
-	onlyRunText    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm " +
-		"SystemDisk.KMSKeyId DataDisk.N.AutoSnapshotPolicyId"
+	onlyCreate = " VlanId InnerIpAddress NodeControllerId ClusterId CapacityReservationId CapacityReservationPreference UseAdditionalService"
+	onlyRun    = " SecurityGroupIds.N AutoReleaseTime Isp SystemDisk.AutoSnapshotPolicyId SystemDisk.EncryptAlgorithm " +
+		"SystemDisk.KMSKeyId DataDisk.N.AutoSnapshotPolicyId Amount MinAmount SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops " +
+		"UniqueSuffix AutoPay SystemDisk.Encrypted SystemDisk.BurstingEnabled DataDisk.N.BurstingEnabled"
+	describe = "InstanceIds InstanceName Status ImageId InstanceType InstanceTypeFamily InstanceChargeType ZoneId VpcId VSwitchId " +
+		"SecurityGroupId KeyPairName PrivateIpAddresses PublicIpAddresses LockReason InstanceNetworkType Tag.N.Key Tag.N.Value " +
+		"NextToken AdditionalAttributes.N MaxResults PageNumber PageSize DryRun NeedSaleCycle"
 )
 
 // operations are the actions that there are.
 var operations = map[string]*operation{
-	"GetCallerIdentity": {version: stsVersion, params: map[string]kind{}, run: (*exchange).callerIdentity},
-	"CreateInstance": {
-		version: ecsVersion, required: []string{"RegionId", "InstanceType"}, run: (*exchange).createInstance,
-		params: takes{
-			text: createText + onlyCreateText, integer: createInteger, number: "SpotPriceLimit", boolean: createBoolean + " UseAdditionalService",
-		}.kinds(),
-	},
-	"RunInstances": {
-		version: ecsVersion, required: []string{"RegionId", "InstanceType"}, run: (*exchange).runInstances,
-		params: takes{
-			text: createText + onlyRunText, integer: createInteger + " Amount MinAmount SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops",
-			number:  "SpotPriceLimit",
-			boolean: createBoolean + " UniqueSuffix AutoPay SystemDisk.Encrypted SystemDisk.BurstingEnabled DataDisk.N.BurstingEnabled",
-		}.kinds(),
-	},
-	"DescribeInstances": {
-		version: ecsVersion, required: []string{"RegionId"}, run: (*exchange).describeInstances,
-		params: takes{
-			text: "InstanceIds InstanceName Status ImageId InstanceType InstanceTypeFamily InstanceChargeType ZoneId VpcId VSwitchId " +
-				"SecurityGroupId KeyPairName PrivateIpAddresses PublicIpAddresses LockReason InstanceNetworkType Tag.N.Key Tag.N.Value " +
-				"NextToken AdditionalAttributes.N",
-			integer: "MaxResults PageNumber PageSize", boolean: "DryRun NeedSaleCycle",
-		}.kinds(),
-	},
-	"DescribeInstanceStatus": {
-		version: ecsVersion, required: []string{"RegionId"}, run: (*exchange).describeInstanceStatus,
-		params: takes{text: "InstanceId.N ZoneId", integer: "PageNumber PageSize"}.kinds(),
-	},
-	"DescribeRegions": {
-		version: ecsVersion, run: (*exchange).describeRegions,
-		params: takes{text: "InstanceChargeType ResourceType AcceptLanguage"}.kinds(),
-	},
-	"StartInstance": {
-		version: ecsVersion, required: []string{"InstanceId"}, run: (*exchange).startInstance,
-		params: takes{text: "InstanceId", boolean: "DryRun InitLocalDisk"}.kinds(),
-	},
-	"StopInstance": {
-		version: ecsVersion, required: []string{"InstanceId"}, run: (*exchange).stopInstance,
-		params: takes{text: "InstanceId StoppedMode", boolean: "DryRun ForceStop ConfirmStop Hibernate"}.kinds(),
-	},
-	"DeleteInstance": {
-		version: ecsVersion, required: []string{"InstanceId"}, run: (*exchange).deleteInstance,
-		params: takes{text: "InstanceId", boolean: "DryRun Force TerminateSubscription"}.kinds(),
-	},
-	"ModifyInstanceAttribute": {
-		version: ecsVersion, required: []string{"InstanceId"}, run: (*exchange).modifyInstanceAttribute,
-		params: takes{text: "InstanceId InstanceName Description HostName SecurityGroupIds.N", boolean: "DeletionProtection Recyclable"}.kinds(),
-	},
-	"ModifyInstanceSpec": {
-		version: ecsVersion, required: []string{"InstanceId"}, run: (*exchange).modifyInstanceSpec,
-		params: takes{
-			text: "InstanceId InstanceType ClientToken", integer: "InternetMaxBandwidthIn InternetMaxBandwidthOut",
-			boolean: "DryRun Async AllowMigrateAcrossZone",
-		}.kinds(),
-	},
-	"TagResources": {
-		version: ecsVersion, required: []string{"RegionId", "ResourceType"}, run: (*exchange).tagResources,
-		params: takes{text: "ResourceType ResourceId.N Tag.N.Key Tag.N.Value"}.kinds(),
-	},
-	"UntagResources": {
-		version: ecsVersion, required: []string{"RegionId", "ResourceType"}, run: (*exchange).untagResources,
-		params: takes{text: "ResourceType ResourceId.N TagKey.N", boolean: "All"}.kinds(),
-	},
-	"ListTagResources": {
-		version: ecsVersion, required: []string{"RegionId", "ResourceType"}, run: (*exchange).listTagResources,
-		params: takes{text: "ResourceType ResourceId.N Tag.N.Key Tag.N.Value NextToken"}.kinds(),
-	},
-	"JoinSecurityGroup": {
-		version: ecsVersion, required: []string{"InstanceId", "SecurityGroupId"}, run: (*exchange).joinSecurityGroup,
-		params: takes{text: "InstanceId SecurityGroupId"}.kinds(),
-	},
-	"LeaveSecurityGroup": {
-		version: ecsVersion, required: []string{"InstanceId", "SecurityGroupId"}, run: (*exchange).leaveSecurityGroup,
-		params: takes{text: "InstanceId SecurityGroupId"}.kinds(),
-	},
+	"GetCallerIdentity":      {version: stsVersion, run: callerIdentity},
+	"CreateInstance":         ecs("RegionId InstanceType", create+onlyCreate, createInstance),
+	"RunInstances":           ecs("RegionId InstanceType", create+onlyRun, runInstances),
+	"DescribeInstances":      ecs("RegionId", describe, describeInstances),
+	"DescribeInstanceStatus": ecs("RegionId", "InstanceId.N ZoneId PageNumber PageSize", describeInstanceStatus),
+	"DescribeRegions":        ecs("", "InstanceChargeType ResourceType AcceptLanguage", describeRegions),
+	"StartInstance":          ecs("InstanceId", "DryRun InitLocalDisk", changed(startInstance)),
+	"StopInstance":           ecs("InstanceId", "StoppedMode DryRun ForceStop ConfirmStop Hibernate", changed(stopInstance)),
+	"DeleteInstance":         ecs("InstanceId", "DryRun Force TerminateSubscription", changed(deleteInstance)),
+	"ModifyInstanceAttribute": ecs("InstanceId", "InstanceName Description HostName SecurityGroupIds.N DeletionProtection Recyclable",
+		changed(modifyInstanceAttribute)),
+	"ModifyInstanceSpec": ecs("InstanceId", "InstanceType ClientToken InternetMaxBandwidthIn InternetMaxBandwidthOut "+
+		"DryRun Async AllowMigrateAcrossZone", changed(modifyInstanceSpec)),
+	"TagResources":       ecs("RegionId ResourceType", "ResourceId.N Tag.N.Key Tag.N.Value", tagResources),
+	"UntagResources":     ecs("RegionId ResourceType", "ResourceId.N TagKey.N All", untagResources),
+	"ListTagResources":   ecs("RegionId ResourceType", "ResourceId.N Tag.N.Key Tag.N.Value NextToken", listTagResources),
+	"JoinSecurityGroup":  ecs("InstanceId SecurityGroupId", "", changed(joinSecurityGroup)),
+	"LeaveSecurityGroup": ecs("InstanceId SecurityGroupId", "", changed(leaveSecurityGroup)),
+}
+
+// ecs returns an action of ECS with its parameters.
+func ecs(required, optional string, run func(*exchange) (object, *problem)) *operation {
+	return &operation{version: ecsVersion, required: strings.Fields(required), params: set(required + " " + optional), run: run}
 }
 
 // confiding are the actions that take a UserData and a Password, which are not among the
@@ -166,15 +108,10 @@ func (x *exchange) check(o *operation) *problem {
 		if value == "" {
 			continue
 		}
-		pattern := listPattern(name)
-		kind := common[pattern]
-		if kind == 0 {
-			kind = o.params[pattern]
-		}
-		if kind == 0 {
+		switch pattern := listPattern(name); {
+		case !common[pattern] && !o.params[pattern]:
 			return x.violate(name)
-		}
-		if !kind.accepts(value) {
+		case !wellFormed(pattern, value):
 			return invalid(name)
 		}
 	}
@@ -196,19 +133,19 @@ func (x *exchange) check(o *operation) *problem {
 
 func (x *exchange) violate(name string) *problem {
 	x.violation = x.params.get("Action") + " has no parameter " + strconv.Quote(name)
-	return &problem{http.StatusBadRequest, "InvalidParameter", x.violation + "."}
+	return badRequest("InvalidParameter", x.violation+".")
 }
 
-func (k kind) accepts(value string) bool {
+// wellFormed returns whether a value is of the parameter's kind.
+func wellFormed(pattern, value string) bool {
 	var err error
-	switch k {
-	case integer:
+	switch {
+	case integers[pattern]:
 		_, err = strconv.Atoi(value)
-	case number:
+	case pattern == "SpotPriceLimit":
 		_, err = strconv.ParseFloat(value, 64)
-	case boolean:
+	case booleans[pattern]:
 		return value == "true" || value == "false"
-	case text:
 	}
 	return err == nil
 }
@@ -331,14 +268,8 @@ var signing = []string{
 type fingerprint = [sha256.Size]byte
 
 // fingerprintOf returns that of all parameters, by their names, but those of signing.
-func fingerprintOf(names []string, all url.Values) fingerprint {
-	var whole []byte
-	for _, name := range names {
-		if slices.Contains(signing, name) || all[name][0] == "" {
-			continue
-		}
-		whole = append(appendEncoded(whole, name), '=')
-		whole = append(appendEncoded(whole, all[name][0]), '&')
-	}
-	return sha256.Sum256(whole)
+func fingerprintOf(all url.Values) fingerprint {
+	asked := maps.Clone(all)
+	maps.DeleteFunc(asked, func(name string, values []string) bool { return slices.Contains(signing, name) || values[0] == "" })
+	return sha256.Sum256([]byte(asked.Encode()))
 }

@@ -68,7 +68,7 @@ func (x *exchange) checkReferences() *problem {
 		return notFound("ZoneId")
 	}
 	if strings.Contains(p.get("ZoneId"), "notonsale") {
-		return &problem{http.StatusForbidden, "Zone.NotOnSale", "The specified zone is not available for purchase."}
+		return forbidden("Zone.NotOnSale", "The specified zone is not available for purchase.")
 	}
 	if absent(p.get("VSwitchId"), "vsw-") {
 		return notFound("VSwitchId")
@@ -82,8 +82,7 @@ func (x *exchange) checkReferences() *problem {
 func checkGroups(ids []string) *problem {
 	switch {
 	case len(ids) > maxGroups:
-		return &problem{http.StatusForbidden, "InstanceSecurityGroupLimitExceeded",
-			"The maximum number of security groups of an instance is exceeded."}
+		return forbidden("InstanceSecurityGroupLimitExceeded", "The maximum number of security groups of an instance is exceeded.")
 	case slices.ContainsFunc(ids, func(id string) bool { return absent(id, "sg-") }):
 		return notFound("SecurityGroupId")
 	}
@@ -93,23 +92,20 @@ func checkGroups(ids []string) *problem {
 // maxGroups is how many security groups an instance can be in.
 const maxGroups = 5
 
-// provoked are what instance types with such a part in their names are refused with.
+// provoked are the errors for instance types whose names contain a part.
 var provoked = []struct {
 	part string
 	with *problem
 }{
-	{"missing", &problem{http.StatusForbidden, "InvalidInstanceType.ValueNotSupported",
-		"The specified InstanceType does not exist or beyond the permitted range."}},
-	{"nostock", &problem{http.StatusForbidden, "OperationDenied.NoStock",
-		"The resource is out of stock in the specified zone. Please try other types, or choose other regions and zones."}},
-	{"unsupported", &problem{http.StatusForbidden, "InvalidInstanceType.ZoneNotSupported",
-		"The specified zone does not support this instance type."}},
-	{"quota", &problem{http.StatusForbidden, "QuotaExceed.ElasticQuota",
-		"The number of the specified instance type exceeds the quota of your account."}},
-	{"balance", &problem{http.StatusForbidden, "InvalidAccountStatus.NotEnoughBalance", "Your account does not have enough balance."}},
-	{"forbidden", &problem{http.StatusForbidden, "Forbidden.RAM",
-		"User not authorized to operate on the specified resource, or this API doesn't support RAM."}},
-	{"throttled", &problem{http.StatusBadRequest, "Throttling.User", "Request was denied due to user flow control."}},
+	{"missing", forbidden("InvalidInstanceType.ValueNotSupported",
+		"The specified InstanceType does not exist or beyond the permitted range.")},
+	{"nostock", forbidden("OperationDenied.NoStock",
+		"The resource is out of stock in the specified zone. Please try other types, or choose other regions and zones.")},
+	{"unsupported", forbidden("InvalidInstanceType.ZoneNotSupported", "The specified zone does not support this instance type.")},
+	{"quota", forbidden("QuotaExceed.ElasticQuota", "The number of the specified instance type exceeds the quota of your account.")},
+	{"balance", forbidden("InvalidAccountStatus.NotEnoughBalance", "Your account does not have enough balance.")},
+	{"forbidden", forbidden("Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.")},
+	{"throttled", badRequest("Throttling.User", "Request was denied due to user flow control.")},
 	{"unavailable", &problem{http.StatusServiceUnavailable, "ServiceUnavailable",
 		"The request has failed due to a temporary failure of the server."}},
 	{"broken", internal},
@@ -133,7 +129,7 @@ func (x *exchange) checkName() *problem {
 	name := x.params.get("InstanceName")
 	n := len([]rune(name))
 	if name != "" && (n < 2 || n > 128 || strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")) {
-		return &problem{http.StatusBadRequest, "InvalidInstanceName.Malformed", "The specified parameter InstanceName is not valid."}
+		return badRequest("InvalidInstanceName.Malformed", "The specified parameter InstanceName is not valid.")
 	}
 	return nil
 }
@@ -145,9 +141,9 @@ func (x *exchange) checkUserData() *problem {
 	raw, err := base64.StdEncoding.DecodeString(x.userData)
 	switch {
 	case err != nil:
-		return &problem{http.StatusBadRequest, "InvalidUserData.Base64FormatInvalid", "The specified parameter UserData must be base64 encoded."}
+		return badRequest("InvalidUserData.Base64FormatInvalid", "The specified parameter UserData must be base64 encoded.")
 	case len(raw) > maxUserData:
-		return &problem{http.StatusBadRequest, "InvalidUserData.SizeExceeded", "The specified parameter UserData exceeds the size."}
+		return badRequest("InvalidUserData.SizeExceeded", "The specified parameter UserData exceeds the size.")
 	}
 	return nil
 }
@@ -176,9 +172,7 @@ func (x *exchange) checkDisks() *problem {
 func (x *exchange) checkDisk(prefix, what string, smallest int) *problem {
 	const largest = 65536 // GiB, as of all sizes
 	notSupported := func(field string) *problem {
-		return &problem{
-			http.StatusBadRequest, "Invalid" + what + field + ".ValueNotSupported", "The specified " + prefix + "." + field + " is not valid.",
-		}
+		return badRequest("Invalid"+what+field+".ValueNotSupported", "The specified "+prefix+"."+field+" is not valid.")
 	}
 	category, level := x.params.get(prefix+".Category"), x.params.get(prefix+".PerformanceLevel")
 	size := x.params.number(prefix+".Size", smallest)

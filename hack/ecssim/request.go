@@ -75,7 +75,7 @@ func parse(r *http.Request) (*request, *problem) {
 	}
 	for name, values := range all {
 		if len(values) != 1 {
-			return req, &problem{http.StatusBadRequest, "InvalidParameter", "The parameter \"" + name + "\" is given more than once."}
+			return req, badRequest("InvalidParameter", "The parameter \""+name+"\" is given more than once.")
 		}
 	}
 	req.take(r.Method, all)
@@ -84,7 +84,7 @@ func parse(r *http.Request) (*request, *problem) {
 
 // parameters returns those of the query and of the form.
 func parameters(r *http.Request) (url.Values, *problem) {
-	malformed := &problem{http.StatusBadRequest, "InvalidParameter", "The parameters are not well-formed."}
+	malformed := badRequest("InvalidParameter", "The parameters are not well-formed.")
 	all, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, malformed
@@ -115,10 +115,10 @@ func parameters(r *http.Request) (url.Values, *problem) {
 // take stores the parameters, and secrets apart from the others.
 func (r *request) take(method string, all url.Values) {
 	r.names = slices.Sorted(maps.Keys(all))
-	r.toSign = stringToSign(method, r.names, all)
+	r.toSign = stringToSign(method, all)
 	r.params = params(all)
 	if r.params.get("ClientToken") != "" {
-		r.fingerprint = fingerprintOf(r.names, all)
+		r.fingerprint = fingerprintOf(all)
 	}
 	r.password = r.params.get("Password") != ""
 	r.accessKeyID, r.securityToken = r.params.get("AccessKeyId"), r.params.get("SecurityToken")
@@ -133,38 +133,16 @@ func (r *request) take(method string, all url.Values) {
 	}
 }
 
-// stringToSign is what all parameters but the signature amount to
+// stringToSign returns the string to sign, made of all parameters but the signature
 // (https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism).
-func stringToSign(method string, names []string, all url.Values) string {
-	inner := make([]byte, 0, 1024)
-	for _, name := range names {
-		if name == "Signature" {
-			continue
-		}
-		if len(inner) > 0 {
-			inner = append(inner, '&')
-		}
-		inner = appendEncoded(inner, name)
-		inner = append(inner, '=')
-		inner = appendEncoded(inner, all[name][0])
-	}
-	return string(appendEncoded(append(make([]byte, 0, 2048), method+"&%2F&"...), string(inner)))
+func stringToSign(method string, all url.Values) string {
+	signed := maps.Clone(all)
+	delete(signed, "Signature")
+	return method + "&%2F&" + url.QueryEscape(percentEncoded(signed.Encode()))
 }
 
-// appendEncoded appends text as RFC 3986 encodes it.
-func appendEncoded(to []byte, text string) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := range len(text) {
-		c := text[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
-			to = append(to, c)
-		default:
-			to = append(to, '%', hex[c>>4], hex[c&15])
-		}
-	}
-	return to
-}
+// percentEncoded returns an encoded query as RFC 3986 has it: with %20 for a space.
+func percentEncoded(query string) string { return strings.ReplaceAll(query, "+", "%20") }
 
 // sign returns the signature of a string to sign.
 func sign(toSign, secret string) string {
@@ -175,15 +153,15 @@ func sign(toSign, secret string) string {
 
 type nonceKey struct{ accessKeyID, nonce string }
 
-// authenticate returns whose request it is. clock is what the server thinks that the
-// time is.
+// authenticate returns the account that sent the request. clock is the time of the server's
+// clock.
 func (s *Server) authenticate(r *request, now, clock time.Time) (Account, *problem) {
 	if r.accessKeyID == "" {
 		return Account{}, missing("AccessKeyId")
 	}
 	account, found := s.accounts[r.accessKeyID]
 	if !found || r.securityToken == "" && account.SecurityToken != "" { // A temporary key is not valid without its token.
-		return Account{}, &problem{http.StatusBadRequest, "InvalidAccessKeyId.NotFound", "Specified access key is not found."}
+		return Account{}, badRequest("InvalidAccessKeyId.NotFound", "Specified access key is not found.")
 	}
 	if p := r.checkToken(account); p != nil {
 		return account, p
@@ -199,7 +177,7 @@ func (s *Server) authenticate(r *request, now, clock time.Time) (Account, *probl
 		return account, missing("SignatureNonce")
 	}
 	if _, used := s.nonces.get(nonce, now); used {
-		return account, &problem{http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already."}
+		return account, badRequest("SignatureNonceUsed", "Specified signature nonce was used already.")
 	}
 	s.nonces.put(nonce, struct{}{}, now)
 	return account, nil
@@ -210,28 +188,26 @@ func (r *request) checkToken(account Account) *problem {
 	case hmac.Equal([]byte(r.securityToken), []byte(account.SecurityToken)):
 		return nil
 	case strings.Contains(r.securityToken, "expired"):
-		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired."}
+		return badRequest("InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
 	case strings.Contains(r.securityToken, "malformed"):
-		return &problem{http.StatusBadRequest, "InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed."}
+		return badRequest("InvalidSecurityToken.Malformed", "Specified SecurityToken is malformed.")
 	default:
-		return &problem{
-			http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.",
-		}
+		return badRequest("InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.")
 	}
 }
 
-// checkSignature checks how it is signed. ECS tells those whose signature is wrong what
-// it would have signed, with all that is secret in it, and so does this.
+// checkSignature checks the signature of the request. If the signature is wrong, the error
+// contains the string to sign, with the secrets in it, as the error of ECS does.
 func (r *request) checkSignature(account Account) *problem {
 	switch {
 	case r.params.get("SignatureMethod") != "HMAC-SHA1" || r.params.get("SignatureVersion") != "1.0":
-		return &problem{http.StatusBadRequest, "InvalidSignatureMethod", "Specified signature method or version is not valid."}
+		return badRequest("InvalidSignatureMethod", "Specified signature method or version is not valid.")
 	case r.signature == "":
-		return &problem{http.StatusBadRequest, "IncompleteSignature",
-			"The request signature does not conform to Aliyun standards. server string to sign is:" + r.toSign}
+		return badRequest("IncompleteSignature",
+			"The request signature does not conform to Aliyun standards. server string to sign is:"+r.toSign)
 	case !hmac.Equal([]byte(r.signature), []byte(sign(r.toSign, account.AccessKeySecret))):
-		return &problem{http.StatusBadRequest, "SignatureDoesNotMatch",
-			"Specified signature is not matched with our calculation. server string to sign is:" + r.toSign}
+		return badRequest("SignatureDoesNotMatch",
+			"Specified signature is not matched with our calculation. server string to sign is:"+r.toSign)
 	default:
 		return nil
 	}
@@ -244,11 +220,11 @@ func (r *request) checkTimestamp(clock time.Time) *problem {
 	}
 	at, err := time.Parse(timestampFormat, text)
 	if err != nil {
-		return &problem{http.StatusBadRequest, "IllegalTimestamp",
-			"The input parameter \"Timestamp\" that is mandatory for processing this request is not supplied."}
+		return badRequest("IllegalTimestamp",
+			"The input parameter \"Timestamp\" that is mandatory for processing this request is not supplied.")
 	}
 	if clock.Sub(at).Abs() > maxSkew {
-		return &problem{http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired."}
+		return badRequest("InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
 	}
 	return nil
 }

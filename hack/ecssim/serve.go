@@ -6,18 +6,17 @@ SPDX-License-Identifier: Apache-2.0
 package ecssim
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// answer is what the client gets.
+// answer is the answer to one request.
 type answer struct {
 	Reply
 
@@ -35,17 +34,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.hang || a.lost {
 		panic(http.ErrAbortHandler) // This is how a handler breaks the connection.
 	}
-	maps.Copy(w.Header(), a.header())
-	w.WriteHeader(a.Status)
-	_, _ = io.WriteString(w, a.Body) // The client that is gone needs no answer.
+	a.write(w)
 }
 
-func (a answer) header() http.Header {
-	header := http.Header{"Content-Type": {a.ContentType}, "Content-Length": {strconv.Itoa(len(a.Body))}}
+func (a answer) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", a.ContentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
 	if a.requestID != "" {
-		header.Set("X-Acs-Request-Id", a.requestID)
+		w.Header().Set("X-Acs-Request-Id", a.requestID)
 	}
-	return header
+	w.WriteHeader(a.Status)
+	_, _ = io.WriteString(w, a.Body) // The client that is gone needs no answer.
 }
 
 // Transport returns what calls the server in process: without a network, and without a
@@ -72,17 +71,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.lost {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
-	return &http.Response{
-		Status:        strconv.Itoa(a.Status) + " " + http.StatusText(a.Status),
-		StatusCode:    a.Status,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        a.header(),
-		Body:          io.NopCloser(bytes.NewReader([]byte(a.Body))),
-		ContentLength: int64(len(a.Body)),
-		Request:       r,
-	}, nil
+	recorder := httptest.NewRecorder()
+	a.write(recorder)
+	response := recorder.Result()
+	response.Request = r
+	return response, nil
 }
 
 // serve decides on the answer to a request, and does what it asks for.
@@ -153,11 +146,12 @@ func (s *Server) carryOut(r *request, fault Fault) (Call, answer) {
 		if x.made != "" {
 			call.InstanceID = x.made
 		}
-		said := refusal(x.requestID, r.host, p)
+		a.requestID = x.requestID
 		if p == nil {
-			said = answer{Reply: Reply{Status: http.StatusOK, ContentType: jsonType, Body: string(encode(body))}, requestID: x.requestID}
+			a.Reply = answerWith(http.StatusOK, x.requestID, body).Reply
+		} else {
+			a.Reply = refusal(x.requestID, r.host, p).Reply
 		}
-		a.Reply, a.requestID = said.Reply, said.requestID
 		if fault.After != nil {
 			a.Reply = *fault.After
 		}
@@ -181,14 +175,16 @@ func (s *Server) record(call *Call, a answer) {
 
 // refusal is the answer with a problem.
 func refusal(requestID, host string, p *problem) answer {
-	if p == nil {
-		return answer{}
-	}
-	body := encode(wireError{
-		RequestID: requestID, HostID: host, Code: p.code, Message: p.message,
-		Recommend: "https://api.alibabacloud.com/troubleshoot?q=" + p.code + "&product=Ecs&requestId=" + requestID,
+	return answerWith(p.status, requestID, object{
+		"HostId": host, "Code": p.code, "Message": p.message,
+		"Recommend": "https://api.alibabacloud.com/troubleshoot?q=" + p.code + "&product=Ecs&requestId=" + requestID,
 	})
-	return answer{Reply: Reply{Status: p.status, ContentType: jsonType, Body: string(body)}, requestID: requestID}
+}
+
+// answerWith returns the answer with a body and the ID of the request.
+func answerWith(status int, requestID string, body object) answer {
+	body["RequestId"] = requestID
+	return answer{Reply: Reply{Status: status, ContentType: jsonType, Body: string(encode(body))}, requestID: requestID}
 }
 
 // requestID returns a new one.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package ecssim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -13,34 +14,34 @@ import (
 	"time"
 )
 
-// Config says what a Server is to be. All of it may be left out.
+// Config is the configuration of a Server. Every field is optional.
 type Config struct {
-	// Accounts are who may call. One whose number is 1234567890123456, and whose access key
-	// has the ID test and the secret test, if there are none.
+	// Accounts are the accounts that may call. If there are none, there is one with the number
+	// 1234567890123456 and an access key with the ID test and the secret test.
 	Accounts []Account
 	// Now is the clock: time.Now if it is nil.
 	Now func() time.Time
-	// Delays are how long what an instance goes through takes.
+	// Delays are the durations of an instance's state changes.
 	Delays Delays
-	// Speed is what all Delays are divided by: 1 if it is 0.
+	// Speed divides all Delays; 0 means 1.
 	Speed float64
 	// TokenLife is how long a ClientToken is remembered: 30 minutes if it is 0. ECS
 	// publishes no number.
 	TokenLife time.Duration
 	// Seed is of the IDs and addresses that instances get.
 	Seed uint64
-	// OnCall is told of every call once it has been answered, or left unanswered. It may
-	// call the Server.
+	// OnCall is called after each call, also if the call got no answer. It may call the
+	// Server.
 	OnCall func(Call)
 }
 
-// Account is an access key, and whose it is. Several may name the same ID: instances
-// belong to that.
+// Account is an access key and the account that owns it. Several may have the same ID.
+// Instances belong to the ID.
 type Account struct {
 	ID              string // of the account: 16 digits
 	AccessKeyID     string
 	AccessKeySecret string
-	// SecurityToken is what requests must carry, "" for a key that goes without.
+	// SecurityToken is the token that requests must carry; "" if the key needs none.
 	SecurityToken string
 }
 
@@ -55,14 +56,8 @@ type Delays struct {
 
 // or returns the delays with the defaults, all divided by speed.
 func (d Delays) or(defaults Delays, speed float64) Delays {
-	if speed <= 0 {
-		speed = 1
-	}
 	scale := func(wanted, otherwise time.Duration) time.Duration {
-		if wanted == 0 {
-			wanted = otherwise
-		}
-		return time.Duration(float64(wanted) / speed)
+		return time.Duration(float64(cmp.Or(wanted, otherwise)) / cmp.Or(max(speed, 0), 1))
 	}
 	return Delays{
 		Pending:  scale(d.Pending, defaults.Pending),
@@ -111,9 +106,6 @@ func New(config Config) *Server {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.TokenLife == 0 {
-		config.TokenLife = defaultTokenLife
-	}
 	random := rand.New(rand.NewPCG(config.Seed, 0))
 	s := &Server{
 		accounts:  map[string]Account{},
@@ -124,10 +116,10 @@ func New(config Config) *Server {
 		random:    random,
 		counts:    map[string]int{},
 		byID:      map[string]*machine{},
-		tokens:    newRecent[tokenKey, *memory](config.TokenLife),
+		tokens:    newRecent[tokenKey, *memory](cmp.Or(config.TokenLife, defaultTokenLife)),
 		nonces:    newRecent[nonceKey, struct{}](nonceLife),
-		private:   privateAddresses(random),
-		public:    publicAddresses(random),
+		private:   newAddresses("172.16.0.0/12", random),
+		public:    newAddresses("198.18.0.0/15", random), // For benchmarks (RFC 2544): no machine has them.
 	}
 	for _, account := range config.Accounts {
 		s.accounts[account.AccessKeyID] = account

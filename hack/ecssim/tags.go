@@ -31,7 +31,7 @@ func (x *exchange) resources() ([]*machine, *problem) {
 	return found, nil
 }
 
-func (x *exchange) tagResources() (any, *problem) {
+func tagResources(x *exchange) (object, *problem) {
 	machines, p := x.resources()
 	if p != nil {
 		return nil, p
@@ -52,7 +52,7 @@ func (x *exchange) tagResources() (any, *problem) {
 			after[t.TagKey] = t.TagValue
 		}
 		if len(after) > maxTags {
-			return nil, &problem{http.StatusBadRequest, "NumberExceed.Tags", "The Tags parameter number is exceed."}
+			return nil, badRequest("NumberExceed.Tags", "The Tags parameter number is exceed.")
 		}
 	}
 	for _, m := range machines {
@@ -60,10 +60,10 @@ func (x *exchange) tagResources() (any, *problem) {
 			m.Tags[t.TagKey] = t.TagValue
 		}
 	}
-	return x.simple(), nil
+	return object{}, nil
 }
 
-func (x *exchange) untagResources() (any, *problem) {
+func untagResources(x *exchange) (object, *problem) {
 	machines, p := x.resources()
 	keys, all := x.params.list("TagKey"), x.params.is("All")
 	switch {
@@ -77,26 +77,13 @@ func (x *exchange) untagResources() (any, *problem) {
 	for _, m := range machines {
 		maps.DeleteFunc(m.Tags, func(key, _ string) bool { return len(keys) == 0 || slices.Contains(keys, key) })
 	}
-	return x.simple(), nil
+	return object{}, nil
 }
 
-type taggedResource struct {
-	ResourceID   string `json:"ResourceId"`
-	ResourceType string
-	TagKey       string
-	TagValue     string
-}
-
-type listedTags struct {
-	RequestID    string `json:"RequestId"`
-	NextToken    string
-	TagResources struct{ TagResource []taggedResource }
-}
-
-// maxListed is how many instances ListTagResources tells of at a time.
+// maxListed is the maximum number of instances on a page of ListTagResources.
 const maxListed = 50
 
-func (x *exchange) listTagResources() (any, *problem) {
+func listTagResources(x *exchange) (object, *problem) {
 	if _, p := x.resources(); p != nil && p != noInstance { // One that is gone has no tags.
 		return nil, p
 	}
@@ -109,16 +96,15 @@ func (x *exchange) listTagResources() (any, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	answer := listedTags{RequestID: x.requestID}
+	next, resources := "", []object{}
 	if len(found) > maxListed {
 		found = found[:maxListed]
-		answer.NextToken = nextToken(found[maxListed-1])
+		next = nextToken(found[maxListed-1])
 	}
-	answer.TagResources.TagResource = []taggedResource{}
 	for _, m := range found {
 		for _, t := range tagList(m.Tags) {
-			answer.TagResources.TagResource = append(answer.TagResources.TagResource, taggedResource{m.ID, "instance", t.TagKey, t.TagValue})
+			resources = append(resources, object{"ResourceId": m.ID, "ResourceType": "instance", "TagKey": t.TagKey, "TagValue": t.TagValue})
 		}
 	}
-	return answer, nil
+	return object{"NextToken": next, "TagResources": object{"TagResource": resources}}, nil
 }

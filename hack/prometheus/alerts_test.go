@@ -124,6 +124,17 @@ const (
 		`
 )
 
+// degraded are MyCronJobs whose condition Degraded has that status.
+func degraded(replica, status, samples string) string {
+	return `glassback_conditions{` + replica + `,kind="MyCronJob",exported_namespace="team",type="Degraded",reason="MissedSlots",status="` +
+		status + `"} ` + samples + "\n"
+}
+
+// redisNode is a metric of a Redis node.
+func redisNode(metric, samples string) string {
+	return "glassback_redis_node_" + metric + `{` + a + `,exported_namespace="team",rediscluster="demo",node="demo-0"} ` + samples + "\n"
+}
+
 // histogram is one in which every request takes longer than le, of 1 a scrape.
 func histogram(name, by, le string) string {
 	return fmt.Sprintf("%s_bucket{%s,%s,le=%q} 0x120\n%s_bucket{%s,%s,le=\"+Inf\"} 0+1x120", name, a, by, le, name, a, by)
@@ -138,10 +149,10 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		want    string // the summary; none if it must not fire
 	}{
 		"no replica can be scraped": {
-			"GlassbackDown", `up{` + a + `} 1x10 0x110`, "No replica of Glassback can be scraped.",
+			"GlassbackDown", `up{` + a + `} 1x10 0x110`, "No Glassback replica can be scraped.",
 		},
 		"there are no replicas": {
-			"GlassbackDown", `up{job="other"} 1x120`, "No replica of Glassback can be scraped.",
+			"GlassbackDown", `up{job="other"} 1x120`, "No Glassback replica can be scraped.",
 		},
 		"one of two replicas is away": {
 			"GlassbackDown", `up{` + a + `} 0x120
@@ -149,7 +160,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"one of two replicas is away for long": {
 			"GlassbackReplicaDown", `up{` + a + `} 0x120
-				up{` + b + `} 1x120`, "A replica of Glassback cannot be scraped.",
+				up{` + b + `} 1x120`, "A Glassback replica cannot be scraped.",
 		},
 		"the leader leads, and cannot be scraped": {
 			"GlassbackNoLeader", `up{` + a + `} 1x10 0x110
@@ -159,7 +170,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"no replica leads": {
 			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
-				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Replicas of Glassback run, but none leads.",
+				leader_election_master_status{` + b + `,name="glassback"} 0x120`, "Glassback replicas run, but none is the leader.",
 		},
 		"the leader is killed, and another one follows after its lease": {
 			"GlassbackNoLeader", `leader_election_master_status{` + a + `,name="glassback"} 1x10 stale
@@ -167,7 +178,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"two lead": {
 			"GlassbackTwoLeaders", `leader_election_master_status{` + a + `,name="glassback"} 1x120
-				leader_election_master_status{` + b + `,name="glassback"} 1x120`, "2 replicas of Glassback say that they lead.",
+				leader_election_master_status{` + b + `,name="glassback"} 1x120`, "2 Glassback replicas report that they are the leader.",
 		},
 		"a leader is scraped before its successor, and the successor after that": {
 			"GlassbackTwoLeaders", `leader_election_master_status{` + a + `,name="glassback"} 1x10 0x110
@@ -185,7 +196,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		"a sync fails with an ever longer backoff": {
 			"GlassbackSyncErrors",
 			`controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0 1x5 2x10 3x20 4x20 5x20 6x20 7x20`,
-			"Syncs of application have been failing for more than half an hour.",
+			"Syncs of application have failed for more than half an hour.",
 		},
 		"a sync has failed some times": {
 			"GlassbackSyncErrors", `controller_runtime_reconcile_errors_total{` + a + `,controller="application"} 0x9 5x100`, "",
@@ -209,6 +220,12 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 			"GlassbackSyncStuck", `workqueue_longest_running_processor_seconds{` + a + `,name="rediscluster"} 0+30x120`,
 			"A sync of rediscluster has been running for more than ten minutes.",
 		},
+		"objects are degraded": {
+			"GlassbackObjectsDegraded", degraded(a, "True", "2x120") + degraded(b, "True", "2x120") + degraded(a, "False", "9x120"),
+			"2 objects of the kind MyCronJob in namespace team are Degraded.",
+		},
+		"an object is degraded for a moment": {"GlassbackObjectsDegraded", degraded(a, "True", "1x30 stale"), ""},
+		"no object is degraded":              {"GlassbackObjectsDegraded", degraded(a, "False", "9x120"), ""},
 		"MyCronJobs wait for a worker": {
 			"GlassbackMyCronJobLate", histogram("workqueue_queue_duration_seconds", `name="mycronjob"`, "10"), "MyCronJobs run 10s late.",
 		},
@@ -239,7 +256,7 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"the API server refuses": {
 			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="403"} 0+1x120`,
-			"The API server keeps refusing PATCH requests of Glassback.",
+			"The API server rejects PATCH requests of Glassback.",
 		},
 		"there are conflicts": {
 			"GlassbackForbidden", `rest_client_requests_total{` + a + `,method="PATCH",code="409"} 0+1x120`, "",
@@ -276,12 +293,12 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"certificate files cannot be read": {
 			"GlassbackCertificateErrors", `certwatcher_read_certificate_errors_total{` + b + `} 0+1x120`,
-			"The certificate of Glassback's webhooks cannot be read or kept.",
+			"The certificate of Glassback's webhooks cannot be read or written.",
 		},
 		"the CA cannot be written": {
 			"GlassbackCertificateErrors", `certwatcher_read_certificate_errors_total{` + b + `} 0x120
 				controller_runtime_reconcile_errors_total{` + b + `,controller="certificates"} 0+1x120`,
-			"The certificate of Glassback's webhooks cannot be read or kept.",
+			"The certificate of Glassback's webhooks cannot be read or written.",
 		},
 		"a certificate is not renewed": {
 			"GlassbackCertificateExpires", `glassback_webhook_certificate_expiry_timestamp_seconds{` + b + `} 88200x120`,
@@ -302,8 +319,19 @@ func TestAlertsFireOnWhatTheyAreFor(t *testing.T) {
 		},
 		"the password of Redis nodes is wrong": {
 			"GlassbackRedisPassword", `glassback_redis_requests_total{` + a + `,command="VIEW",result="password"} 0+1x120`,
-			"Redis nodes do not accept the password.",
+			"Redis nodes reject the password.",
 		},
+		"a Redis node is almost full": {
+			"GlassbackRedisMemory", redisNode("memory_used_bytes", "95x120") + redisNode("memory_max_bytes", "100x120"),
+			"demo-0 in namespace team uses 95% of maxmemory.",
+		},
+		"a Redis node has no limit": {
+			"GlassbackRedisMemory", redisNode("memory_used_bytes", "95x120") + redisNode("memory_max_bytes", "0x120"), "",
+		},
+		"a replica lost its master": {
+			"GlassbackRedisReplicaUnlinked", redisNode("link_up", "0x120"), "demo-0 in namespace team is not connected to its master.",
+		},
+		"a replica copies all data of its master": {"GlassbackRedisReplicaUnlinked", redisNode("link_up", "1x30 0x20 1x70"), ""},
 	} {
 		silent = slices.DeleteFunc(silent, func(alert string) bool { return alert == test.alert && test.want != "" })
 		t.Run(name, func(t *testing.T) {

@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package prometheus has only tests: that what artifacts/prometheus asks of Prometheus is what
-// the operator tells.
+// Package prometheus has only tests. They check that artifacts/prometheus uses metrics that the
+// operator has.
 //
 // Every query of the dashboard, and every alert, is evaluated by the engine of Prometheus: on
 // scrapes of two operators that are really run, where queries have to find something and no

@@ -24,19 +24,47 @@ import (
 // have enough of them for the rates and alerts: see every.
 const pause = time.Second
 
+// simulated is why no Redis node answers.
+const simulated = "RedisClusters do not form on simulated nodes"
+
 // mayBeEmpty are the queries that find nothing while all is well, and why.
 var mayBeEmpty = map[string]string{
-	"Failed syncs B": "no sync panics",
+	"Failed syncs B":            "no sync panics",
+	"Memory of Redis nodes A":   simulated,
+	"Commands of Redis nodes A": simulated,
+	"Clients of Redis nodes A":  simulated,
+	"Replication lag A":         simulated,
 }
 
-// ofOthers are the metrics that are not scraped, and who tells them.
+// answering has the metrics of Redis nodes that answer: see TestNodeRunsRedisCluster in hack/devcluster/e2e.
+const answering = "the operator, if Redis nodes answer"
+
+// ofOthers are the metrics that are not scraped, and who has them.
 var ofOthers = map[string]string{
 	"ALERTS": "Prometheus, of every alert that is pending or fires",
+
+	"glassback_redis_node_master":                      answering,
+	"glassback_redis_node_link_up":                     answering,
+	"glassback_redis_node_slots":                       answering,
+	"glassback_redis_node_keys":                        answering,
+	"glassback_redis_node_memory_used_bytes":           answering,
+	"glassback_redis_node_memory_max_bytes":            answering,
+	"glassback_redis_node_clients":                     answering,
+	"glassback_redis_node_commands_total":              answering,
+	"glassback_redis_node_evicted_keys_total":          answering,
+	"glassback_redis_node_replication_offset_bytes":    answering,
+	"glassback_redis_node_replication_lag_bytes":       answering,
+	"glassback_redis_node_last_save_timestamp_seconds": answering,
+}
+
+// mayFire are the alerts that are pending or fire while all is well, and why.
+var mayFire = map[string]string{
+	"GlassbackObjectsDegraded": simulated,
 }
 
 // asTheyMayBe are the labels whose values are of what happens, such as errors that do not
 // happen here. What they may be is checked in the source.
-var asTheyMayBe = map[string]bool{"code": true, "result": true}
+var asTheyMayBe = map[string]bool{"code": true, "result": true, "status": true}
 
 // TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is
 // well; then slots of a MyCronJob are missed.
@@ -71,7 +99,7 @@ func TestOnAScrape(t *testing.T) {
 	t.Run("dashboard", func(t *testing.T) { checkDashboard(t, m) })
 	t.Run("alerts", func(t *testing.T) {
 		for name, rule := range alerts(t) {
-			if found := m.query(t, rule.Expr); len(found) > 0 {
+			if found := m.query(t, rule.Expr); len(found) > 0 && mayFire[name] == "" {
 				t.Errorf("%s: all is well, and there is\n%v", name, found)
 			}
 		}
@@ -288,7 +316,7 @@ func checkDocument(t *testing.T, m memory) {
 		}
 	}
 	for _, name := range documented.FindAllStringSubmatch(string(data), -1) {
-		if !told[name[1]] {
+		if !told[name[1]] && ofOthers[name[1]] == "" {
 			t.Errorf("it has %s, which no operator tells", name[1])
 		}
 	}

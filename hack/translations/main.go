@@ -183,7 +183,7 @@ func (r *repository) stale(p pair) (bool, error) {
 	return !contained, err
 }
 
-// contains reports whether the history of a commit contains an earlier one. Dates do not tell: two branches can be merged later.
+// contains reports whether the history of a commit contains an earlier one. It does not compare dates: two branches can be merged later.
 func (r *repository) contains(id, earlier string) (bool, error) {
 	key := [2]string{earlier, id}
 	if contained, known := r.contained[key]; known {

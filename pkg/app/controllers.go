@@ -25,7 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// environment is what controllers are made from: one for each namespace that the
+// environment holds the dependencies of controllers. There is one for each namespace that the
 // operator works in, or one for all of them.
 type environment struct {
 	clients   *clients.Clients

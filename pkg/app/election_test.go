@@ -29,6 +29,8 @@ import (
 
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/spans"
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 var leases = coordinationv1.Resource("leases")
@@ -204,18 +206,7 @@ type contender struct {
 // contend starts a contender, whose controllers take some time to end once the Lease is lost.
 func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*contender)) *contender {
 	t.Helper()
-	c := &contender{line: &line{leaseServer: s, delay: quick}}
-	config := &rest.Config{
-		Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
-	}
-	o := &options.Options{Lease: options.Lease{
-		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second,
-		Deadline: 10 * time.Second, Retry: 2 * time.Second,
-	}}
-	var err error
-	if c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	c := s.contender(t)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -229,6 +220,24 @@ func (s *leaseServer) contend(t *testing.T, take time.Duration, whenLost func(*c
 		})
 	})
 	c.end = func() { cancel(); running.Wait() }
+	return c
+}
+
+// contender returns a contender that does not run.
+func (s *leaseServer) contender(t *testing.T) *contender {
+	t.Helper()
+	c := &contender{line: &line{leaseServer: s, delay: quick}}
+	config := &rest.Config{
+		Host: "http://server", QPS: -1, Transport: c.line, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON},
+	}
+	o := &options.Options{Lease: options.Lease{
+		Elect: true, Name: "glassback", Namespace: "glassback-system", Duration: 15 * time.Second,
+		Deadline: 10 * time.Second, Retry: 2 * time.Second,
+	}}
+	var err error
+	if c.leadership, err = newLeadership(o, &clients.Clients{Kube: kubernetes.NewForConfigOrDie(config)}, nil); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
@@ -321,6 +330,52 @@ func TestALeaderThatEndsReleasesItsLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSpansDoNotDelayTheReleaseOfTheLease has an operator end while its collector does not answer.
+func TestSpansDoNotDelayTheReleaseOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newLeaseServer()
+		first := server.contender(t)
+		asked := make(chan struct{})
+		tracer, err := spans.Start(klog.NewContext(t.Context(), klog.Logger{}), spans.Config{
+			Endpoint: "http://collector:4318", Transport: hangs(asked),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := &operator{leadership: first.leadership, selfCheck: &selfCheck{}, probes: newProbes()}
+		op.sendSpans(tracer)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- op.run(ctx) }()
+		<-first.leads
+		key := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "a"}
+		for _, stage := range []trace.Stage{trace.Sync, trace.Done} {
+			tracer.Observe(trace.Event{Stage: stage, Source: "mycronjob", Object: key, For: key})
+		}
+		began := time.Now()
+		cancel()
+		<-asked
+		time.Sleep(100 * time.Millisecond)
+		if holder := server.holder(); holder != "" {
+			t.Errorf("%s has the Lease while spans are sent", holder)
+		}
+		<-ended
+		if took := time.Since(began); took < time.Second || took > 5*time.Second {
+			t.Errorf("the operator waited %s for the collector", took)
+		}
+	})
+}
+
+// hangs is a collector that never answers. The channel is closed by the first request.
+type hangs chan struct{}
+
+func (h hangs) RoundTrip(r *http.Request) (*http.Response, error) {
+	close(h)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 // TestAnAttemptIsNotGivenUpOnceItHasSucceeded is about a watch that is behind: it shows that another

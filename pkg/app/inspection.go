@@ -53,7 +53,7 @@ func (o *operator) inspection(
 	return inspect.New(config)
 }
 
-// instance tells this replica from others, for a person.
+// instance returns a name of this replica that a user can recognise.
 func instance() string {
 	if pod := os.Getenv("POD_NAME"); pod != "" {
 		return pod
@@ -65,7 +65,7 @@ func instance() string {
 	return host
 }
 
-// aliases returns what kubectl calls the kinds, beside their own names and those of the resources.
+// aliases returns the singular and short names that kubectl accepts for each kind.
 func aliases() map[string][]string {
 	all := map[string][]string{
 		"Pod": {"po"}, "ConfigMap": {"cm"}, "Deployment": {"deploy"}, "Service": {"svc"}, "Ingress": {"ing"},
@@ -77,8 +77,8 @@ func aliases() map[string][]string {
 	return all
 }
 
-// serveInspection serves the page: to all on this machine, if it listens there only; else by
-// HTTPS, and its API to those who may get what is below /inspect/.
+// serveInspection serves the page. If it listens only on loopback, it serves every client. Else it
+// uses HTTPS, and serves the API only to users that may get the paths below /inspect/.
 func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) error {
 	if s.inspect == nil {
 		return nil

@@ -33,13 +33,13 @@ import (
 )
 
 // leadership is the right to run controllers, which one of several operators has at a time:
-// the one that holds a Lease. client-go's elector acquires and renews it. What is added is
-// that who waits does not ask, but watches: the Lease is taken over as soon as it is released,
-// or has not been renewed for its duration.
+// the one that holds a Lease. client-go's elector acquires and renews it. In addition, a standby
+// watches the Lease and does not poll it. It takes the Lease over as soon as it is released, or
+// has not been renewed for its duration.
 //
-// Two things the elector gets wrong, and are done here. It would release a Lease while
-// controllers still run: run releases it, after they have ended. And it counts for how long it
-// may lead from the answer to its last request. The API server may have stored the Lease long
+// leadership corrects two faults of the elector. The elector would release a Lease while
+// controllers still run: run releases it after they have ended. And the elector counts the time
+// for which it may lead from the answer to its last request. The API server may have stored the Lease long
 // before, and other operators count from then. So this counts from before the request.
 type leadership struct {
 	options.Lease
@@ -57,7 +57,7 @@ type leadership struct {
 	expiry  *time.Timer   // ends the elector's attempt when the Lease was not renewed in time
 }
 
-// sighting is what the watch has last shown of the Lease.
+// sighting is the state of the Lease that the watch last showed.
 type sighting struct {
 	holder   string // empty if there is none, or no Lease
 	renewed  time.Time

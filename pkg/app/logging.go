@@ -7,7 +7,13 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
 
+	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
@@ -39,4 +45,24 @@ func setUpLogging(ctx context.Context, config *logsapi.LoggingConfiguration) err
 		klog.FromContext(ctx).Info("The verbosity is limited, since client-go logs the data of Secrets above it", "limit", options.MaxVerbosity)
 	}
 	return nil
+}
+
+// setVerbosity changes the verbosity of the log until the process ends. The body of the request is the new verbosity, as at the
+// endpoint of this name in the components of Kubernetes. It refuses what setUpLogging limits. It does not change --vmodule.
+func setVerbosity(w http.ResponseWriter, r *http.Request) {
+	body := make([]byte, len("7\n")+1)
+	n, _ := io.ReadFull(r.Body, body) // It fails unless the body is too long.
+	text := strings.TrimSpace(string(body[:n]))
+	level, err := strconv.ParseUint(text, 10, 8)
+	if err != nil || n == len(body) || level > options.MaxVerbosity {
+		http.Error(w, fmt.Sprintf("the verbosity must be a number from 0 to %d: above it, client-go logs the data of Secrets",
+			options.MaxVerbosity), http.StatusBadRequest)
+		return
+	}
+	if _, err := logs.GlogSetter(text); err != nil { //nolint:forbidigo // It is this file.
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	klog.FromContext(r.Context()).Info("Changed the verbosity of the log", "verbosity", level)
+	fmt.Fprintf(w, "the verbosity is %d, until the operator restarts\n", level)
 }

@@ -49,8 +49,13 @@ var bodies = leaktest.Secrets{
 	"data that the operator has sent": "own-private-key-of-the-webhooks-authority",
 }
 
-// logArgs and unlimited are variables of the environment of a process that is TestTheClientsThatLog.
-const logArgs, unlimited = "GLASSBACK_TEST_LOG_ARGS", "GLASSBACK_TEST_LOG_UNLIMITED"
+// logArgs, unlimited and atRunTime are variables of the environment of a process that is TestTheClientsThatLog. The last one has the
+// verbosities that are asked for at run time, one after the other.
+const (
+	logArgs   = "GLASSBACK_TEST_LOG_ARGS"
+	unlimited = "GLASSBACK_TEST_LOG_UNLIMITED"
+	atRunTime = "GLASSBACK_TEST_LOG_AT_RUN_TIME"
+)
 
 // clientsLog runs a process whose clients send and receive all bodies, and returns what it has logged.
 func clientsLog(t *testing.T, args string, env ...string) string {
@@ -62,6 +67,21 @@ func clientsLog(t *testing.T, args string, env ...string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return string(out)
+}
+
+// TestNoClientLogsABodyAfterAChangeOfTheVerbosity asks for every verbosity at run time.
+func TestNoClientLogsABodyAfterAChangeOfTheVerbosity(t *testing.T) {
+	for _, args := range []string{"-v=0", "-v=0 --logging-format=json"} {
+		t.Run(args, func(t *testing.T) {
+			log := clientsLog(t, args, atRunTime+"=8 10 1000 7 8")
+			for _, found := range bodies.In(log) {
+				t.Error(found)
+			}
+			if !strings.Contains(log, "/api/v1/namespaces/here/secrets/redis") || !strings.Contains(log, "<masked>") {
+				t.Errorf("requests are not logged: %.5000s", log)
+			}
+		})
+	}
 }
 
 func TestNoClientLogsABody(t *testing.T) {
@@ -114,6 +134,9 @@ func TestTheClientsThatLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer klog.Flush()
+	for level := range strings.FieldsSeq(os.Getenv(atRunTime)) {
+		putVerbosity(t, level)
+	}
 	server := httptest.NewServer(http.HandlerFunc(answerWithBodies))
 	defer server.CloseClientConnections()
 	o.Cluster.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")

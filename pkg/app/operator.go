@@ -18,6 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -39,9 +40,10 @@ type operator struct {
 	leadership *leadership // nil without leader election
 	selfCheck  *selfCheck
 	probes     *probes
+	tracer     *spans.Tracer // nil for none
 }
 
-// scope is what runs for one namespace, or for all of them.
+// scope holds the informers and controllers for one namespace, or for all of them.
 type scope struct {
 	informers   *factories
 	controllers []controller
@@ -103,6 +105,19 @@ func (o *operator) require(p *probes) {
 	}
 }
 
+// sendSpans has tracer send a span of each sync.
+func (o *operator) sendSpans(tracer *spans.Tracer) {
+	o.tracer = tracer
+	for _, s := range o.scopes {
+		for _, c := range s.controllers {
+			tracer.Wrap(c.Loop())
+		}
+	}
+	if o.webhooks != nil && o.webhooks.keeper != nil {
+		tracer.Wrap(o.webhooks.keeper.Loop())
+	}
+}
+
 // run runs all parts until ctx ends, or until one of them fails. It returns the error of that part.
 func (o *operator) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
@@ -145,6 +160,7 @@ func (o *operator) run(ctx context.Context) error {
 	controllers.Wait()
 	abdicate()
 	stopServing()
+	o.tracer.Stop() // while the Lease is released, and the webhooks linger
 	others.Wait()
 	return context.Cause(ctx)
 }

@@ -83,8 +83,8 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// probes are what the kubelet asks: whether this process is to be started again, and whether it
-// does its part.
+// probes are the liveness and readiness probes: whether the kubelet must restart this process,
+// and whether the process can do its work.
 type probes struct {
 	live, ready probe
 
@@ -121,7 +121,8 @@ func (p *probes) handler() http.Handler {
 // A server that is started again takes less.
 const watchPatience = time.Minute
 
-// requireCaches adds what informers have to be. suffix tells them from others.
+// requireCaches makes the informers of f a condition for being ready. suffix distinguishes the
+// conditions of several scopes.
 func (p *probes) requireCaches(suffix string, f *factories) {
 	p.ready.require("caches"+suffix, func(context.Context) error {
 		for _, i := range f.informers {

@@ -27,6 +27,7 @@ import (
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -38,7 +39,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return command.Reject(stderr, err)
 	}
 	if o.Version {
-		fmt.Fprintln(stdout, version.Line())
+		fmt.Fprintln(stdout, version.Get())
 		return command.OK
 	}
 	if err := setUpLogging(ctx, o.Logging); err != nil {
@@ -64,11 +65,17 @@ func run(ctx context.Context, o *options.Options) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Version(), "commit", version.Commit(), "controllers", o.Controllers)
 	reserveMemory()
-	metrics.Register(version.Version(), version.Commit())
+	metrics.Register(version.Version(), version.Commit(), o.MetricsObjects)
 	config, err := clients.Load(o.Cluster, clients.Pod, "")
 	if err != nil {
 		return err
 	}
+	tracer, err := spans.Start(ctx, spans.Config{Endpoint: o.OTLPEndpoint, Version: version.Version(), Instance: instance()})
+	if err != nil {
+		return err
+	}
+	defer tracer.Stop()
+	config.Wrap(tracer.Transport)
 	c, err := clients.New(config.Config)
 	if err != nil {
 		return err
@@ -88,13 +95,14 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	defer stopEvents()
-	stages, stopStages := newStages(logger, o)
+	stages, stopStages := newStages(logger, o, tracer)
 	defer stopStages()
 	op, err := newOperator(ctx, o, c, selfCheck, recorder, stages)
 	if err != nil {
 		return err
 	}
 	op.require(probes)
+	op.sendSpans(tracer)
 	servers.serveMetrics(op.webhooks)
 	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
 		return err
@@ -115,13 +123,19 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to. It returns nil if there is no page and the log has no stages.
-func newStages(logger klog.Logger, o *options.Options) (*trace.Recorder, func()) {
+// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, and the log has no stages.
+func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer) (*trace.Recorder, func()) {
 	logged := logger.V(6).Enabled()
 	if o.InspectAddress == "" && !logged {
-		return nil, func() {}
+		if tracer == nil {
+			return nil, func() {}
+		}
+		return trace.NewObserved(tracer.Observe), func() {}
 	}
 	stages := trace.NewRecorder(keptStages)
+	if tracer != nil {
+		stages.Observe(tracer.Observe)
+	}
 	if !logged {
 		return stages, func() {}
 	}

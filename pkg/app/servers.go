@@ -25,10 +25,10 @@ import (
 	"github.com/glassback/glassback/pkg/webhook"
 )
 
-// servers are what the kubelet and Prometheus ask, from the start to the very end.
+// servers serve probes, metrics and the page, from the start of the process to its end.
 type servers struct {
 	probes, metrics, inspect net.Listener // nil for none
-	handler                  http.Handler // of metrics
+	handler                  http.Handler // of the metrics port
 	secure                   bool
 
 	logger  klog.Logger
@@ -39,11 +39,12 @@ type servers struct {
 
 // newServers listens, and serves the probes.
 func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes) (*servers, error) {
-	s := &servers{secure: o.MetricsSecure, handler: metrics.Handler(), logger: klog.FromContext(ctx)}
-	if s.secure {
-		s.handler = metrics.Protect(s.handler, c.Kube)
-	}
+	s := &servers{secure: o.MetricsSecure, logger: klog.FromContext(ctx)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.handler = metricsPort(s.ctx, nil)
+	if s.secure {
+		s.handler = metricsPort(s.ctx, func(h http.Handler) http.Handler { return metrics.Protect(h, c.Kube) })
+	}
 	var err1, err2, err3 error
 	s.probes, err1 = listen("probes", "health-probe-bind-address", o.ProbeAddress)
 	s.metrics, err2 = listen("metrics", "metrics-bind-address", o.MetricsAddress)
@@ -77,14 +78,12 @@ func (s *servers) serveMetrics(w *webhooks) {
 	if s.metrics == nil {
 		return
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.handler)
 	s.logger.Info("Serving metrics", "address", s.metrics.Addr(), "secure", s.secure)
 	if !s.secure {
-		s.running.Go(func() { s.serve(s.metrics, mux) })
+		s.running.Go(func() { s.serve(s.metrics, s.handler) })
 		return
 	}
-	s.serveSecurely(s.metrics, mux, w, "Metrics are served no more")
+	s.serveSecurely(s.metrics, s.handler, w, "Metrics are served no more")
 }
 
 // serveSecurely serves by HTTPS until stop, and logs over when that ends before.

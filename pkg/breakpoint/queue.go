@@ -98,7 +98,7 @@ func (q *Queue) put(verb cache.DeltaType, objects []any, write func() error) err
 	return nil
 }
 
-// store is what the reflector writes into.
+// store is the ReflectorStore that the reflector writes into.
 type store struct {
 	breakpoint *Queue
 	queue      cache.ReflectorStore

@@ -39,7 +39,7 @@ type checker struct {
 	redis      []redisNodes
 }
 
-// sections are what glassback check asks.
+// sections returns the checks of glassback check, by section.
 func (c *checker) sections() []Section {
 	namespace, pre := c.options.operatorNamespace, c.options.pre
 	titled := func(id, installed, before string, run func(context.Context) Result) []Check {
@@ -84,7 +84,7 @@ func (o *settings) adopt(args []string, namespace string) bool {
 		return false // another program, or another version
 	}
 	its.Cluster, its.WebhookURL = o.Cluster, o.WebhookURL
-	if o.given("namespace") {
+	if o.given("namespace") || o.allNamespaces {
 		its.Namespaces = o.Namespaces
 	}
 	if o.given("controllers") {

@@ -21,7 +21,7 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// Bounds: of many objects, the first tell how it is.
+// Limits. A check looks at the first objects, up to the limit.
 const (
 	maxKeys   = 20  // access keys with a region
 	maxRedis  = 20  // RedisClusters
@@ -64,7 +64,7 @@ func (c *checker) checkOwnKey(ctx context.Context) Result {
 	return verdictOf(account, err)
 }
 
-// verdictOf says what came of a question to the cloud.
+// verdictOf returns the Result of a request to the cloud.
 func verdictOf(account string, err error) Result {
 	if err == nil {
 		return pass("account " + account)

@@ -157,7 +157,7 @@ func (c *checker) checkClock(context.Context) Result {
 	return agree(c.clients.Time.Ahead())
 }
 
-// agree says what it means that the API server's clock is ahead of that of this machine.
+// agree returns the Result for an API server whose clock is ahead of this machine's clock.
 func agree(ahead time.Duration) Result {
 	if ahead == 0 {
 		return pass("")

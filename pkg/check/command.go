@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/permissions"
@@ -41,6 +43,8 @@ type settings struct {
 	options.Options // of the operator that is checked
 
 	pre               bool
+	onlyRights        bool
+	allNamespaces     bool
 	output            string
 	limit             time.Duration // of each check
 	operatorNamespace string
@@ -49,18 +53,24 @@ type settings struct {
 	given             func(flag string) bool // whether the command line has it
 }
 
-func parse(args []string, stdout io.Writer) (*settings, error) {
-	o := &settings{}
+// Flags returns the flags of the command.
+func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+
+func (o *settings) flags() *pflag.FlagSet {
 	flags := command.Flags("glassback check")
 	flags.BoolVar(&o.pre, "pre", false, "check whether it can be installed")
-	flags.StringVarP(&o.output, "output", "o", "text", "text, or json for programs")
+	flags.BoolVar(&o.onlyRights, "rights", false, "with --pre: print the rights that the operator will have, and ask no cluster")
+	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
 	flags.DurationVar(&o.limit, "timeout", 10*time.Second, "how long each check may take")
 	flags.StringVar(&o.Cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster")
+	flags.StringVar(&o.Cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	flags.StringVar(&o.Cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace that the operator works in; may be repeated (default: all)")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the operator works in all namespaces, whatever --namespace says")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers that it runs: * for all, NAME for that one, -NAME for not that one; there are "+
 			strings.Join(permissions.ControllerNames(), ", "))
+	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API (default: Alibaba Cloud's own)")
 	flags.BoolVar(&o.Webhooks, "webhooks", true, "whether it serves webhooks")
@@ -72,6 +82,12 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "",
 		"namespace of its Lease (default: that of --operator-namespace)")
 	o.given = flags.Changed
+	return flags
+}
+
+func parse(args []string, stdout io.Writer) (*settings, error) {
+	o := &settings{}
+	flags := o.flags()
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return nil, err
 	}
@@ -79,8 +95,11 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 }
 
 func (o *settings) validate() error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output must be text or json, not %q", o.output)
+	if o.allNamespaces {
+		o.Namespaces = nil
+	}
+	if o.onlyRights && !o.pre {
+		return errors.New("--rights lists what an operator will be granted: use it with --pre")
 	}
 	if o.limit < time.Second || o.limit > 10*time.Minute {
 		return fmt.Errorf("--timeout must be from 1s to 10m, not %s", o.limit)
@@ -98,7 +117,7 @@ func (o *settings) validate() error {
 	)
 }
 
-// document is what -o json prints. Under the name of the schema the meaning of a field does not change, and fields are only added.
+// document is the output of -o json and -o yaml. As long as the schema has this name, fields keep their meaning, and fields are only added.
 type document struct {
 	Schema  string        `json:"schema"`
 	Version string        `json:"version"` // of this binary
@@ -116,13 +135,19 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return command.Reject(stderr, err)
 	}
+	if o.onlyRights {
+		if err := o.printRights(stdout); err != nil {
+			return command.Fail(stderr, err)
+		}
+		return command.OK
+	}
 	runner := Runner{Limit: o.limit, Slow: "see what keeps it, or give it longer with --timeout"}
-	if o.output == "text" {
+	if o.output == command.Text {
 		runner.printer = &printer{out: stdout, colour: command.Colour(stdout)}
 	}
 	report := runner.Run(ctx, (&checker{options: o}).sections())
-	if o.output == "json" {
-		if err := command.PrintJSON(stdout, documentOf(o, report)); err != nil {
+	if o.output != command.Text {
+		if err := command.Print(stdout, o.output, documentOf(o, report)); err != nil {
 			return command.Fail(stderr, err)
 		}
 	}

@@ -85,7 +85,7 @@ func usable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 
 const migrationHint = "store them anew as a version that is known, then take the old one out of the CRD's status.storedVersions"
 
-// installable says what installing makes of a CRD of the cluster.
+// installable returns the Result of comparing a CRD of the cluster with the one to install.
 func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	rank := crds.RankOf(want, have)
 	if rank == crds.Absent {

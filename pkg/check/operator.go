@@ -30,7 +30,7 @@ func (c *checker) checkDeployment(ctx context.Context) Result {
 	if err != nil {
 		line, readErr := os.ReadFile("/proc/1/cmdline")
 		if apierrors.IsForbidden(err) && c.inside && readErr == nil && c.options.adoptNeighbour(line) {
-			return skip("this account may not look; the operator in this container is taken for its like")
+			return skip("this account may not list Deployments; the checks use the options of the operator in this container")
 		}
 		return unanswered(err)
 	}
@@ -43,15 +43,15 @@ func (c *checker) checkDeployment(ctx context.Context) Result {
 	c.deployment = &list.Items[0]
 	c.options.adoptFrom(c.deployment)
 	if c.options.pre {
-		return warn(fmt.Sprintf("there is one, of the image %s, which installing replaces", imageOf(c.deployment)),
-			"if that is what is wanted, go on: it is an upgrade")
+		return warn(fmt.Sprintf("there is one, of the image %s; the installation will replace it", imageOf(c.deployment)),
+			"to upgrade it, continue")
 	}
 	if len(list.Items) > 1 {
 		return fail(fmt.Sprintf("there are %d: %s and %s", len(list.Items), list.Items[0].Name, list.Items[1].Name), "delete all but one")
 	}
 	pods, err := c.clients.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
-		pods = &corev1.PodList{} // They are only asked for why.
+		pods = &corev1.PodList{} // The Pods only explain the state of the Deployment.
 	}
 	return health(c.deployment, pods.Items)
 }
@@ -70,12 +70,16 @@ func electing(d *appsv1.Deployment) bool {
 	return o.Lease.Elect
 }
 
-// health says how the operator's Deployment is. The Pods tell why.
+// health reports whether the replicas of the operator's Deployment are ready. It takes the reasons
+// from the Pods.
 func health(d *appsv1.Deployment, pods []corev1.Pod) Result {
 	want, ready := ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas
 	state := fmt.Sprintf("%d of %d replicas are ready", ready, want)
-	logs := fmt.Sprintf("kubectl logs -n %s deployment/%s says why; and kubectl describe pods -n %s", d.Namespace, d.Name, d.Namespace)
-	if why := cmp.Or(failure(d), trouble(pods)); why != "" && ready < want {
+	logs := fmt.Sprintf("the events have the cause: kubectl describe pods -n %[1]s; after a restart, the log has it too: "+
+		"kubectl logs -n %[1]s %[2]s --previous", d.Namespace, cmp.Or(unready(pods), "POD"))
+	stuck := conditionMessage(d, appsv1.DeploymentProgressing, corev1.ConditionFalse)
+	noPods := conditionMessage(d, appsv1.DeploymentReplicaFailure, corev1.ConditionTrue)
+	if why := cmp.Or(noPods, trouble(pods)); why != "" && ready < want {
 		state += ": " + why
 	}
 	switch {
@@ -85,37 +89,57 @@ func health(d *appsv1.Deployment, pods []corev1.Pod) Result {
 		return fail(state, logs)
 	case ready < want:
 		return warn(state, logs)
-	case stuck(d) != "":
-		return fail(fmt.Sprintf("%s, but the rollout of new ones is stuck: %s", state, cmp.Or(failure(d), trouble(pods), stuck(d))), logs)
+	case stuck != "":
+		return fail(fmt.Sprintf("%s, but the rollout of new ones is stuck: %s", state, cmp.Or(noPods, trouble(pods), stuck)), logs)
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < want:
-		return warn(fmt.Sprintf("it is rolling out: %d of %d replicas are new", d.Status.UpdatedReplicas, want), "wait until it has")
+		rollout := fmt.Sprintf("it is rolling out: %d of %d replicas are new", d.Status.UpdatedReplicas, want)
+		if why := cmp.Or(noPods, cannotStart(pods)); why != "" {
+			return warn(rollout+"; "+why, logs)
+		}
+		return warn(rollout, "wait until all replicas are new")
 	case want > 1 && !electing(d):
-		return fail(state+", and all of them work: it does not elect a leader", "give the container the argument --leader-elect")
+		return fail(state+", and all of them reconcile: they do not elect a leader", "give the container the argument --leader-elect")
 	}
 	return pass(fmt.Sprintf("%s, image %s", state, imageOf(d)))
 }
 
-// stuck says how a rollout is that does not come to its end.
-func stuck(d *appsv1.Deployment) string {
+// conditionMessage returns the message of a condition if it has this status, otherwise "".
+func conditionMessage(d *appsv1.Deployment, kind appsv1.DeploymentConditionType, status corev1.ConditionStatus) string {
 	for _, condition := range d.Status.Conditions {
-		if condition.Type == appsv1.DeploymentProgressing && condition.Status == corev1.ConditionFalse {
+		if condition.Type == kind && condition.Status == status {
 			return condition.Message
 		}
 	}
 	return ""
 }
 
-// failure says why Pods of a Deployment cannot even be made.
-func failure(d *appsv1.Deployment) string {
-	for _, condition := range d.Status.Conditions {
-		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-			return condition.Message
+// cannotStart returns the first Pod with a container that does not start by itself, and the state of that container. It returns ""
+// if there is none: a rollout also has Pods that are starting.
+func cannotStart(pods []corev1.Pod) string {
+	for i := range pods {
+		for _, container := range pods[i].Status.ContainerStatuses {
+			waiting := container.State.Waiting
+			if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+				return fmt.Sprintf("%s is %s", pods[i].Name, strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": "))
+			}
 		}
 	}
 	return ""
 }
 
-// trouble says what keeps the first of the Pods that is not ready.
+// unready returns the name of the first Pod with a container that is not ready.
+func unready(pods []corev1.Pod) string {
+	for i := range pods {
+		for _, container := range pods[i].Status.ContainerStatuses {
+			if !container.Ready {
+				return pods[i].Name
+			}
+		}
+	}
+	return ""
+}
+
+// trouble returns the reason why the first Pod that is not ready is not ready.
 func trouble(pods []corev1.Pod) string {
 	for i := range pods {
 		for _, container := range pods[i].Status.ContainerStatuses {
@@ -134,87 +158,87 @@ func trouble(pods []corev1.Pod) string {
 }
 
 func (c *checker) checkLease(ctx context.Context) Result {
-	t, err := c.tenure(ctx)
+	l, err := c.leaseState(ctx)
 	if err != nil {
 		return unanswered(err)
 	}
-	result := t.occupied(c.deployment != nil && electing(c.deployment))
+	result := l.afterInstallation(c.deployment != nil && electing(c.deployment))
 	if c.options.pre {
-		result = t.vacant()
+		result = l.beforeInstallation()
 	}
 	result.Reason = fmt.Sprintf("%s/%s: %s", c.options.leaseNamespace, c.options.leaseName, result.Reason)
 	return result
 }
 
-// tenure is what a Lease says of the leader.
-type tenure struct {
+// leaseState is the state of the Lease.
+type leaseState struct {
 	none     bool // there is no Lease
 	holder   string
 	ago      time.Duration // since the holder renewed it
 	duration time.Duration
 }
 
-// tenure reads the Lease.
-func (c *checker) tenure(ctx context.Context) (tenure, error) {
+// leaseState reads the Lease.
+func (c *checker) leaseState(ctx context.Context) (leaseState, error) {
 	lease, err := c.clients.Kube.CoordinationV1().Leases(c.options.leaseNamespace).Get(ctx, c.options.leaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return tenureOf(nil, time.Time{}), nil
+		return leaseStateOf(nil, time.Time{}), nil
 	}
 	if err != nil {
-		return tenure{}, err
+		return leaseState{}, err
 	}
-	return tenureOf(lease, c.clients.Time.Now()), nil
+	return leaseStateOf(lease, c.clients.Time.Now()), nil
 }
 
-func tenureOf(lease *coordinationv1.Lease, now time.Time) tenure {
+func leaseStateOf(lease *coordinationv1.Lease, now time.Time) leaseState {
 	if lease == nil {
-		return tenure{none: true}
+		return leaseState{none: true}
 	}
-	t := tenure{
+	l := leaseState{
 		holder:   ptr.Deref(lease.Spec.HolderIdentity, ""),
 		duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
 	}
 	if lease.Spec.RenewTime != nil {
-		t.ago = max(now.Sub(lease.Spec.RenewTime.Time), 0)
+		l.ago = max(now.Sub(lease.Spec.RenewTime.Time), 0)
 	}
-	return t
+	return l
 }
 
 // held returns whether the holder leads now.
-func (t tenure) held() bool { return t.holder != "" && t.ago <= t.duration }
+func (l leaseState) held() bool { return l.holder != "" && l.ago <= l.duration }
 
-func (t tenure) String() string {
+func (l leaseState) String() string {
 	switch {
-	case t.none:
+	case l.none:
 		return "there is no Lease"
-	case t.holder == "":
-		return "the last to lead has given it up"
+	case l.holder == "":
+		return "the last leader has released it"
 	}
-	if !t.held() {
-		return fmt.Sprintf("the last to lead, %s, has not renewed it for %s", t.holder, t.ago.Round(time.Second))
+	if !l.held() {
+		return fmt.Sprintf("the last leader, %s, has not renewed it for %s", l.holder, l.ago.Round(time.Second))
 	}
-	return fmt.Sprintf("%s, which has renewed it %s ago", t.holder, t.ago.Round(time.Second))
+	return fmt.Sprintf("%s, which has renewed it %s ago", l.holder, l.ago.Round(time.Second))
 }
 
-// occupied checks the Lease of an operator that runs; electing is whether that operator elects a leader.
-func (t tenure) occupied(electing bool) Result {
+// afterInstallation checks the Lease of an installed operator; electing is whether that operator elects a leader.
+func (l leaseState) afterInstallation(electing bool) Result {
 	switch {
-	case t.held():
-		return pass(t.String())
-	case !electing && (t.none || t.holder == ""):
-		return skip(t.String() + ", and no operator in the cluster that elects a leader")
-	case t.none || t.holder == "":
-		return warn(t.String()+", though the operator elects a leader", "see in its log why no replica leads")
+	case l.held():
+		return pass(l.String())
+	case !electing && (l.none || l.holder == ""):
+		return skip(l.String() + ", and no operator in the cluster elects a leader")
+	case l.none || l.holder == "":
+		return warn(l.String()+", though the operator elects a leader", "its log says why no replica leads")
 	case !electing:
-		return warn("no replica leads: "+t.String(), "start an operator, or delete the Lease")
+		return warn("no replica leads: "+l.String(), "start an operator, or delete the Lease")
 	}
-	return fail("no replica leads: "+t.String(), "see in the operator's log why no replica takes it over")
+	return fail("no replica leads: "+l.String(), "the operator's log says why no replica leads")
 }
 
-// vacant says whether an operator can start without another one at work.
-func (t tenure) vacant() Result {
-	if t.held() {
-		return warn("an operator is at work: "+t.String(), "if it is to be upgraded, go on; a second one beside it needs --leader-elect")
+// beforeInstallation warns if another operator leads.
+func (l leaseState) beforeInstallation() Result {
+	if l.held() {
+		return warn("an operator is running: "+l.String(), "to upgrade it, continue; a second operator needs --leader-elect")
 	}
-	return pass(t.String())
+	return pass(l.String())
 }

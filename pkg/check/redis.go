@@ -120,7 +120,7 @@ func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (stri
 	return password, nil
 }
 
-// nodeAnswer is what a node has said.
+// nodeAnswer is the answer of a node, or its error.
 type nodeAnswer struct {
 	pod, address string
 	view         *redisnode.View

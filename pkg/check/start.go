@@ -41,12 +41,12 @@ func (c *checker) checkRival(ctx context.Context) Result {
 	if c.options.Lease.Elect {
 		return pass("")
 	}
-	t, err := c.tenure(ctx)
+	l, err := c.leaseState(ctx)
 	if err != nil {
 		return unanswered(err)
 	}
-	if t.held() {
-		return warn(fmt.Sprintf("the Lease %s/%s is held: %s", c.options.leaseNamespace, c.options.leaseName, t),
+	if l.held() {
+		return warn(fmt.Sprintf("the Lease %s/%s is held: %s", c.options.leaseNamespace, c.options.leaseName, l),
 			"stop one of the two, or give this one --leader-elect and the same Lease")
 	}
 	return pass("")

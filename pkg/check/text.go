@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// marks are what lines begin with.
+// marks are the symbols that lines begin with.
 var marks = map[State]string{OK: "√", Warning: "‼", Failed: "×", Skipped: "-"}
 
 // colours are escape sequences of terminals.

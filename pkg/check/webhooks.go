@@ -262,8 +262,8 @@ func (c *checker) checkValidity(_ context.Context, r registeredWebhooks) Result 
 	return validity(newest, c.clients.Time.Now())
 }
 
-// validity says how long a certificate is valid. Those who renew one do it when a third of its
-// life is left.
+// validity reports how long a certificate is still valid. The operator and cert-manager renew a
+// certificate when a third of its lifetime is left.
 func validity(c *x509.Certificate, now time.Time) Result {
 	const remedy = "see in the operator's log why it was not renewed (controller=\"certificates\"), or cert-manager's"
 	left, day := c.NotAfter.Sub(now), c.NotAfter.Format(time.DateOnly)
@@ -368,7 +368,7 @@ func (c *checker) tryRefusal(ctx context.Context) Result {
 	return refused(err, c.tryNamespace())
 }
 
-// refused says what it means that a RedisCluster without spec.addr was answered so.
+// refused returns the Result for the API server's answer to a RedisCluster without spec.addr.
 func refused(err error, namespace string) Result {
 	switch {
 	case err == nil:

@@ -28,10 +28,8 @@ func BenchmarkReconcile(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			f := newFixture()
-			if _, err := f.server.Apply(b.Context(), greeting("a", "1"), applyOptions); err != nil {
-				b.Fatal(err)
-			}
-			f.catchUp()
+			apply(f.server, greeting("a", "1"))
+			f.shown.CatchUp()
 			object := f.Observe(f.owner, name).Object
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {

@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/glassback/glassback/pkg/preview"
 )
 
 // Recheck is the time between two attempts when no event says that the next one may succeed: a name becomes free, or a
@@ -39,6 +41,9 @@ type Change struct {
 	Kind, Name string
 
 	do func(context.Context) (Outcome, error)
+	// fields returns the fields that the operator owns, those that it will own after an apply, and the object; nil if the change applies
+	// nothing.
+	fields func() (owned, desired, live any, err error)
 }
 
 // Outcome is the result of a Change.
@@ -85,4 +90,23 @@ func (c Change) Do(ctx context.Context) (Outcome, error) {
 		out.Wait = Recheck
 	}
 	return out, err
+}
+
+// Preview adds the write that Do would make to a plan, and makes none. Its outcome says that Do would write, or else is that of Do.
+func (c Change) Preview(ctx context.Context, plan *preview.Plan) (Outcome, error) {
+	if c.Verb == Nothing {
+		return c.Do(ctx)
+	}
+	write := preview.Write{Verb: string(c.Verb), Kind: c.Kind, Name: c.Name}
+	if c.fields != nil {
+		owned, desired, live, err := c.fields()
+		if err == nil {
+			write.Fields, err = preview.DiffOwned(owned, desired, live)
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
+	plan.Writes = append(plan.Writes, write)
+	return Outcome{Wrote: true}, nil
 }

@@ -21,30 +21,40 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // counted returns a fixture with a child that has a: 1, and a pointer to the number of extractions.
-func counted(t *testing.T) (*fixture, *int) {
-	t.Helper()
+func counted() (*fixture, *int) {
 	f, count := newFixture(), 0
 	f.extract = func(object *corev1.ConfigMap, manager string) (*configuration, error) {
 		count++
 		return corev1ac.ExtractConfigMap(object, manager)
 	}
-	if _, err := f.server.Apply(t.Context(), greeting("a", "1"), applyOptions); err != nil {
-		t.Fatal(err)
-	}
-	f.catchUp()
+	apply(f.server, greeting("a", "1"))
+	f.shown.CatchUp()
 	return f, &count
 }
 
-// next stores an object as a new version, without what a field manager does to the managedFields.
-func (s *server) next(change func(*corev1.ConfigMap)) {
-	changed := s.object.DeepCopy()
-	change(changed)
-	s.version++
-	changed.ResourceVersion = strconv.Itoa(100 + s.version)
-	s.object = changed
+// next changes the child. Its managedFields are as the function leaves them.
+func next(s *server, change func(*corev1.ConfigMap)) { fakeapi.Edit(s, childKey, "", change) }
+
+// recreate deletes the child, and creates it with the same content and another UID.
+func recreate(s *server, uid types.UID) {
+	again := object(s).DeepCopy()
+	again.UID = uid
+	s.Put(again)
+}
+
+// restore replaces the server by one whose child has another value, but the same UID and resourceVersion.
+func restore(f *fixture) {
+	was := object(f.server)
+	f.server = fakeapi.New()
+	apply(f.server, greeting("a", "theirs"))
+	if now := object(f.server); now.UID != was.UID || now.ResourceVersion != was.ResourceVersion {
+		panic("the restored child has another UID or resourceVersion")
+	}
+	f.shown = f.server.Cache("configmaps", f.cache, fakeapi.WithOwnFields)
 }
 
 func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
@@ -64,65 +74,62 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 	}{
 		"nothing changed: no extraction": {change: func(*fixture) {}},
 		"the cache holds the same version in another object: no extraction": {
-			change: func(f *fixture) { f.catchUp() },
+			change: func(f *fixture) { f.shown.CatchUp() },
 		},
 		"a new version with the same content: no extraction": {change: func(f *fixture) {
-			f.server.next(func(c *corev1.ConfigMap) { c.Generation++ })
-			f.catchUp()
+			next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
+			f.shown.CatchUp()
 		}},
 		"another client adds a field: one extraction, and nothing to change": {extractions: 1, change: func(f *fixture) {
-			f.server.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
-			f.catchUp()
+			edit(f.server, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+			f.shown.CatchUp()
 		}},
 		"another client changes a field: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			f.server.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
-			f.catchUp()
+			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+			f.shown.CatchUp()
 		}},
 		"another client removes a field: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			f.server.edit("other-client", func(c *corev1.ConfigMap) { delete(c.Data, "a") })
-			f.catchUp()
+			edit(f.server, func(c *corev1.ConfigMap) { delete(c.Data, "a") })
+			f.shown.CatchUp()
 		}},
 		"another value with the same managedFields, as within one second: repaired": {extractions: 1, verb: Update, change: func(f *fixture) {
-			f.server.next(func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
-			f.catchUp()
+			next(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+			f.shown.CatchUp()
 		}},
 		"another value with the same resourceVersion, as after a restored backup: repaired": {extractions: 1, verb: Update,
-			change: func(f *fixture) {
-				f.server.object.Data["a"] = "theirs"
-				f.catchUp()
-			}},
+			change: restore},
 		"the same values without the operator's entry: applied": {extractions: 1, verb: Update, change: func(f *fixture) {
-			f.server.next(func(c *corev1.ConfigMap) { c.ManagedFields = nil })
-			f.catchUp()
+			next(f.server, func(c *corev1.ConfigMap) { c.ManagedFields = nil })
+			f.shown.CatchUp()
 		}},
 		"the same values, and the entry names fewer fields: applied": {extractions: 1, verb: Update, change: func(f *fixture) {
-			f.server.next(func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) })
-			f.catchUp()
+			next(f.server, func(c *corev1.ConfigMap) { entry(c).FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:b":{}}}`) })
+			f.shown.CatchUp()
 		}},
 		"the same values, and the entry becomes unreadable: nothing": {extractions: 1, change: func(f *fixture) {
 			garble(f.server)
-			f.catchUp()
+			f.shown.CatchUp()
 		}},
 		"another value is desired: applied": {extractions: 1, verb: Update, change: func(*fixture) {}, desired: Exactly(greeting("a", "2"))},
 		"one more field is desired: applied": {
 			extractions: 1, verb: Update, change: func(*fixture) {}, desired: Exactly(greeting("a", "1", "b", "1")),
 		},
 		"the child was deleted: created": {verb: Create, change: func(f *fixture) {
-			f.server.object = nil
-			f.catchUp()
+			remove(f.server)
+			f.shown.CatchUp()
 		}},
 		"the child was deleted and created again with the same content: one extraction": {extractions: 1, change: func(f *fixture) {
-			f.server.next(func(c *corev1.ConfigMap) { c.UID = "another" })
-			f.catchUp()
+			recreate(f.server, "another")
+			f.shown.CatchUp()
 		}},
 		"the cache is stale: its content decides": {change: func(f *fixture) {
-			f.server.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
 		}},
 		"a Desired that reads the fields: extracted for it":      {extractions: 1, change: func(*fixture) {}, desired: keeping},
 		"a Desired that fails: an Update that returns the error": {extractions: 1, verb: Update, change: func(*fixture) {}, desired: lost},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f, count := counted(t)
+			f, count := counted()
 			if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing || *count != 1 {
 				t.Fatalf("at first %q and %d extractions, want nothing to change and 1 extraction", verb, *count)
 			}
@@ -140,10 +147,9 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 			}
 			// The memory still holds for the desired state that it was made for.
 			*count = 0
-			f.catchUp()
+			f.shown.CatchUp()
 			fresh := newFixture()
-			fresh.server = f.server
-			fresh.catchUp()
+			fresh.cache = f.cache
 			want := fresh.Reconcile(f.owner, name, fresh.Observe(f.owner, name), false, exactly(greeting("a", "1"))).Verb
 			if got := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(greeting("a", "1"))).Verb; got != want {
 				t.Errorf("back to the first desired state: %q, want %q as without memory", got, want)
@@ -153,15 +159,15 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 }
 
 func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
-	f, count := counted(t)
+	f, count := counted()
 	kept(f.server)
-	f.catchUp()
+	f.shown.CatchUp()
 	for range 3 {
 		if verb, _, _ := f.reconcile(t, false, keeping); verb != Nothing {
 			t.Fatalf("the verb is %q, want nothing to change", verb)
 		}
-		f.server.next(func(*corev1.ConfigMap) {})
-		f.catchUp()
+		next(f.server, func(c *corev1.ConfigMap) { c.Generation++ })
+		f.shown.CatchUp()
 	}
 	if *count != 1 {
 		t.Errorf("%d extractions, want 1", *count)
@@ -171,15 +177,15 @@ func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
 // TestFieldsThatBecomeUnreadable is about an extraction that fails although it succeeded for the same content: the Desired
 // would take missing fields for a child that does not exist.
 func TestFieldsThatBecomeUnreadable(t *testing.T) {
-	f, _ := counted(t)
+	f, _ := counted()
 	if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing {
 		t.Fatalf("the verb is %q, want nothing to change", verb)
 	}
 	f.extract = func(*corev1.ConfigMap, string) (*configuration, error) { return nil, errors.New("no fields") }
 	verb, out, err := f.reconcile(t, false, keeping)
-	if verb != Nothing || err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || len(f.server.requests) > 0 {
+	if verb != Nothing || err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || len(f.requests()) > 0 {
 		t.Errorf("%q, outcome %+v, error %v, requests %q; want the Problem ConfigMapUnreadable and no request",
-			verb, out, err, f.server.requests)
+			verb, out, err, f.requests())
 	}
 }
 
@@ -192,23 +198,21 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 		value := func() string { return strconv.Itoa(random.IntN(2)) }
 		step := random.IntN(10)
 		switch s := f.server; {
-		case s.object == nil || step == 0:
-			if _, err := s.Apply(t.Context(), greeting("a", value()), metav1.ApplyOptions{FieldManager: glassback.Name, Force: true}); err != nil {
-				t.Fatal(err)
-			}
+		case object(s) == nil || step == 0:
+			apply(s, greeting("a", value()))
 		case step == 1:
-			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": value()} })
+			edit(s, func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": value()} })
 		case step == 2:
-			s.edit("other-client", func(c *corev1.ConfigMap) { c.Labels = map[string]string{"of": owner.Name, "theirs": value()} })
+			edit(s, func(c *corev1.ConfigMap) { c.Labels = map[string]string{"of": owner.Name, "theirs": value()} })
 		case step == 3:
-			s.next(func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": value()} })
+			next(s, func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": value()} })
 		case step == 4:
-			s.next(func(c *corev1.ConfigMap) { c.UID = types.UID("uid-" + value()) })
+			recreate(s, types.UID("uid-"+value()))
 		case step == 5 && value() == "0":
-			s.object = nil
+			remove(s)
 		}
 		if random.IntN(4) > 0 {
-			f.catchUp()
+			f.shown.CatchUp()
 		}
 		desired := greeting("a", value())
 		fresh := newFixture()
@@ -238,13 +242,13 @@ func TestChecksAreForgotten(t *testing.T) {
 	for sentence, forget := range map[string]func(*testing.T, *fixture){
 		"the owner is gone": func(_ *testing.T, f *fixture) { f.owners.Forget(cache.MetaObjectToName(f.owner)) },
 		"the child is gone": func(_ *testing.T, f *fixture) {
-			f.server.object = nil
-			f.catchUp()
+			remove(f.server)
+			f.shown.CatchUp()
 			f.Observe(f.owner, name)
 		},
 		"another owner has the child": func(_ *testing.T, f *fixture) {
-			f.server.put(foreign(nil))
-			f.catchUp()
+			f.server.Put(foreign(nil))
+			f.shown.CatchUp()
 			f.Observe(f.owner, name)
 		},
 		"the child is not desired": func(_ *testing.T, f *fixture) {
@@ -252,7 +256,7 @@ func TestChecksAreForgotten(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f, _ := counted(t)
+			f, _ := counted()
 			if _, _, err := f.reconcile(t, false, exactly(greeting("a", "1"))); err != nil || remembered(f) != 1 {
 				t.Fatalf("%d checks, error %v; want one check", remembered(f), err)
 			}
@@ -263,9 +267,9 @@ func TestChecksAreForgotten(t *testing.T) {
 		})
 	}
 	t.Run("the child gets other names", func(t *testing.T) {
-		f, _ := counted(t)
+		f, _ := counted()
 		for n := range 10 {
-			renamed := f.server.object.DeepCopy()
+			renamed := object(f.server).DeepCopy()
 			renamed.Name = name + strconv.Itoa(n)
 			if err := f.cache.Replace([]any{renamed}, ""); err != nil {
 				t.Fatal(err)
@@ -283,7 +287,7 @@ func TestChecksAreForgotten(t *testing.T) {
 
 // TestOwnersShareTheMemory finds data races: the workers of a controller sync different owners at the same time.
 func TestOwnersShareTheMemory(t *testing.T) {
-	f, _ := counted(t)
+	f, _ := counted()
 	f.extract = corev1ac.ExtractConfigMap
 	var workers sync.WaitGroup
 	for n := range 4 {

@@ -148,6 +148,10 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	case object == none:
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, desired) }
+		change.fields = func() (_, _, _ any, err error) {
+			configuration, err := desired(func() (none A) { return none })
+			return nil, configuration, nil, err
+		}
 	case object.GetDeletionTimestamp() != nil:
 		terminating := Problem{k.Name + "Terminating",
 			fmt.Sprintf("%s %s is being deleted; the operator creates it again when it is gone", k.Name, name)}
@@ -202,6 +206,7 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 			}
 			return k.apply(ctx, owner, object, owned, configuration)
 		}
+		change.fields = func() (_, _, _ any, _ error) { return owned, configuration, object, err }
 	}
 	return change
 }

@@ -19,13 +19,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 const (
+	uid           = "uid-of-configmaps-sample-greeting-1"
 	createRequest = "apply sample-greeting uid any version 1 as glassback, force true"
-	updateRequest = "apply sample-greeting uid uid-1 version 101 as glassback, force true"
-	repairRequest = "apply sample-greeting uid uid-1 version 102 as glassback, force true"
-	deleteRequest = "delete sample-greeting uid uid-1 version 101, Background"
+	updateRequest = "apply sample-greeting uid " + uid + " version 101 as glassback, force true"
+	repairRequest = "apply sample-greeting uid " + uid + " version 102 as glassback, force true"
+	deleteRequest = "delete sample-greeting uid " + uid + " version 101, Background"
 	getRequest    = "get sample-greeting"
 )
 
@@ -54,11 +57,7 @@ func keeping(read func() *configuration) (*configuration, error) {
 func TestReconcile(t *testing.T) {
 	other := &metav1.OwnerReference{Kind: "Greeter", Name: "other", UID: "other", Controller: ptr.To(true)}
 	// ours is a server that has what was wanted before.
-	ours := func(s *server) {
-		if _, err := s.Apply(t.Context(), greeting("a", "1"), applyOptions); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ours := func(s *server) { apply(s, greeting("a", "1")) }
 	type data = map[string]string
 	for sentence, test := range map[string]struct {
 		given  []func(*server)         // what the cache shows too
@@ -97,27 +96,27 @@ func TestReconcile(t *testing.T) {
 		},
 		"another client changed a field: it is taken back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
+				edit(s, func(c *corev1.ConfigMap) { c.Data["a"] = "changed" })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"another client removed a field: it is put back": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
+				edit(s, func(c *corev1.ConfigMap) { c.Data = nil })
 			}},
 			wanted: greeting("a", "1"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "1"},
 		},
 		"another client set a field of its own: nothing": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
+				edit(s, func(c *corev1.ConfigMap) { c.Data["theirs"], c.Labels["theirs"] = "1", "1" })
 			}},
 			wanted: greeting("a", "1"), left: data{"a": "1", "theirs": "1"},
 		},
 		"an update leaves what others have set": {
 			given: []func(*server){ours, func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				edit(s, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update,
 			requests: []string{repairRequest}, out: Outcome{Wrote: true}, left: data{"a": "2", "theirs": "1"},
@@ -138,7 +137,7 @@ func TestReconcile(t *testing.T) {
 		},
 		"not wanted, and its fields cannot be told: deleted all the same": {
 			given: []func(*server){ours, garble}, verb: Delete,
-			requests: []string{"delete sample-greeting uid uid-1 version 102, Background"}, out: Outcome{Wrote: true},
+			requests: []string{"delete sample-greeting uid " + uid + " version 102, Background"}, out: Outcome{Wrote: true},
 		},
 		"not wanted, there once, and in the cache: deleted without another look": {
 			given: []func(*server){ours}, listed: true, verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
@@ -173,11 +172,12 @@ func TestReconcile(t *testing.T) {
 		},
 		"wanted by what is there, hidden, and another client owns the field: left to them": {
 			since: []func(*server){kept, unlabelled, func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
+				edit(s, func(c *corev1.ConfigMap) { c.Data["n"] = "9" })
 			}},
-			want: keeping,
-			verb: Create, requests: []string{createRequest, getRequest, "apply sample-greeting uid uid-1 version 103 as glassback, force true"},
-			out: Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
+			want:     keeping,
+			verb:     Create,
+			requests: []string{createRequest, getRequest, "apply sample-greeting uid " + uid + " version 103 as glassback, force true"},
+			out:      Outcome{Wrote: true}, left: data{"a": "1", "n": "9"},
 		},
 		"what is wanted cannot be told, and there is none: an error": {
 			want: lost, verb: Create, err: "no idea",
@@ -236,19 +236,19 @@ func TestReconcile(t *testing.T) {
 			err: `Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
 		},
 		"ours that the cache shows is gone: it is not brought back": {
-			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }},
+			given: []func(*server){ours}, since: []func(*server){remove},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err: `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 		},
 		"ours was made anew meanwhile: it is not applied to": {
-			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }, ours},
+			given: []func(*server){ours}, since: []func(*server){remove, ours},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 			left: data{"a": "1"},
 		},
 		"another client wrote in between: it is not deleted": {
 			given: []func(*server){ours}, since: []func(*server){func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
+				edit(s, func(c *corev1.ConfigMap) { c.OwnerReferences = nil })
 			}},
 			verb: Delete, requests: []string{deleteRequest}, left: data{"a": "1"},
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
@@ -256,7 +256,7 @@ func TestReconcile(t *testing.T) {
 		"another client wrote in between: a conflict, which is not reported": {
 			given: []func(*server){ours},
 			since: []func(*server){func(s *server) {
-				s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
+				edit(s, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" })
 			}},
 			wanted: greeting("a", "2"), verb: Update, requests: []string{updateRequest},
 			err:  `apply ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the version is another`,
@@ -274,7 +274,7 @@ func TestReconcile(t *testing.T) {
 			err: `delete ConfigMap sample-greeting: Operation cannot be fulfilled on configmaps "sample-greeting": the UID is another`,
 		},
 		"what is to be deleted is gone already: as good": {
-			given: []func(*server){ours}, since: []func(*server){func(s *server) { s.object = nil }},
+			given: []func(*server){ours}, since: []func(*server){remove},
 			verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
 		},
 	} {
@@ -283,7 +283,7 @@ func TestReconcile(t *testing.T) {
 			for _, change := range test.given {
 				change(f.server)
 			}
-			f.catchUp()
+			f.shown.CatchUp()
 			for _, change := range test.since {
 				change(f.server)
 			}
@@ -297,20 +297,20 @@ func TestReconcile(t *testing.T) {
 			if verb != test.verb {
 				t.Errorf("verb %q, want %q", verb, test.verb)
 			}
-			if !slices.Equal(f.server.requests, test.requests) {
-				t.Errorf("requests %q, want %q", f.server.requests, test.requests)
+			if !slices.Equal(f.requests(), test.requests) {
+				t.Errorf("requests %q, want %q", f.requests(), test.requests)
 			}
 			expect(t, out, err, test.out, test.err)
-			if (f.server.object == nil) != (test.left == nil) {
-				t.Fatalf("object %v, want %v", f.server.object, test.left)
+			if (object(f.server) == nil) != (test.left == nil) {
+				t.Fatalf("object %v, want %v", object(f.server), test.left)
 			}
-			if test.left != nil && !maps.Equal(f.server.object.Data, test.left) {
-				t.Errorf("data %v, want %v", f.server.object.Data, test.left)
+			if test.left != nil && !maps.Equal(object(f.server).Data, test.left) {
+				t.Errorf("data %v, want %v", object(f.server).Data, test.left)
 			}
 			if test.err != "" || out.Problem != nil {
 				return
 			}
-			f.catchUp()
+			f.shown.CatchUp()
 			if verb, _, _ := f.reconcile(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
@@ -319,34 +319,31 @@ func TestReconcile(t *testing.T) {
 }
 
 // kept is ours, with the n that keeping keeps.
-func kept(s *server) {
-	if _, err := s.Apply(context.Background(), greeting("a", "1", "n", "7"), applyOptions); err != nil {
-		panic(err)
-	}
-}
+func kept(s *server) { apply(s, greeting("a", "1", "n", "7")) }
 
 // unlabelled is what hides an object from the cache.
-func unlabelled(s *server) { s.edit("other-client", func(c *corev1.ConfigMap) { c.Labels = nil }) }
+func unlabelled(s *server) { edit(s, func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
 // lost is a Desired that fails.
 func lost(func() *configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
 func garble(s *server) {
-	garbled := s.object.DeepCopy()
-	for i := range garbled.ManagedFields {
-		garbled.ManagedFields[i].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
-	}
-	s.store(garbled)
+	fakeapi.Edit(s, childKey, "", func(c *corev1.ConfigMap) {
+		for i := range c.ManagedFields {
+			c.ManagedFields[i].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
+		}
+	})
 }
 
 // dying is what a delete does to an object that has a finalizer.
 func dying(s *server) {
-	s.edit("other-client", func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.Unix(1641736200, 0)) })
+	edit(s, func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
+	s.Delete("configmaps", childKey)
 }
 
 func put(object *corev1.ConfigMap) func(*server) {
-	return func(s *server) { s.put(object.DeepCopy()) }
+	return func(s *server) { s.Put(object) }
 }
 
 func expect(t *testing.T, out Outcome, err error, wantOut Outcome, wantErr string) {
@@ -407,7 +404,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
-			f.server.before = func(string) error { return test.err }
+			f.server.Before = func(fakeapi.Request) error { return test.err }
 			_, out, err := f.reconcile(t, false, exactly(greeting("a", "1")))
 			want := Outcome{Problem: test.want}
 			if test.want != nil {
@@ -445,7 +442,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			fails: "delete", given: kept, err: "delete ConfigMap sample-greeting: refused",
 		},
 		"an update of what is hidden": {
-			fails: "apply sample-greeting uid uid-1", wanted: greeting("a", "2"), given: kept,
+			fails: "apply sample-greeting uid " + uid, wanted: greeting("a", "2"), given: kept,
 			hidden: true, err: "apply ConfigMap sample-greeting: refused",
 		},
 		"a look for what may be hidden": {
@@ -459,14 +456,9 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 			f := newFixture()
 			test.given(f.server)
 			if !test.hidden {
-				f.catchUp()
+				f.shown.CatchUp()
 			}
-			f.server.before = func(request string) error {
-				if strings.HasPrefix(request, test.fails) {
-					return refused
-				}
-				return nil
-			}
+			f.server.Before = failing(test.fails, refused)
 			_, out, err := f.reconcile(t, test.listed, exactly(test.wanted))
 			expect(t, out, err, Outcome{}, test.err)
 			if wait := f.written.Wait(cache.MetaObjectToName(owner)); wait != 0 {
@@ -508,7 +500,7 @@ func TestUnreadable(t *testing.T) {
 	f := newFixture()
 	kept(f.server)
 	garble(f.server)
-	f.catchUp()
+	f.shown.CatchUp()
 	if seen := f.Observe(owner, name); seen.Unreadable == "" || seen.Object == nil {
 		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
 	}
@@ -517,8 +509,8 @@ func TestUnreadable(t *testing.T) {
 		problem.Message == unclear {
 		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
 	}
-	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.server.requests) > 0 {
-		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.server.requests, Recheck)
+	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
+		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
 	}
 
 	// One that is hidden too.
@@ -529,8 +521,8 @@ func TestUnreadable(t *testing.T) {
 		ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || out.Wrote {
 		t.Errorf("outcome %+v, error %v; want ConfigMapUnreadable, and nothing written", out, err)
 	}
-	if want := []string{createRequest, getRequest}; !slices.Equal(f.server.requests, want) {
-		t.Errorf("requests %q, want %q", f.server.requests, want)
+	if want := []string{createRequest, getRequest}; !slices.Equal(f.requests(), want) {
+		t.Errorf("requests %q, want %q", f.requests(), want)
 	}
 }
 
@@ -567,7 +559,7 @@ func TestWritesAreWaitedFor(t *testing.T) {
 		if wait := f.written.Wait(key); wait <= 0 {
 			t.Errorf("%s: no wait for the cache", step.trace)
 		}
-		f.catchUp()
+		f.shown.CatchUp()
 		if wait := f.written.Wait(key); wait != 0 {
 			t.Errorf("%s: still %s to wait for a cache that shows it", step.trace, wait)
 		}

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 var (
@@ -24,25 +26,19 @@ var (
 	// undone are the ways to undo what was wanted.
 	undone = map[string]func(*server){
 		"a value is changed back": func(s *server) {
-			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
+			edit(s, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
 		},
 		"a field is taken away": func(s *server) {
-			s.edit("other-client", func(c *corev1.ConfigMap) { c.Data = nil })
+			edit(s, func(c *corev1.ConfigMap) { c.Data = nil })
 		},
 		"the label is taken away, and the cache does not show it": unlabelled,
-		"it is deleted": func(s *server) { s.object = nil },
+		"it is deleted": remove,
 	}
 )
 
 // see makes the cache show what has the label.
 func (f *fixture) see() {
-	if f.server.object != nil && f.server.object.Labels["of"] == "" {
-		if err := f.cache.Replace(nil, ""); err != nil {
-			panic(err)
-		}
-		return
-	}
-	f.catchUp()
+	f.server.Cache("configmaps", f.cache, fakeapi.Labelled("of"))
 }
 
 // fight undoes all that is written at once, until so much time is over, and returns
@@ -62,8 +58,8 @@ func (f *fixture) fight(t *testing.T, over time.Duration, undo func(*server)) []
 			undo(f.server)
 		case out.Problem == nil || *out.Problem != contestedProblem || out.Wait <= 0:
 			t.Fatalf("outcome %+v (%+v), want that it is contested, and when to try again", out, out.Problem)
-		case len(f.server.requests) > 0:
-			t.Fatalf("requests %q while it waits", f.server.requests)
+		case len(f.requests()) > 0:
+			t.Fatalf("requests %q while it waits", f.requests())
 		default:
 			f.clock.SetTime(f.clock.Now().Add(out.Wait))
 		}
@@ -148,7 +144,7 @@ func TestAnOwnerThatWantsSomethingElseIsNoFight(t *testing.T) {
 
 func TestAFightIsForgiven(t *testing.T) {
 	const hour = time.Hour
-	edit := undone["a value is changed back"]
+	undo := undone["a value is changed back"]
 	for sentence, test := range map[string]struct {
 		fight time.Duration
 		then  func(*fixture)
@@ -169,10 +165,10 @@ func TestAFightIsForgiven(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f := newFixture()
-			f.fight(t, test.fight, edit)
+			f.fight(t, test.fight, undo)
 			test.then(f)
-			edit(f.server)
-			if got := len(f.fight(t, 0, edit)); got != test.want {
+			undo(f.server)
+			if got := len(f.fight(t, 0, undo)); got != test.want {
 				t.Errorf("written %d times at once, want %d", got, test.want)
 			}
 		})

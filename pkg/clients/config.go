@@ -11,8 +11,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -30,9 +32,10 @@ const (
 	Kubectl                     // the cluster that kubectl would use; in a Pod without a kubeconfig the cluster of the Pod
 )
 
-// Flags say which cluster is meant. Both may be empty.
+// Flags say which cluster is meant. All of them may be empty.
 type Flags struct {
 	Kubeconfig string
+	Context    string // of the kubeconfig; empty for its current one
 	Master     string // URL of the API server
 }
 
@@ -87,11 +90,11 @@ func load(flags Flags, otherwise Default) (*Config, error) {
 		}
 	}
 	rules := &clientcmd.ClientConfigLoadingRules{}
-	if !flags.Given() || otherwise == Kubectl {
+	if !flags.Given() || otherwise == Kubectl || (flags.Kubeconfig == "" && flags.Context != "") {
 		rules = clientcmd.NewDefaultClientConfigLoadingRules()
 	}
 	rules.ExplicitPath = flags.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: flags.Context}
 	overrides.ClusterInfo.Server = flags.Master
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
@@ -103,6 +106,17 @@ func load(flags Flags, otherwise Default) (*Config, error) {
 		return nil, fmt.Errorf("cannot use the kubeconfig %s: %w", cmp.Or(flags.Kubeconfig, "of kubectl"), err)
 	}
 	return &Config{Config: config, Namespace: namespace}, nil
+}
+
+// Contexts returns the names of the contexts in a kubeconfig, or in that of kubectl if kubeconfig is empty.
+func Contexts(kubeconfig string) ([]string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), nil
 }
 
 // hideCredentials moves the user and the password of the server's URL, which logs and errors show, to where client-go hides them.

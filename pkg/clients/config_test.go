@@ -48,7 +48,8 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 	file := func(server string) string {
 		name := filepath.Join(t.TempDir(), "config")
 		text := `{"clusters":[{"name":"c","cluster":{"server":"` + server + `"}}],"users":[{"name":"u","user":{"username":"me","password":"p"}}],
-			"contexts":[{"name":"x","context":{"cluster":"c","user":"u","namespace":"mine"}}],"current-context":"x"}`
+			"contexts":[{"name":"x","context":{"cluster":"c","user":"u","namespace":"mine"}},
+				{"name":"y","context":{"cluster":"c","user":"u","namespace":"yours"}}],"current-context":"x"}`
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +69,10 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 		"check: without kubectl's user":         {Flags{Master: "https://master"}, PodOrKubectl, kubectl, "https://master", "", "default", ""},
 		"why: kubectl's":                        {Flags{}, Kubectl, kubectl, "https://kubectl", "me", "mine", ""},
 		"why: kubectl's user at another server": {Flags{Master: "https://master"}, Kubectl, kubectl, "https://master", "me", "mine", ""},
+		"status: another context":               {Flags{Context: "y"}, Kubectl, kubectl, "https://kubectl", "me", "yours", ""},
+		"check: another context of kubectl":     {Flags{Context: "y"}, PodOrKubectl, kubectl, "https://kubectl", "me", "yours", ""},
+		"a context of a file":                   {Flags{Kubeconfig: named, Context: "y"}, Pod, kubectl, "https://named", "me", "yours", ""},
+		"no such context":                       {Flags{Context: "z"}, Kubectl, kubectl, "", "", "", `context "z" does not exist`},
 		"none":                                  {Flags{}, Kubectl, none, "", "", "", ErrNoCluster.Error()},
 		"no such file":                          {Flags{Kubeconfig: none}, Kubectl, kubectl, "", "", "", "cannot read the kubeconfig"},
 	} {

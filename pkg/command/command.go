@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 )
 
 // The exit codes.
@@ -48,8 +50,27 @@ func Flags(name string) *pflag.FlagSet {
 	return flags
 }
 
+// valuesKey is the annotation of a flag that holds its possible values.
+const valuesKey = "glassback.dev/values"
+
+// SetValues sets the possible values of a flag. Shells complete them. Parse rejects any other value of a string flag.
+func SetValues(flags *pflag.FlagSet, name string, values ...string) {
+	if err := flags.SetAnnotation(name, valuesKey, values); err != nil {
+		panic(err) // There is no such flag.
+	}
+}
+
+// Values returns the possible values of a flag, or nil if it takes others too.
+func Values(flag *pflag.Flag) []string { return flag.Annotations[valuesKey] }
+
+// AddOutput adds the flag -o, which selects the form of the output. The first form is the default.
+func AddOutput(flags *pflag.FlagSet, output *string, forms ...string) {
+	flags.StringVarP(output, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", "))
+	SetValues(flags, "output", forms...)
+}
+
 // Parse reads the command line args. If args ask for help, it prints usage and the flags, and returns pflag.ErrHelp. It returns an error
-// for --namespace without a value, which a script with an unset variable passes by mistake.
+// for --namespace without a value, which a script with an unset variable passes by mistake, and for a value that SetValues does not allow.
 func Parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) error {
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
@@ -58,11 +79,32 @@ func Parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) 
 	if flag := flags.Lookup("namespace"); err == nil && flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[]") == "" {
 		return errors.New("--namespace must not be empty: leave it out")
 	}
+	flags.Visit(func(flag *pflag.Flag) {
+		values, value := Values(flag), flag.Value.String()
+		if err == nil && len(values) > 0 && flag.Value.Type() == "string" && !slices.Contains(values, value) {
+			err = fmt.Errorf("--%s must be one of %s, not %q", flag.Name, strings.Join(values, ", "), value)
+		}
+	})
 	return err
 }
 
-// PrintJSON prints a document for programs.
-func PrintJSON(stdout io.Writer, document any) error {
+// The forms of output: for people, the same with more columns, and for programs.
+const (
+	Text = "text"
+	Wide = "wide"
+	JSON = "json"
+	YAML = "yaml"
+)
+
+// Print prints a document for programs, as JSON or YAML.
+func Print(stdout io.Writer, form string, document any) error {
+	if form == YAML {
+		text, err := yaml.Marshal(document)
+		if err == nil {
+			_, err = stdout.Write(text)
+		}
+		return err
+	}
 	encoder := json.NewEncoder(stdout)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)

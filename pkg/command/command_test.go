@@ -23,6 +23,8 @@ func TestParse(t *testing.T) {
 		"a namespace":         {[]string{"-n", "a"}, OK, "", ""},
 		"help":                {[]string{"--help"}, OK, "usage\n  -n, --namespace", ""},
 		"an empty namespace":  {[]string{"--namespace="}, Usage, "", "glassback: --namespace must not be empty: leave it out\n"},
+		"an output":           {[]string{"-o", "yaml"}, OK, "", ""},
+		"an unknown output":   {[]string{"-o", "xml"}, Usage, "", "glassback: --output must be one of text, json, yaml, not \"xml\"\n"},
 		"an unknown flag":     {[]string{"--no\nsuch"}, Usage, "", "glassback: unknown flag: --no such\n"},
 		"an unknown argument": {[]string{"a"}, Usage, "", "glassback: unexpected argument \"a\": there are only flags, see --help\n"},
 	} {
@@ -30,6 +32,7 @@ func TestParse(t *testing.T) {
 			var stdout, stderr strings.Builder
 			flags := Flags("test")
 			flags.StringSliceP("namespace", "n", nil, "")
+			AddOutput(flags, new(string), Text, JSON, YAML)
 			err, code := Parse(flags, test.args, "usage\n", &stdout), OK
 			if err == nil {
 				err = CheckNoArgs(flags)
@@ -49,8 +52,11 @@ func TestParse(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	var out strings.Builder
-	if err := PrintJSON(&out, map[string]string{"a": "<b>"}); err != nil || out.String() != "{\n  \"a\": \"<b>\"\n}\n" {
-		t.Errorf("%q, error %v", out.String(), err)
+	for form, want := range map[string]string{JSON: "{\n  \"a\": \"<b>\"\n}\n", YAML: "a: <b>\n"} {
+		out.Reset()
+		if err := Print(&out, form, map[string]string{"a": "<b>"}); err != nil || out.String() != want {
+			t.Errorf("%s: %q, error %v", form, out.String(), err)
+		}
 	}
 	if Colour(&out) {
 		t.Error("what is no terminal has colours")

@@ -36,7 +36,7 @@ var All = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
 })
 
 // InstallHint says how to install the CRDs.
-const InstallHint = "start once with --install-crds, or apply artifacts/crd (make install)"
+const InstallHint = "start once with --install-crds, or apply artifacts/crd (crds.yaml of a release, or make install)"
 
 // Get returns the CRD of a cluster, or nil if it has none of that name.
 func Get(ctx context.Context, client apiextensions.Interface, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
@@ -72,7 +72,8 @@ func Apply(
 	options.FieldManager, options.Force = glassback.Name, ptr.To(true)
 	have, err := client.ApiextensionsV1().CustomResourceDefinitions().Patch(ctx, want.Name, types.ApplyPatchType, body, options)
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("not allowed to apply CRDs: have an administrator run make install, then start without --install-crds: %w", err)
+		return nil, fmt.Errorf("not allowed to apply CRDs: have an administrator apply crds.yaml of a release, or run make install, "+
+			"then start without --install-crds: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply CRD %s: %w", want.Name, err)

@@ -31,11 +31,10 @@ type observedLoop struct {
 // observe wraps the Queue and the Sync of run, which must not run yet.
 func observe(run Run, breakpoints bool) *observedLoop {
 	o := &observedLoop{Run: run}
-	if sync := run.Loop.Sync; breakpoints {
-		run.Loop.Sync = o.count(o.breakpoint.Wrap(sync))
-	} else {
-		run.Loop.Sync = o.count(sync)
+	if breakpoints {
+		run.Loop.Sync = o.breakpoint.Wrap(run.Loop.Sync)
 	}
+	run.Loop.Sync = o.count(run.Loop.Sync)
 	run.Loop.Queue = observedQueue{run.Loop.Queue, o}
 	return o
 }
@@ -59,7 +58,7 @@ func (o *observedLoop) count(sync loop.SyncFunc) loop.SyncFunc {
 	}
 }
 
-// observedQueue is the Loop's queue.
+// observedQueue counts the added keys.
 type observedQueue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
@@ -71,7 +70,7 @@ func (q observedQueue) Add(key cache.ObjectName) {
 	q.TypedRateLimitingInterface.Add(key)
 }
 
-// ShutDown ends the Loop. Syncs that are held then do not delay its end.
+// ShutDown also releases the breakpoint: held syncs do not delay the end of the Loop.
 func (q observedQueue) ShutDown() {
 	q.loop.breakpoint.Release()
 	q.TypedRateLimitingInterface.ShutDown()

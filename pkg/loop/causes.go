@@ -25,6 +25,8 @@ type Pending struct {
 	Since  time.Time
 	Causes []trace.Cause // only ever appended to
 	More   int           // further causes, which were not kept
+
+	urgent bool // whether one of the causes is: see order
 }
 
 // String renders the causes in one line, for the log.
@@ -63,11 +65,25 @@ func (c *causes) add(key cache.ObjectName, cause trace.Cause) {
 		p = &Pending{Since: cause.Time}
 		c.waiting[key] = p
 	}
+	p.urgent = p.urgent || cause.Urgent
 	if len(p.Causes) == maxCauses {
 		p.More++
 		return
 	}
 	p.Causes = append(p.Causes, cause)
+}
+
+// urgent returns whether a key that is added to the queue now has an urgent cause, or whether the time has come that a sync
+// asked for. A retry is not urgent.
+func (c *causes) urgent(key cache.ObjectName, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.waiting[key]
+	if p != nil && p.urgent {
+		return true
+	}
+	set, ok := c.timers[key]
+	return ok && set.asked && (p == nil || !set.at.After(now)) // Without a cause, it is the timer that adds the key.
 }
 
 // take returns the causes of the sync of key that begins now. If there was no event, an earlier sync is
@@ -88,13 +104,13 @@ func (c *causes) take(key cache.ObjectName, now time.Time, failed bool) Pending 
 }
 
 // done records that the sync of key has ended. A positive delay is the time after which the key
-// returns, because the sync failed or because it asked for that.
-func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, failed bool) {
+// returns, because the sync failed or because it asked for that; it can have done both.
+func (c *causes) done(key cache.ObjectName, now time.Time, delay time.Duration, failed, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.syncing, key)
 	if delay > 0 {
-		c.timers.set(key, now, timer{now.Add(delay), failed})
+		c.timers.set(key, now, timer{now.Add(delay), failed, asked})
 	}
 }
 
@@ -104,6 +120,7 @@ type timers map[cache.ObjectName]timer
 type timer struct {
 	at    time.Time
 	retry bool // set because a sync failed
+	asked bool // set because a sync asked for this time
 }
 
 // set does what the workqueue does: it keeps the earlier of two times.

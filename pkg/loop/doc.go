@@ -14,6 +14,9 @@ SPDX-License-Identifier: Apache-2.0
 // A workqueue holds each key once, even after many events, and does not hold the reasons. The list of
 // causes beside it does: the log line and the trace of a sync have the events that led to it.
 //
+// The queue hands out changes, and keys whose time has come, before the keys of a restart, of a resync, and
+// of syncs that failed: see order.
+//
 // Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
 // Run begins with the keys of all cached objects.
 //

@@ -36,8 +36,8 @@ func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, boo
 	}
 }
 
-// Watch adds a key for each change of informer's objects: the one that keyOf returns for the object.
-// When an update moves an object from one key to another, it adds both. kind is the kind of the objects.
+// Watch makes each change of an object of informer add the key that keyOf returns for the object.
+// When an update changes that key, it adds both. kind is the kind of the objects.
 // Call it before Run, and before the informer runs.
 //
 // Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
@@ -73,9 +73,9 @@ type handler struct {
 // String returns the name of the controller. pipeline.Stats shows it.
 func (h *handler) String() string { return h.loop.Name }
 
-func (h *handler) OnAdd(o any, _ bool) {
+func (h *handler) OnAdd(o any, isInInitialList bool) {
 	if obj, ok := o.(metav1.Object); ok {
-		h.add(string(cache.Added), nil, obj)
+		h.add(string(cache.Added), nil, obj, !isInInitialList)
 	}
 }
 
@@ -86,14 +86,14 @@ func (h *handler) OnUpdate(o, n any) {
 		return
 	}
 	if old.GetResourceVersion() == obj.GetResourceVersion() {
-		h.add(string(cache.Sync), nil, obj)
+		h.add(string(cache.Sync), nil, obj, false)
 		return
 	}
 	before, had := h.keyOf(old)
 	if after, has := h.keyOf(obj); had && (!has || after != before) {
-		h.add(string(cache.Updated), nil, old)
+		h.add(string(cache.Updated), nil, old, true)
 	}
-	h.add(string(cache.Updated), old, obj)
+	h.add(string(cache.Updated), old, obj, true)
 }
 
 func (h *handler) OnDelete(o any) {
@@ -102,12 +102,12 @@ func (h *handler) OnDelete(o any) {
 		o = tombstone.Obj
 	}
 	if obj, ok := o.(metav1.Object); ok {
-		h.add(string(cache.Deleted), nil, obj)
+		h.add(string(cache.Deleted), nil, obj, true)
 	}
 }
 
-// add adds the key of obj. Of an update, old is the state before.
-func (h *handler) add(verb string, old, obj metav1.Object) {
+// add adds the key of obj. Of an update, old is the state before. Urgent is as in trace.Cause.
+func (h *handler) add(verb string, old, obj metav1.Object, urgent bool) {
 	if !h.loop.begun.Load() {
 		return
 	}
@@ -117,7 +117,7 @@ func (h *handler) add(verb string, old, obj metav1.Object) {
 	}
 	cause := trace.Cause{
 		Object: trace.Object{Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName()},
-		Verb:   verb, ResourceVersion: obj.GetResourceVersion(),
+		Verb:   verb, ResourceVersion: obj.GetResourceVersion(), Urgent: urgent,
 	}
 	if old != nil {
 		cause.Fields = changes.Paths(old, obj)

@@ -73,10 +73,18 @@ type Loop struct {
 // New returns a Loop. It starts nothing.
 func New(config Config) *Loop {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](config.MinRetry, config.MaxRetry)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: config.Name, Clock: config.Clock},
-	)
-	return &Loop{Config: config, Queue: queue, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
+	l := &Loop{Config: config, limiter: limiter, causes: newCauses(), metrics: metricsOf(config.Name)}
+	// The three layers of client-go's workqueue, around an order of our own.
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
+		Name: config.Name, Clock: config.Clock, Queue: newOrder(func(key cache.ObjectName) bool { return l.causes.urgent(key, time.Now()) }),
+	})
+	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
+		Name: config.Name, Clock: config.Clock, Queue: keys,
+	})
+	l.Queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+		Name: config.Name, DelayingQueue: delayed,
+	})
+	return l
 }
 
 // Add puts key into the queue, because of cause. It records the cause before the key: the worker that
@@ -184,7 +192,7 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	if after > 0 {
 		l.Queue.AddAfter(key, after) // The queue keeps the earlier of two times.
 	}
-	l.causes.done(key, now, delay, err != nil)
+	l.causes.done(key, now, delay, err != nil, delay == after)
 	l.Trace.Report(event)
 	switch {
 	case isConflict(err):

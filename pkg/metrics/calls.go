@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package metrics
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ func newCloud(in promauto.Factory) aliyun.Observer {
 		Buckets: []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60},
 	}, []string{"action"})
 	seen := &regions{names: map[string]bool{}}
-	return func(action, region string, class aliyun.Class, duration time.Duration) {
+	return func(_ context.Context, action, region string, class aliyun.Class, duration time.Duration) {
 		result := string(class)
 		if class == "" {
 			result = "success"
@@ -74,7 +75,7 @@ func newRedis(in promauto.Factory) redisnode.Observer {
 		Help:    "How long requests to Redis nodes took, connecting included.",
 		Buckets: []float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"command"})
-	return func(command string, result redisnode.Result, duration time.Duration) {
+	return func(_ context.Context, command string, result redisnode.Result, duration time.Duration) {
 		total.WithLabelValues(command, string(result)).Inc()
 		took.WithLabelValues(command).Observe(duration.Seconds())
 	}

@@ -23,7 +23,7 @@ var resultNames = [loop.Results]string{
 // controllers makes the metrics of controllers.
 type controllers struct {
 	total, errors, panics, causes *prometheus.CounterVec
-	took                          *prometheus.HistogramVec
+	durations                     *prometheus.HistogramVec
 	active, workers               *prometheus.GaugeVec
 }
 
@@ -32,20 +32,20 @@ func newControllers(in promauto.Factory) *controllers {
 	return &controllers{
 		total: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_total",
-			Help: "Syncs by result: error runs again after a backoff; requeue_after asked to run again at a time; " +
-				"requeue met a conflict (another client wrote first) and runs again, which controller-runtime would count as an error." + kubebuilder,
+			Help: "Syncs by result: error is retried with backoff; requeue_after requested a later sync; " +
+				"requeue is retried after a conflict with another client, which controller-runtime counts as an error." + kubebuilder,
 		}, []string{"controller", "result"}),
 		errors: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_errors_total",
-			Help: "Syncs that failed, without those that only met a conflict." + kubebuilder,
+			Help: "Failed syncs, without conflicts." + kubebuilder,
 		}, byName),
 		panics: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "controller_runtime_reconcile_panics_total",
 			Help: "Syncs that panicked. They count as failed, too." + kubebuilder,
 		}, byName),
-		took: in.NewHistogramVec(prometheus.HistogramOpts{
+		durations: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_reconcile_time_seconds",
-			Help: "How long syncs took." + kubebuilder,
+			Help: "The duration of syncs." + kubebuilder,
 			Buckets: []float64{
 				0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1,
 				1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
@@ -61,24 +61,23 @@ func newControllers(in promauto.Factory) *controllers {
 		}, byName),
 		causes: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "glassback_reconcile_causes_total",
-			Help: "Why syncs ran: what happened to an object of which kind (Added, Updated, Deleted, Sync), or, without a kind, " +
-				"that an earlier sync asked for it (After), failed (Retry), or that it is the start (Start). " +
-				"Of a sync with many causes, the first eight.",
+			Help: "Causes of syncs, at most eight of each. With a kind: an object of it was Added, Updated, Deleted, or unchanged (Sync). " +
+				"Without: an earlier sync requested this one (After) or failed (Retry), or the operator started (Start).",
 		}, []string{"controller", "kind", "verb"}),
 	}
 }
 
-// ForController returns the metrics of the controller of that name. All that it can count
-// is there at once, as 0.
+// ForController returns the metrics of the controller of that name. Its series exist from now on, with the value 0, except for
+// those of causes.
 func (c *controllers) ForController(name string) loop.Metrics {
 	m := &controller{
-		errors:  c.errors.WithLabelValues(name),
-		panics:  c.panics.WithLabelValues(name),
-		took:    c.took.WithLabelValues(name),
-		active:  c.active.WithLabelValues(name),
-		workers: c.workers.WithLabelValues(name),
-		causes:  c.causes.MustCurryWith(prometheus.Labels{"controller": name}),
-		byCause: map[cause]prometheus.Counter{},
+		errors:    c.errors.WithLabelValues(name),
+		panics:    c.panics.WithLabelValues(name),
+		durations: c.durations.WithLabelValues(name),
+		active:    c.active.WithLabelValues(name),
+		workers:   c.workers.WithLabelValues(name),
+		causes:    c.causes.MustCurryWith(prometheus.Labels{"controller": name}),
+		byCause:   map[cause]prometheus.Counter{},
 	}
 	for result, text := range resultNames {
 		m.results[result] = c.total.WithLabelValues(name, text)
@@ -91,7 +90,7 @@ func (c *controllers) ForController(name string) loop.Metrics {
 type controller struct {
 	results         [loop.Results]prometheus.Counter
 	errors, panics  prometheus.Counter
-	took            prometheus.Observer
+	durations       prometheus.Observer
 	active, workers prometheus.Gauge
 
 	causes  *prometheus.CounterVec
@@ -99,7 +98,6 @@ type controller struct {
 	byCause map[cause]prometheus.Counter
 }
 
-// cause is what causes are counted by.
 type cause struct{ kind, verb string }
 
 func (c *controller) Workers(n int) { c.workers.Add(float64(n)) }
@@ -107,19 +105,19 @@ func (c *controller) Workers(n int) { c.workers.Add(float64(n)) }
 func (c *controller) Started(causes []trace.Cause) {
 	c.active.Inc()
 	for i := range causes {
-		c.causedBy(cause{causes[i].Kind, causes[i].Verb}).Inc()
+		c.counterOf(cause{causes[i].Kind, causes[i].Verb}).Inc()
 	}
 }
 
-func (c *controller) causedBy(why cause) prometheus.Counter {
+func (c *controller) counterOf(k cause) prometheus.Counter {
 	c.mu.RLock()
-	counter := c.byCause[why]
+	counter := c.byCause[k]
 	c.mu.RUnlock()
 	if counter == nil {
-		counter = c.causes.WithLabelValues(why.kind, why.verb)
+		counter = c.causes.WithLabelValues(k.kind, k.verb)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.byCause[why] = counter
+		c.byCause[k] = counter
 	}
 	return counter
 }
@@ -127,7 +125,7 @@ func (c *controller) causedBy(why cause) prometheus.Counter {
 func (c *controller) Finished(result loop.Result, took time.Duration) {
 	c.active.Dec()
 	c.results[result].Inc()
-	c.took.Observe(took.Seconds())
+	c.durations.Observe(took.Seconds())
 	if result == loop.Error {
 		c.errors.Inc()
 	}
@@ -135,11 +133,11 @@ func (c *controller) Finished(result loop.Result, took time.Duration) {
 
 func (c *controller) Panicked() { c.panics.Inc() }
 
-// newMissed returns what counts the slots of MyCronJobs that were missed.
+// newMissed returns a function that counts missed slots of MyCronJobs.
 func newMissed(in promauto.Factory) func(namespace string, slots int64) {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_mycronjob_missed_total",
-		Help: "Slots of MyCronJobs that were counted as missed, by the namespace of the MyCronJob: what status.missedTotal grew by.",
+		Help: "Missed slots of MyCronJobs, by the namespace of the MyCronJob: the increase of status.missedTotal.",
 	}, []string{"namespace"})
 	return func(namespace string, slots int64) { total.WithLabelValues(namespace).Add(float64(slots)) }
 }

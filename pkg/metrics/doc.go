@@ -14,10 +14,12 @@ SPDX-License-Identifier: Apache-2.0
 //	certwatcher_*, glassback_webhook_certificate_*  package certificate
 //	glassback_mycronjob_*                           package mycronjob
 //	glassback_informer_*                            package pipeline, when it is asked
-//	glassback_cloud_*, glassback_redis_*            packages aliyun and redisnode
+//	glassback_conditions, glassback_object_…        the caches of package pipeline, likewise
+//	glassback_cloud_*, glassback_redis_requests_*   packages aliyun and redisnode
+//	glassback_redis_node_*                          package rediscluster
 //
-// Where operators that are made with kubebuilder have a metric too, it has the name that it
-// has there: dashboards and alerts know those.
+// A metric that operators made with kubebuilder have too has the same name here: dashboards and
+// alerts use these names.
 //
-// Handler shows all of it, and Protect lets only those see it whom the API server lets.
+// Handler serves all metrics. Protect allows only requests that the API server authorizes.
 package metrics

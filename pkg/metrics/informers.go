@@ -42,8 +42,8 @@ type member struct {
 
 type labels struct{ resource, namespace string }
 
-// seen is what informers of the same labels are together: as well as the least of them is,
-// and as much as all of them have.
+// seen is the combined state of informers with the same labels. Its numbers are sums. It is synced
+// or watching only if all of them are.
 type seen struct {
 	objects, queued, backlog int
 	synced, watching         bool
@@ -83,6 +83,14 @@ func (i *informers) drop() {
 		i.failures[m.labels] += m.Health().Failures
 		return true
 	})
+}
+
+// running returns the informers that have not stopped.
+func (i *informers) running() []member {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.drop()
+	return slices.Clone(i.members)
 }
 
 // look returns how the informers are, and the failures of all that there have been.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/loop"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/webhook"
@@ -38,9 +39,9 @@ const kubebuilder = " The name is the one that dashboards of kubebuilder's opera
 // Register has all of the process counted, and shown by Handler. It is called before
 // anything is made: what was made before goes uncounted. Calls after the first have no effect.
 //
-// version and commit are those of the build.
-func Register(version, commit string) {
-	registered.Do(func() { register(legacyregistry.Registerer(), version, commit) })
+// version and commit are those of the build. objects is the number of objects whose conditions are shown one by one.
+func Register(version, commit string, objects int) {
+	registered.Do(func() { register(legacyregistry.Registerer(), version, commit, objects) })
 }
 
 var (
@@ -48,13 +49,13 @@ var (
 	counting   atomic.Bool // whether AddInformer records informers, because metrics are served
 )
 
-func register(registerer prometheus.Registerer, version, commit string) {
+func register(registerer prometheus.Registerer, version, commit string, objects int) {
 	in := promauto.With(registerer)
 	in.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glassback_build_info",
 		Help: "Always 1: the labels say what runs.",
 	}, []string{"version", "commit", "go_version"}).WithLabelValues(version, commit, runtime.Version()).Set(1)
-	registerer.MustRegister(&watched)
+	registerer.MustRegister(&watched, &conditions{informers: &watched, maxObjects: objects}, &polled)
 	counting.Store(true)
 
 	loop.SetMetricsProvider(newControllers(in))
@@ -62,8 +63,9 @@ func register(registerer prometheus.Registerer, version, commit string) {
 	certificate.SetReadObserver(newCertificates(in))
 	certificate.SetExpiryObserver(newExpiry(in))
 	mycronjob.SetMissedObserver(newMissed(in))
-	aliyun.SetObserver(newCloud(in))
-	redisnode.SetObserver(newRedis(in))
+	aliyun.AddObserver(newCloud(in))
+	redisnode.AddObserver(newRedis(in))
+	rediscluster.SetNodesObserver(polled.observe)
 }
 
 // Handler answers every request with all metrics: see Protect.

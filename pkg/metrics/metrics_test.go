@@ -26,8 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Register("v1.2.3", "0badc0de")
-	Register("again", "has no effect")
+	Register("v1.2.3", "0badc0de", shownObjects)
+	Register("again", "has no effect", 0)
 	os.Exit(m.Run())
 }
 
@@ -121,6 +121,8 @@ var promised = map[string]dto.MetricType{
 	"glassback_connections_refused_total":                    dto.MetricType_COUNTER,
 	"glassback_build_info":                                   dto.MetricType_GAUGE,
 	"glassback_reconcile_causes_total":                       dto.MetricType_COUNTER,
+	"glassback_conditions":                                   dto.MetricType_GAUGE,
+	"glassback_object_condition":                             dto.MetricType_GAUGE,
 	"glassback_informer_objects":                             dto.MetricType_GAUGE,
 	"glassback_informer_synced":                              dto.MetricType_GAUGE,
 	"glassback_informer_queue_length":                        dto.MetricType_GAUGE,
@@ -132,6 +134,20 @@ var promised = map[string]dto.MetricType{
 	"glassback_cloud_request_duration_seconds":               dto.MetricType_HISTOGRAM,
 	"glassback_redis_requests_total":                         dto.MetricType_COUNTER,
 	"glassback_redis_request_duration_seconds":               dto.MetricType_HISTOGRAM,
+	"glassback_redis_node_up":                                dto.MetricType_GAUGE,
+	"glassback_redis_node_master":                            dto.MetricType_GAUGE,
+	"glassback_redis_node_link_up":                           dto.MetricType_GAUGE,
+	"glassback_redis_node_slots":                             dto.MetricType_GAUGE,
+	"glassback_redis_node_keys":                              dto.MetricType_GAUGE,
+	"glassback_redis_node_memory_used_bytes":                 dto.MetricType_GAUGE,
+	"glassback_redis_node_memory_max_bytes":                  dto.MetricType_GAUGE,
+	"glassback_redis_node_clients":                           dto.MetricType_GAUGE,
+	"glassback_redis_node_commands_total":                    dto.MetricType_COUNTER,
+	"glassback_redis_node_evicted_keys_total":                dto.MetricType_COUNTER,
+	"glassback_redis_node_replication_offset_bytes":          dto.MetricType_GAUGE,
+	"glassback_redis_node_replication_lag_bytes":             dto.MetricType_GAUGE,
+	"glassback_redis_node_last_save_timestamp_seconds":       dto.MetricType_GAUGE,
+	"glassback_redis_nodes_omitted":                          dto.MetricType_GAUGE,
 	"process_cpu_seconds_total":                              dto.MetricType_COUNTER,
 	"process_resident_memory_bytes":                          dto.MetricType_GAUGE,
 	"go_goroutines":                                          dto.MetricType_GAUGE,
@@ -142,12 +158,14 @@ var promised = map[string]dto.MetricType{
 func TestAllThatWasPromisedIsScraped(t *testing.T) {
 	feedControllers(t, unique("promised"))
 	feedInformers(t)
+	feedConditions(t)
 	feedWebhooks(t)
 	feedConnections(t)
 	feedCertificates(t)
 	feedMissed(t, unique("promised"))
 	feedCloud(t)
 	feedRedis(t)
+	feedRedisNodes(t)
 	feedClient(t)
 	feedElection(t)
 	s := scrape(t)

@@ -23,55 +23,55 @@ import (
 )
 
 const (
-	// How long a verdict holds: Prometheus comes every 15 to 60 seconds, and who has just
-	// been given the right does not want to wait.
+	// allowedFor and deniedFor are the times for which a verdict is cached. Prometheus scrapes
+	// every 15 to 60 seconds. A user who just got the permission must not wait long.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// maxVerdicts bounds what is remembered. Each takes 600 bytes at most: a hash, and maxUser.
+	// maxVerdicts limits the number of cached verdicts. Each takes 600 bytes at most: a hash, and
+	// maxUser.
 	maxVerdicts = 1000
-	// maxUser bounds how much is kept of a user's name, in bytes.
+	// maxUser limits the bytes that a verdict keeps of a user's name.
 	maxUser = 256
-	// maxAsked bounds the path and the method of a request together, in bytes. The paths that are
-	// served have some 30.
+	// maxAsked limits the path and the method of a request together, in bytes. The served paths
+	// have some 30 bytes.
 	maxAsked = 256
-	// maxReviews is how many are asked for at a time: whoever sends tokens of their own making
-	// does not keep the API server from answering the operator.
+	// maxReviews limits the number of concurrent reviews. So a client that sends invalid tokens
+	// cannot take the API server's capacity from the operator.
 	maxReviews = 8
-	// reviewTimeout is for each of the two reviews.
+	// reviewTimeout is the timeout of each of the two reviews.
 	reviewTimeout = 5 * time.Second
 )
 
-// Protect lets through to handler only those with a bearer token whose user the API server
-// lets use the path: kube creates a TokenReview, and then a SubjectAccessReview for the
-// nonResourceURL, with the HTTP method for a verb. Everybody else gets one line, with the
-// HTTP status 401 (no token, or none that is good), 403 (no right), 414 (the path is too long to
-// ask for), 500 (the API server did not say), or 503 (too many ask at once). Verdicts are
-// cached for a moment, by a hash of token, path and method; the token itself goes to the API
-// server alone.
+// Protect passes a request to handler only if it has a bearer token whose user may use the path.
+// kube creates a TokenReview, and then a SubjectAccessReview for the nonResourceURL with the HTTP
+// method as the verb. Every other request gets one line with the HTTP status 401 (no valid token),
+// 403 (no permission), 414 (the path is too long for a review), 500 (the reviews failed), or 503
+// (too many concurrent reviews). Verdicts are cached for a short time, by a hash of token, path and
+// method. Only the API server gets the token itself.
 func Protect(handler http.Handler, kube kubernetes.Interface) http.Handler {
 	return &guard{handler: handler, kube: kube, verdicts: cache.NewLRUExpireCache(maxVerdicts), reviews: make(chan struct{}, maxReviews)}
 }
 
-// guard is what Protect returns.
+// guard is the handler that Protect returns.
 type guard struct {
 	handler  http.Handler
 	kube     kubernetes.Interface
 	verdicts *cache.LRUExpireCache // verdict by asked.key
-	asking   singleflight.Group    // the same, for those who come at once
-	reviews  chan struct{}         // one for each that is asked for now
+	asking   singleflight.Group    // verdict by asked.key, shared by concurrent requests
+	reviews  chan struct{}         // one element for each review that is running
 }
 
-// asked is what the API server is asked.
+// asked is the content of one review.
 type asked struct{ token, path, verb string }
 
-// key stands for what is asked where it is remembered.
+// key returns a hash of a, which stands for a in the cache.
 func (a asked) key() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", a.token, a.path, a.verb))
 	return string(sum[:])
 }
 
-// verdict is an HTTP status, and whose token it was, if that is known. A verdict is remembered:
-// what a request has said at length is no part of it.
+// verdict is an HTTP status, and the user of the token, if it is known. Verdicts are cached, so
+// they hold no long text of a request.
 type verdict struct {
 	status int
 	user   string
@@ -84,20 +84,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		token = ""
 	}
 	a := asked{strings.TrimSpace(token), r.URL.Path, strings.ToLower(r.Method)}
-	said := g.judge(r.Context(), a)
-	if said.status == http.StatusOK {
+	answer := g.judge(r.Context(), a)
+	if answer.status == http.StatusOK {
 		g.handler.ServeHTTP(w, r)
 		return
 	}
-	if said.status == http.StatusUnauthorized {
+	if answer.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	http.Error(w, a.refusal(said), said.status)
+	http.Error(w, a.refusal(answer), answer.status)
 }
 
-// refusal returns the line by which a request is refused.
-func (a asked) refusal(said verdict) string {
-	switch said.status {
+// refusal returns the line with which a request is refused.
+func (a asked) refusal(answer verdict) string {
+	switch answer.status {
 	case http.StatusRequestURITooLong:
 		return "the path is too long: none like it is served"
 	case http.StatusUnauthorized:
@@ -106,15 +106,15 @@ func (a asked) refusal(said verdict) string {
 		}
 		return "the bearer token is not accepted"
 	case http.StatusForbidden:
-		return fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", said.user, a.verb, a.path)
+		return fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", answer.user, a.verb, a.path)
 	case http.StatusServiceUnavailable:
 		return "too many tokens are looked at already: try again later"
 	}
 	return "the API server does not say whether this is allowed: see the log of glassback"
 }
 
-// judge returns the verdict that is remembered, or asks for one: once for all that want to
-// know the same, and so also if the first of them goes away.
+// judge returns the cached verdict, or gets one by a review. Concurrent requests with the same
+// content share a review. It continues even if the first of these requests is canceled.
 func (g *guard) judge(ctx context.Context, a asked) verdict {
 	switch {
 	case len(a.path)+len(a.verb) > maxAsked:
@@ -123,9 +123,9 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 		return verdict{status: http.StatusUnauthorized}
 	}
 	key := a.key()
-	said, _, _ := g.asking.Do(key, func() (any, error) {
-		if said, ok := g.verdicts.Get(key); ok {
-			return said, nil
+	answer, _, _ := g.asking.Do(key, func() (any, error) {
+		if answer, ok := g.verdicts.Get(key); ok {
+			return answer, nil
 		}
 		select {
 		case g.reviews <- struct{}{}:
@@ -133,26 +133,26 @@ func (g *guard) judge(ctx context.Context, a asked) verdict {
 		default:
 			return verdict{status: http.StatusServiceUnavailable}, nil
 		}
-		// From -v=8 on, client-go logs what goes over the wire: the token.
+		// From -v=8 on, client-go would log the request, with the token.
 		silent := klog.NewContext(context.WithoutCancel(ctx), klog.Logger{})
-		said, err := g.review(silent, a)
+		answer, err := g.review(silent, a)
 		if err != nil {
-			// An error may quote what was asked.
+			// An error may quote the token.
 			text := strings.ReplaceAll(err.Error(), a.token, "<the token>")
-			klog.FromContext(ctx).Error(nil, "Could not find out who may see the metrics", "path", a.path, "err", text)
+			klog.FromContext(ctx).Error(nil, "Could not authorize a request", "path", a.path, "err", text)
 			return verdict{status: http.StatusInternalServerError}, nil
 		}
-		if said.status == http.StatusOK {
-			g.verdicts.Add(key, said, allowedFor)
+		if answer.status == http.StatusOK {
+			g.verdicts.Add(key, answer, allowedFor)
 		} else {
-			g.verdicts.Add(key, said, deniedFor)
+			g.verdicts.Add(key, answer, deniedFor)
 		}
-		return said, nil
+		return answer, nil
 	})
-	return said.(verdict)
+	return answer.(verdict)
 }
 
-// review asks the API server.
+// review gets a verdict from the API server, by two reviews.
 func (g *guard) review(ctx context.Context, a asked) (verdict, error) {
 	user, err := g.authenticate(ctx, a.token)
 	if err != nil {
@@ -166,13 +166,13 @@ func (g *guard) review(ctx context.Context, a asked) (verdict, error) {
 		return verdict{}, fmt.Errorf("create SubjectAccessReview for %q: %w", user.Username, err)
 	}
 	if !allowed {
-		// A copy: the name is part of the whole answer.
+		// A copy: else the verdict would keep the whole answer in memory.
 		return verdict{http.StatusForbidden, strings.Clone(user.Username[:min(len(user.Username), maxUser)])}, nil
 	}
 	return verdict{status: http.StatusOK}, nil
 }
 
-// authenticate returns whose token it is, nil if it is not good.
+// authenticate returns the user of a token; nil if the token is not valid.
 func (g *guard) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

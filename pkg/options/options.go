@@ -36,11 +36,14 @@ type Options struct {
 
 	ECSEndpoint string
 
+	OTLPEndpoint string // empty for no spans
+
 	Lease Lease
 
 	ProbeAddress   string // empty for none
 	MetricsAddress string // empty for none
 	MetricsSecure  bool
+	MetricsObjects int // whose conditions are shown one by one
 
 	InspectAddress     string // empty for none
 	InspectBreakpoints bool
@@ -71,6 +74,10 @@ Usage:
   glassback check [flags]      check the cluster and the installation
   glassback why KIND/NAME      ask a running operator why it has synced an object
   glassback trace [KIND]       show what passes through a running operator
+  glassback status             list all objects, those that are not ready first
+  glassback plan               print what this version would do with all objects, and do nothing
+  glassback version            print the version
+  glassback completion SHELL   print the completion script for bash, zsh or fish
 
 Each has --help. The rest is about the operator.
 
@@ -81,6 +88,9 @@ that it runs in. To try it on a cluster of yours:
 
 Flags:
 `
+
+// Flags returns the flags of the operator.
+func Flags() *pflag.FlagSet { return (&Options{Logging: logsapi.NewLoggingConfiguration()}).flags() }
 
 // Parse reads and checks the command line. It returns pflag.ErrHelp after it printed the usage that args asked for.
 func Parse(args []string, stdout io.Writer) (*Options, error) {
@@ -102,10 +112,12 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace to work in; may be repeated (default: all)")
 	flags.StringSliceVar(&o.Controllers, "controllers", []string{"*"},
 		"controllers to run: * for all, NAME for that one, -NAME for not that one; there are "+strings.Join(permissions.ControllerNames(), ", "))
+	command.SetValues(flags, "controllers", permissions.ControllerNames()...)
 	flags.IntVar(&o.Workers, "workers", 16, "how many objects each controller syncs at the same time, 1 to 1000")
 	flags.Var(&o.Queue, "informer-queue",
 		"queue between the API server and each cache: DeltaFIFO applies a burst object by object, RealFIFO in the order of the changes, "+
 			"as client-go's own informers do")
+	command.SetValues(flags, "informer-queue", pipeline.DeltaFIFO.String(), pipeline.RealFIFO.String())
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "apply the CustomResourceDefinitions in this binary before starting")
 	flags.StringVar(&o.ECSEndpoint, "ecs-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an ECS API, such as the simulator of make ecssim (default: Alibaba Cloud's own)")
@@ -121,12 +133,17 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "where /metrics is served, such as :8443; 0 for nowhere")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true,
-		"serve metrics by HTTPS, and only to those who may get /metrics; false: by HTTP, to all")
+		"serve metrics by HTTPS, and only to those who may get /metrics, and profiles to those who may get /debug/pprof/*; "+
+			"false: metrics by HTTP, to all")
+	flags.IntVar(&o.MetricsObjects, "metrics-objects", 0,
+		"show the conditions of this many objects one by one, 10000 at most; objects that are not ready come first; 0 counts objects only")
 	flags.StringVar(&o.InspectAddress, "inspect-bind-address", "0",
 		"where the page is served that shows the gears at work, such as 127.0.0.1:8082; "+
 			"elsewhere than on loopback by HTTPS, and to those who may get /inspect/*; 0 for nowhere")
 	flags.BoolVar(&o.InspectBreakpoints, "inspect-breakpoints", false,
-		"let whoever sees that page hold gears by hand: for learning, on loopback only")
+		"let users of that page hold stages by hand: for learning, on loopback only")
+	flags.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "",
+		"http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector that gets a trace of each sync by OTLP over HTTP (default: none)")
 	flags.BoolVar(&o.Webhooks, "webhooks", true,
 		"serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443,

@@ -114,6 +114,24 @@ func TestTheEndpointOfECS(t *testing.T) {
 	}
 }
 
+// The error does not repeat the value, which may hold a password.
+func TestTheEndpointOfACollector(t *testing.T) {
+	for value, good := range map[string]bool{
+		"": true, "http://127.0.0.1:4318": true, "https://collector.test": true, "http://[::1]:4318": true,
+		"127.0.0.1:4318": false, "grpc://127.0.0.1:4317": false, "http://127.0.0.1:4318/v1/traces": false, "http://:4318": false,
+		"https://me:secret@collector.test": false, "http://a?secret": false,
+	} {
+		o, err := Parse([]string{"--otlp-endpoint", value}, &bytes.Buffer{})
+		switch {
+		case !good && (err == nil || !strings.HasPrefix(err.Error(), "--otlp-endpoint must be http://HOST:PORT or https://HOST:PORT") ||
+			strings.Contains(err.Error(), "secret")):
+			t.Errorf("%q: error %v", value, err)
+		case good && (err != nil || o.OTLPEndpoint != value):
+			t.Errorf("%q: %+v, error %v", value, o, err)
+		}
+	}
+}
+
 func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
@@ -154,8 +172,13 @@ func TestFlagsOfAnOperatorInACluster(t *testing.T) {
 			[]string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8081"}, "must differ: both are :8081",
 		},
 		"metrics that are served nowhere": {[]string{"--metrics-secure=false"}, "--metrics-secure does nothing without --metrics-bind-address"},
-		"the page, with breakpoints":      {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
-		"the page for all":                {[]string{"--inspect-bind-address=:8444"}, ""},
+		"metrics of objects":              {[]string{"--metrics-bind-address=:8443", "--metrics-objects=100"}, ""},
+		"metrics of objects nowhere":      {[]string{"--metrics-objects=1"}, "--metrics-objects does nothing without --metrics-bind-address"},
+		"metrics of too many objects": {
+			[]string{"--metrics-bind-address=:8443", "--metrics-objects=10001"}, "--metrics-objects must be from 0 to 10000, not 10001",
+		},
+		"the page, with breakpoints": {[]string{"--inspect-bind-address=127.0.0.1:8082", "--inspect-breakpoints"}, ""},
+		"the page for all":           {[]string{"--inspect-bind-address=:8444"}, ""},
 		"breakpoints for all": {
 			[]string{"--inspect-bind-address=:8444", "--inspect-breakpoints"}, "it needs an --inspect-bind-address on loopback",
 		},

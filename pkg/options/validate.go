@@ -159,6 +159,10 @@ func (o *Options) checkServers(flags *pflag.FlagSet) error {
 	switch {
 	case o.MetricsAddress == "" && flags.Changed("metrics-secure"):
 		return errors.New("--metrics-secure does nothing without --metrics-bind-address")
+	case o.MetricsAddress == "" && flags.Changed("metrics-objects"):
+		return errors.New("--metrics-objects does nothing without --metrics-bind-address")
+	case o.MetricsObjects < 0 || o.MetricsObjects > 10_000:
+		return fmt.Errorf("--metrics-objects must be from 0 to 10000, not %d", o.MetricsObjects)
 	case o.MetricsAddress != "" && o.MetricsAddress == o.ProbeAddress:
 		return fmt.Errorf("--metrics-bind-address and --health-probe-bind-address must differ: both are %s", o.MetricsAddress)
 	case o.InspectAddress != "" && (o.InspectAddress == o.MetricsAddress || o.InspectAddress == o.ProbeAddress):
@@ -177,6 +181,10 @@ func (o *Options) checkProcess() error {
 	}
 	if o.Logging.Format != "text" && o.Logging.Format != "json" {
 		return fmt.Errorf("--logging-format must be text or json, not %q", o.Logging.Format)
+	}
+	if o.OTLPEndpoint != "" && command.Origin(o.OTLPEndpoint, "http", "https") == nil {
+		return errors.New("--otlp-endpoint must be http://HOST:PORT or https://HOST:PORT, such as http://localhost:4318, and nothing more: " +
+			"credentials are headers, of OTEL_EXPORTER_OTLP_HEADERS in the environment")
 	}
 	return nil
 }

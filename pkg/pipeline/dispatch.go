@@ -21,11 +21,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// notification is the outcome of one delta: an addition (no old), an update (both), or a deletion (no
-// new). All listeners share it, and none changes it.
+// notification is the outcome of one delta: an addition (old is nil), an update, or a deletion (new is
+// nil). All listeners share it, and none changes it.
 type notification struct {
 	old, new any
-	initial  bool // an addition of an object that existed before the handler joined
+	initial  bool // an addition of an object that existed before the handler was added
 }
 
 // object returns the present state of the object, or the last one.
@@ -54,11 +54,10 @@ func (n *notification) isResync() bool {
 type dispatcher struct {
 	clock clock.Clock
 
-	// mu is also the lock under which deltas are applied. Its holder sees the index and the listeners
-	// between two deltas.
+	// mu also guards the application of deltas. So a delta cannot change the index while mu is held.
 	mu        sync.Mutex
 	listeners []*listener // in order of registration
-	started   bool        // listeners have goroutines
+	started   bool        // each listener has a goroutine
 	synced    bool        // the index holds all of the first Replace
 
 	running sync.WaitGroup // the listeners' goroutines
@@ -97,10 +96,10 @@ type listener struct {
 	// Guarded by dispatcher.mu.
 	resyncPeriod time.Duration // zero: never
 	nextResync   time.Time
-	resyncing    bool // gets resyncs; all listeners do, until the first check
+	resyncing    bool // gets resyncs; true until shouldResync is first called
 }
 
-// add is called by the dispatcher.
+// add appends note to the backlog. The caller holds dispatcher.mu.
 func (l *listener) add(note *notification) {
 	if note.initial {
 		l.progress.Start()
@@ -108,7 +107,8 @@ func (l *listener) add(note *notification) {
 	l.backlog.put(note)
 }
 
-// run is the listener's goroutine. It ends when the backlog is closed, after the running call.
+// run delivers notifications until the backlog is closed. If the handler is running then, run waits for
+// it. The listener's goroutine calls run.
 func (l *listener) run() {
 	defer close(l.finished)
 	for {
@@ -122,16 +122,16 @@ func (l *listener) run() {
 }
 
 // deliver calls the handler. A panic of the handler is logged, and the notification counts as delivered:
-// the handler still syncs.
+// HasSynced of the handler still becomes true.
 func (l *listener) deliver(note *notification) {
 	if note.initial {
 		defer l.progress.Finished()
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			// One frame more: logPanic's, which calls the logger.
+			// The additional frame is that of logPanic: it calls the logger.
 			ctx := klog.NewContext(context.Background(), l.logger.WithCallDepth(panicDepth()+1))
-			for _, handle := range utilruntime.PanicHandlers { // the first one logs
+			for _, handle := range utilruntime.PanicHandlers { // the first is logPanic
 				handle(ctx, r)
 			}
 		}
@@ -146,13 +146,13 @@ func (l *listener) deliver(note *notification) {
 	}
 }
 
-// backlog holds the notifications that wait for one handler, in order. The dispatcher puts, the
-// listener takes.
+// backlog holds the notifications that wait for one handler, in order. The dispatcher puts them in, and
+// the listener takes them out.
 type backlog struct {
 	mu     sync.Mutex
 	notes  *buffer.Ring[*notification] // grows without bound, and shrinks when it is empty
 	closed bool
-	wake   chan struct{} // holds a token once an empty backlog gets a notification; closed with the backlog
+	wake   chan struct{} // gets a token when the first notification is put into the empty backlog; closed with the backlog
 
 	pending atomic.Int64 // put and not yet delivered
 }
@@ -197,6 +197,6 @@ func (b *backlog) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.notes = &buffer.Ring[*notification]{} // frees the objects, even if a caller keeps the registration
+	b.notes = &buffer.Ring[*notification]{} // frees the objects, even while a caller keeps the registration
 	close(b.wake)
 }

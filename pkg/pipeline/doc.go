@@ -67,7 +67,8 @@ SPDX-License-Identifier: Apache-2.0
 // state to itself, to the handlers that want resyncs.
 //
 // HasSynced of an informer reports that the index holds all of the first Replace. HasSynced of a handler's
-// registration reports that the handler has had all of it too, or all objects that existed when it joined.
+// registration reports that the handler has received all of it too, or all objects that existed when the
+// handler was added.
 //
 // # The two queues
 //
@@ -96,9 +97,9 @@ SPDX-License-Identifier: Apache-2.0
 //	its lock             held while a Pop is applied  free, unless far behind
 //	burst                object by object             up to 1000 objects in one
 //	                                                  write to the index
-//	"initial" flag       also on changes that joined  on the first Replace only
-//	                     the first Replace in the
-//	                     queue
+//	"initial" flag       also on changes that were    on the first Replace only
+//	                     popped with the first
+//	                     Replace
 //	unknown one deleted  dropped                      a deletion for the handlers
 //	transform fails      objects before it in a LIST  none of the LIST does
 //	                     reach the index
@@ -109,7 +110,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - A panic in a handler is logged, passed to utilruntime.PanicHandlers, and costs that handler the one
 //     notification. It does not end the process, as it does in client-go unless ReallyCrash is false. It
-//     delays no further notification, and the handler still syncs.
+//     delays no further notification, and HasSynced of the handler still becomes true.
 //   - A handler has one goroutine and a backlog behind a mutex, where client-go's has two goroutines and
 //     two channels. The backlog frees the memory of a burst. The notifications of one relist are freed
 //     together, after the slowest handler has had the last of them.

@@ -61,7 +61,7 @@ func (i *Informer) AddEventHandlerWithOptions(
 
 	l := newListener(handler, logger, i.nameWithHandler(handler))
 	l.resyncPeriod = resyncPeriod(logger, requested, i.resyncCheckPeriod)
-	i.handlers.join(l, i.indexer)
+	i.handlers.addListener(l, i.indexer)
 	return l, nil
 }
 
@@ -83,7 +83,7 @@ func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	if !ok {
 		return fmt.Errorf("invalid key type %T", handle)
 	}
-	i.handlers.leave(l)
+	i.handlers.removeListener(l)
 	return nil
 }
 
@@ -122,8 +122,8 @@ func (l *listener) name() string {
 	return fmt.Sprintf("%T", l.handler)
 }
 
-// HasSynced reports whether the handler has had the objects that existed when it joined; or, if it
-// joined before the informer synced, all of the first list.
+// HasSynced reports whether the handler has received the objects that existed when it was added. If it
+// was added before the informer synced, these are all objects of the first list.
 func (l *listener) HasSynced() bool { return l.progress.HasSynced() }
 
 // HasSyncedChecker returns HasSynced with a channel to wait for.
@@ -132,8 +132,9 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.progress }
 // ShutdownChan returns the channel that cache.ShutDownEventHandler waits for.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 
-// join adds a listener. After the start it first gets every object of the index as an initial addition.
-func (d *dispatcher) join(l *listener, index cache.Store) {
+// addListener adds a listener. After the start, the listener first gets every object of the index as an
+// initial addition.
+func (d *dispatcher) addListener(l *listener, index cache.Store) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.nextResync = d.clock.Now().Add(l.resyncPeriod)
@@ -151,9 +152,9 @@ func (d *dispatcher) join(l *listener, index cache.Store) {
 	d.running.Go(l.run)
 }
 
-// leave removes a listener and drops its backlog. It does nothing if d does not have it. A call of its
-// handler may still be running.
-func (d *dispatcher) leave(l *listener) {
+// removeListener removes a listener and drops its backlog. It does nothing if d does not have the
+// listener. Its handler may still be running afterwards.
+func (d *dispatcher) removeListener(l *listener) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := slices.Index(d.listeners, l)
@@ -167,7 +168,7 @@ func (d *dispatcher) leave(l *listener) {
 	}
 }
 
-// start begins delivery, with the notifications that wait already.
+// start begins delivery. Notifications that already wait are delivered first.
 func (d *dispatcher) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,8 +178,8 @@ func (d *dispatcher) start() {
 	}
 }
 
-// stop ends delivery, and returns when all calls of handlers have ended. The caller makes sure that no
-// listener joins from now on.
+// stop ends delivery, and returns when all calls of handlers have ended. The caller ensures that no
+// listener is added from now on.
 func (d *dispatcher) stop() {
 	d.mu.Lock()
 	for _, l := range d.listeners {
@@ -186,10 +187,10 @@ func (d *dispatcher) stop() {
 	}
 	d.listeners = nil
 	d.mu.Unlock()
-	d.running.Wait() // without the lock: a handler may call leave
+	d.running.Wait() // without the lock: a handler may call removeListener
 }
 
-// indexSynced records that no initial addition is still to come.
+// indexSynced records that all initial additions have been passed to the listeners.
 func (d *dispatcher) indexSynced() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +201,7 @@ func (d *dispatcher) indexSynced() {
 }
 
 // shouldResync selects the listeners whose resync is due: they get resyncs until the next call. It
-// reports whether there are any; then the Reflector makes the queue emit a resync. The Reflector calls
+// reports whether a resync is due; then the Reflector makes the queue emit a resync. The Reflector calls
 // it every resyncCheckPeriod.
 func (d *dispatcher) shouldResync() bool {
 	d.mu.Lock()

@@ -56,8 +56,8 @@ func (i *Informer) pop(ctx context.Context, queue cache.Queue) {
 // applyDeltas applies the outcome of one Pop: all deltas of one object since it was last popped
 // (DeltaFIFO), or a single delta (RealFIFO). initial says that it belongs to the first Replace.
 //
-// It holds the handlers' lock throughout. A handler that joins finds every delta either in the index
-// or still to come.
+// It holds the handlers' lock throughout. So a new handler misses no delta: the index has it already, or a
+// later notification carries it.
 func (i *Informer) applyDeltas(popped any, initial bool) error {
 	deltas, ok := popped.(cache.Deltas)
 	if !ok {

@@ -3,9 +3,9 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package redisnode talks to one redis-server of a Redis Cluster, version 7.0 or
-// later, as one who runs the cluster: it never follows a redirection to another node
-// and never repeats a request. What to do is for its callers to decide.
+// Package redisnode is a client of one redis-server of a Redis Cluster, version 7.0 or
+// later, for the administration of the cluster. It never follows a redirection to
+// another node and never repeats a request. Its callers decide what to do.
 package redisnode
 
 import (
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ const (
 	Takeover Failover = "TAKEOVER"
 )
 
-// SlotState is what SetSlots makes of a slot.
+// SlotState is the state into which SetSlots brings a slot.
 type SlotState string
 
 // The states of a slot, as of https://redis.io/docs/latest/commands/cluster-setslot/
@@ -62,7 +63,7 @@ const (
 	SlotMigrating SlotState = "MIGRATING"
 	// SlotNode gives the slot to the node with the ID, and closes it.
 	SlotNode SlotState = "NODE"
-	// SlotStable closes the slot, wherever its keys are. It has no ID.
+	// SlotStable closes the slot. It does not matter which node has the slot's keys. It has no ID.
 	SlotStable SlotState = "STABLE"
 )
 
@@ -78,8 +79,9 @@ var errClosed = errors.New("the connection is closed")
 // A request whose context ends returns at once with the context's error. The node may
 // have done it nevertheless, as with every other error that is not the node's answer.
 type Node struct {
-	options redis.Options
-	turn    chan struct{} // holds an element while a request is under way
+	options  redis.Options
+	readOnly bool          // see DialReadOnly
+	turn     chan struct{} // holds an element while a request is under way
 
 	mu     sync.Mutex
 	client *redis.Client // nil until it is needed
@@ -114,6 +116,19 @@ func Dial(ip string, port int, password string) *Node {
 	}
 }
 
+// reads are the commands of a read-only Node, as observers get them.
+var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP"}
+
+// ErrReadOnly says that a read-only Node did not send a command.
+var ErrReadOnly = errors.New("this connection only reads")
+
+// DialReadOnly is Dial, but the Node sends no command that may change something.
+func DialReadOnly(ip string, port int, password string) *Node {
+	n := Dial(ip, port, password)
+	n.readOnly = true
+	return n
+}
+
 // Close closes the connection. A request that is under way fails, as do all later ones.
 func (n *Node) Close() {
 	n.mu.Lock()
@@ -134,7 +149,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		id = p.Do(ctx, "CLUSTER", "MYID")
 		cluster = p.Do(ctx, "CLUSTER", "INFO")
 		nodes = p.Do(ctx, "CLUSTER", "NODES")
-		info = p.Do(ctx, "INFO", "server", "replication", "persistence")
+		info = p.Do(ctx, "INFO", "server", "replication", "persistence", "memory", "clients", "stats")
 		keys = p.DBSize(ctx)
 		functions = p.Do(ctx, "FUNCTION", "LIST")
 	}, func(cmd redis.Cmder) error {
@@ -321,6 +336,9 @@ func (n *Node) pipeline(ctx context.Context, command string, add func(redis.Pipe
 
 // request has do use the connection, once those before it are done.
 func (n *Node) request(ctx context.Context, command string, do func(*redis.Client) error) error {
+	if n.readOnly && !slices.Contains(reads, command) {
+		return fmt.Errorf("%s: %w", command, ErrReadOnly)
+	}
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()

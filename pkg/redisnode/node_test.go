@@ -608,7 +608,8 @@ func TestWire(t *testing.T) {
 				if i == 0 && password != "" {
 					want = append(want, "auth "+password)
 				}
-				want = append(want, "CLUSTER MYID", "CLUSTER INFO", "CLUSTER NODES", "INFO server replication persistence", "dbsize", "FUNCTION LIST")
+				want = append(want, "CLUSTER MYID", "CLUSTER INFO", "CLUSTER NODES",
+					"INFO server replication persistence memory clients stats", "dbsize", "FUNCTION LIST")
 				if got := sent(); !slices.Equal(got, want) {
 					t.Errorf("sent %q, want %q", got, want)
 				}

@@ -8,11 +8,12 @@ package redisnode
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 )
 
-// Result is what came of a request.
+// Result is the outcome of a request.
 type Result string
 
 // The results.
@@ -22,26 +23,35 @@ const (
 	Refused Result = "refused"
 	// Password: the error is an ErrPassword.
 	Password Result = "password"
-	// Canceled: who asked does not wait for the answer any more.
+	// Canceled: the caller does not wait for the answer any more.
 	Canceled Result = "canceled"
 	// Unreachable: there is no connection, or no answer.
 	Unreachable Result = "unreachable"
 )
 
-// Observer is told of every request that a node was sent: the command, such as
-// "CLUSTER MEET", what came of it, and after how long, connecting included. A round trip of
-// many commands is one request; that of View is "VIEW". It may be called by many goroutines
-// at once.
-type Observer func(command string, result Result, took time.Duration)
+// Observer is called after every request to a node, with the context of the request, the command,
+// such as "CLUSTER MEET", the outcome, and the duration including the connection. A round trip of
+// many commands is one request; that of View is "VIEW". Several goroutines may call an Observer at once.
+type Observer func(ctx context.Context, command string, result Result, took time.Duration)
 
-var observer atomic.Pointer[Observer]
+var observers struct {
+	sync.RWMutex
+	all []Observer
+}
 
-// SetObserver has observe told of the requests to all nodes from now on.
-func SetObserver(observe Observer) { observer.Store(&observe) }
+// AddObserver adds an Observer of the requests to all nodes from now on.
+func AddObserver(observe Observer) {
+	observers.Lock()
+	defer observers.Unlock()
+	observers.all = append(slices.Clip(observers.all), observe)
+}
 
 func observe(ctx context.Context, command string, err error, took time.Duration) {
-	if observe := observer.Load(); observe != nil {
-		(*observe)(command, resultOf(ctx, err), took)
+	observers.RLock()
+	all := observers.all
+	observers.RUnlock()
+	for _, observe := range all {
+		observe(ctx, command, resultOf(ctx, err), took)
 	}
 }
 

@@ -7,37 +7,47 @@ package redisnode
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// View is what one node tells of itself, and of the others as it knows them. No two
-// nodes need agree: what holds for the cluster is for the caller to make of them all.
+// View is the state that one node reports of itself, and of the other nodes as it knows
+// them. Two nodes may disagree. The caller derives the state of the cluster from all views.
 type View struct {
 	// ID names the node in the cluster: 40 hex digits, which it keeps in its data.
 	ID string
 	// Version is the redis_version, such as "7.2.4".
 	Version string
-	// Loading says that the node still reads its data from the disk. It tells its
-	// Version alone then: all the rest is zero.
+	// Loading says that the node still reads its data from the disk. It reports only its
+	// Version then: all other fields are zero.
 	Loading bool
 	// StateOK says that the node takes requests: it knows an owner for every slot and
 	// reaches most masters. (Or, with cluster-require-full-coverage no, only the latter.)
 	StateOK bool
-	// Epoch is the highest config epoch that the node has heard of.
+	// Epoch is the highest config epoch that the node knows.
 	Epoch int64
 	// Keys is how many keys the node holds, as a master or as a replica.
 	Keys int64
 	// Master says what the node is in the cluster, by its own line in Table.
 	Master bool
-	// LinkUp is of a replica: it is connected to its master, and has all of its data
-	// but for what has been written in this moment. It is false for a master.
+	// LinkUp says that a replica is connected to its master, and has all of its data except
+	// the latest writes. It is false for a master.
 	LinkUp bool
-	// LinkDown is of a replica whose link is not up: for how long, to the second. It is
-	// negative if the replica has had no link since it was started, and so does not know;
-	// its Offset is 0 then, whatever data it has. It is 0 while LinkUp, and for a master.
+	// LinkDown is the time since a replica lost the link to its master, to the second. It is
+	// negative if the replica has had no link since it was started; its Offset is 0 then,
+	// even if it has data. It is 0 while LinkUp, and for a master.
 	LinkDown time.Duration
+	// MasterIP is where a replica asks for its master's data. It is "" for a master, and for a
+	// replica that has not asked since it was started.
+	//
+	// It may differ from the master's IP in Table: a node that hears of a new address from a
+	// third node changes its Table alone.
+	MasterIP string
+	// Stray says that a replica is connected to a node at an IP that is not its master's: it may
+	// have the data of that node. LinkUp is false then.
+	Stray bool
 	// Offset is how many bytes of its history a master has sent, or a replica has
 	// applied. Only offsets of one master and its replicas can be compared.
 	Offset int64
@@ -45,18 +55,34 @@ type View struct {
 	// got all of its master's data, none of that is on its disk until this is done, and it
 	// does not stop when it is asked to.
 	Rewriting bool
-	// WriteError says why the node may not be able to keep what is written to it: the
-	// last write to its append-only file, the last rewrite of that, or the last
-	// snapshot has failed, mostly as the disk is full. It is "" if all is well.
+	// WriteError says why the node may lose writes: the last write to its append-only
+	// file, the last rewrite of that file, or the last snapshot has failed, mostly
+	// because the disk is full. It is "" if none of them has failed.
 	WriteError string
-	// Unwritten says that nothing was written to the node since its append-only file was
-	// begun, no key and no function, nor was any deleted.
+	// Unwritten says that no key and no function was written or deleted since the node began
+	// its append-only file.
 	Unwritten bool
 	// Libraries are the libraries of functions that the node has, by name, each with a digest
-	// of all of it but its code. A node of a version that has none has none.
+	// of all of it but its code. It is empty for a version without functions.
 	Libraries map[string]string
 	// Table is a line for each node that this one knows. Its own is among them.
 	Table []Entry
+	// Stats are numbers for metrics. No decision depends on them.
+	Stats Stats
+}
+
+// Stats are sizes of a node, and counters since its start.
+type Stats struct {
+	// MemoryUsed is what the node has allocated, and MemoryMax the limit for it, both in bytes.
+	// MemoryMax is 0 if there is no limit.
+	MemoryUsed, MemoryMax int64
+	// Clients is the number of connections of clients, without those of replicas.
+	Clients int64
+	// Commands is the number of commands that were processed, and Evicted the number of keys
+	// that were deleted because the limit was reached.
+	Commands, Evicted int64
+	// LastSave is when the last snapshot was written. The node takes its start for one.
+	LastSave time.Time
 }
 
 // Entry is what one node knows of another one, or of itself: a line of CLUSTER NODES.
@@ -68,8 +94,8 @@ type Entry struct {
 	Port, BusPort int
 	// Myself marks the entry of the node that was asked.
 	Myself bool
-	// Master is false for a replica, and for a node in a handshake, which has told
-	// nothing yet but its address.
+	// Master is false for a replica, and for a node in a handshake, of which only the
+	// address is known.
 	Master bool
 	// Handshake says that the node was met and has not answered. Its ID is a random
 	// one until then.
@@ -89,7 +115,7 @@ type Entry struct {
 	// Slots is what the node owns. Only masters own slots.
 	Slots Slots
 	// Migrating and Importing are the open slots, each with the ID of the node that it
-	// goes to or comes from. A node tells those of itself only; nil if there are none.
+	// goes to or comes from. A node reports only its own; nil if there are none.
 	Migrating, Importing map[int]string
 }
 
@@ -120,7 +146,8 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 	for i := range table {
 		if table[i].Myself {
 			view.Master = table[i].Master
-			view.LinkUp = view.LinkUp && !view.Master
+			view.Stray = view.Stray && view.asksElsewhere(table[i].MasterID)
+			view.LinkUp = view.LinkUp && !view.Master && !view.Stray
 			if view.LinkUp || view.Master {
 				view.LinkDown = 0
 			}
@@ -130,9 +157,16 @@ func parseView(id, cluster, nodes, info string, keys int64) (*View, error) {
 	return nil, fmt.Errorf("CLUSTER NODES: no line is of the node itself")
 }
 
+// asksElsewhere returns whether a replica asks for data at an IP that is not its master's in Table.
+func (v *View) asksElsewhere(masterID string) bool {
+	return slices.ContainsFunc(v.Table, func(e Entry) bool {
+		return e.ID == masterID && !e.NoAddr && e.IP != "" && v.MasterIP != "" && e.IP != v.MasterIP
+	})
+}
+
 // parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
 func (v *View) parseInfo(info string) {
-	linkUp, syncing, replica, down := false, false, false, int64(-1)
+	linkUp, syncing, replica, down, masterIP := false, false, false, int64(-1), ""
 	var masterOffset, replicaOffset int64
 	var base, size string // of the append-only file
 	for key, value := range fields(info) {
@@ -143,6 +177,8 @@ func (v *View) parseInfo(info string) {
 			v.Loading = value == "1"
 		case "role":
 			replica = value == "slave"
+		case "master_host":
+			masterIP = value
 		case "master_link_status":
 			linkUp = value == "up"
 		case "master_sync_in_progress":
@@ -163,6 +199,8 @@ func (v *View) parseInfo(info string) {
 			if value != "ok" {
 				v.addWriteError(key, value)
 			}
+		default:
+			v.Stats.set(key, value)
 		}
 	}
 	// A replica that has been restarted, and has not heard from its master yet, says
@@ -170,9 +208,29 @@ func (v *View) parseInfo(info string) {
 	v.LinkUp, v.Offset = false, masterOffset
 	if replica {
 		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
+		v.MasterIP, v.Stray = masterIP, linkUp || syncing // parseView knows whose IP it is.
 	}
 	v.LinkDown = time.Duration(down) * time.Second
 	v.Unwritten = base != "" && base == size
+}
+
+// set reads a line of INFO. A version that lacks one leaves the field 0.
+func (s *Stats) set(key, value string) {
+	number, _ := strconv.ParseInt(value, 10, 64)
+	switch key {
+	case "used_memory":
+		s.MemoryUsed = number
+	case "maxmemory":
+		s.MemoryMax = number
+	case "connected_clients":
+		s.Clients = number
+	case "total_commands_processed":
+		s.Commands = number
+	case "evicted_keys":
+		s.Evicted = number
+	case "rdb_last_save_time":
+		s.LastSave = time.Unix(number, 0)
+	}
 }
 
 func (v *View) addWriteError(key, value string) {

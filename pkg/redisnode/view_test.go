@@ -119,8 +119,11 @@ func TestParseTableQuotesAMalformedLine(t *testing.T) {
 const info = "# Server\r\nredis_version:7.0.15\r\nos:Linux 6.1\r\n\r\n# Persistence\r\nloading:0\r\n" +
 	"rdb_last_bgsave_status:ok\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_bgrewrite_status:ok\r\n" +
 	"aof_last_write_status:ok\r\n\r\n" +
-	"# Replication\r\nrole:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
-	"master_repl_offset:88\r\n"
+	"# Replication\r\nrole:slave\r\nmaster_host:127.0.0.2\r\nmaster_port:6379\r\n" +
+	"master_link_status:up\r\nmaster_sync_in_progress:0\r\nslave_repl_offset:77\r\n" +
+	"master_repl_offset:88\r\n\r\n# Memory\r\nused_memory:1048576\r\nused_memory_rss:2097152\r\nmaxmemory:4194304\r\n" +
+	"\r\n# Clients\r\nconnected_clients:3\r\n\r\n# Stats\r\ntotal_commands_processed:1234\r\nevicted_keys:5\r\n" +
+	"rdb_last_save_time:1763900000\r\n"
 
 const (
 	clusterInfo = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n"
@@ -129,7 +132,8 @@ const (
 )
 
 func TestParseView(t *testing.T) {
-	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77}
+	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77, MasterIP: "127.0.0.2",
+		Stats: Stats{MemoryUsed: 1 << 20, MemoryMax: 4 << 20, Clients: 3, Commands: 1234, Evicted: 5, LastSave: time.Unix(1763900000, 0)}}
 	for name, test := range map[string]struct {
 		cluster, nodes string
 		replace        []string // in info
@@ -138,11 +142,11 @@ func TestParseView(t *testing.T) {
 		"a settled replica": {change: func(*View) {}},
 		"a master": {
 			nodes: masterLine, replace: []string{"role:slave", "role:master"},
-			change: func(v *View) { v.Master, v.LinkUp, v.Offset = true, false, 88 },
+			change: func(v *View) { v.Master, v.LinkUp, v.Offset, v.MasterIP = true, false, 88, "" },
 		},
 		"a replica that has not heard from its master since it started": {
 			replace: []string{"role:slave", "role:master"},
-			change:  func(v *View) { v.LinkUp, v.LinkDown, v.Offset = false, -time.Second, 88 },
+			change:  func(v *View) { v.LinkUp, v.LinkDown, v.Offset, v.MasterIP = false, -time.Second, 88, "" },
 		},
 		"a replica that has lost its master": {
 			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:42"},
@@ -151,6 +155,19 @@ func TestParseView(t *testing.T) {
 		"a replica that has had no master since it started": {
 			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:-1"},
 			change:  func(v *View) { v.LinkUp, v.LinkDown = false, -time.Second },
+		},
+		"a replica that asks for data where its master was": {
+			nodes:   replicaLine + idB + " 127.0.0.3:6379@16379 master - 0 0 1 connected 0-16383\n",
+			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:42"},
+			change:  func(v *View) { v.LinkUp, v.LinkDown = false, 42*time.Second },
+		},
+		"a replica that is connected to another node": {
+			nodes:  replicaLine + idB + " 127.0.0.3:6379@16379 master - 0 0 1 connected 0-16383\n",
+			change: func(v *View) { v.LinkUp, v.LinkDown, v.Stray = false, -time.Second, true },
+		},
+		"a replica whose master has no address is not": {
+			nodes:  replicaLine + idB + " :0@0 master,noaddr - 0 0 1 disconnected 0-16383\n",
+			change: func(*View) {},
 		},
 		"a replica that copies all data": {
 			replace: []string{"sync_in_progress:0", "sync_in_progress:1"},

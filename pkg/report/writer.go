@@ -22,6 +22,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/preview"
 )
 
 // Object is an object that has a status, such as *v1.MyCronJob.
@@ -114,6 +115,17 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	*after = *stored
 	changed.SetResourceVersion(updated.GetResourceVersion())
 	return changed, nil
+}
+
+// Preview adds the write that Write would make to a plan, and makes none.
+func (w *Writer[T, S]) Preview(object T, status S, plan *preview.Plan) error {
+	before, _ := w.Fields(object)
+	if equality.Semantic.DeepEqual(*before, status) {
+		return nil
+	}
+	fields, err := preview.Diff(map[string]any{"status": *before}, map[string]any{"status": status})
+	plan.Writes = append(plan.Writes, preview.Write{Verb: "update", Kind: w.Kind, Name: object.GetName(), Fields: fields})
+	return err
 }
 
 // Forget drops the time of the last write. Call it when the object no longer exists.

@@ -11,17 +11,16 @@ SPDX-License-Identifier: Apache-2.0
 //	└──────── pkg/pipeline ───────┘   └────── pkg/loop ───────────┘
 //
 // The Recorder keeps the newest events of all objects in a ring, and the newest of each
-// object in its Life, both of a fixed size. It never blocks a stage: a subscriber that does
-// not keep up loses events, and is told how many. A nil *Recorder is a valid one that
-// records nothing, so that a stage reports with one plain call whether anybody watches or
-// not.
+// object in its Life, both of a fixed size. It never blocks a stage: a subscriber that is too
+// slow loses events, and gets their number. A nil *Recorder is valid and records nothing, so
+// that a stage can report with one call in any case.
 //
-// Recording costs some hundred nanoseconds an event. Where changes come faster than
-// recordings may cost, only some are recorded, and each of these at all of its stages: a
-// stage asks Wants first. Syncs, what they wrote and how they ended are always recorded.
+// Recording costs some hundred nanoseconds an event. If there are too many
+// changes, the Recorder records only some of them, but each of these at all stages: a stage
+// calls Wants first. Syncs, what they wrote and how they ended are always recorded.
 //
 // Events and causes carry names, versions and field paths. Of values they carry those that
 // package changes lets through: numbers, states and short texts of typed fields, and nothing
-// of a Secret. An error's text is what the sync returned; whoever returns an error keeps
-// secrets out of it, as out of a log.
+// of a Secret. The text of an error is the one that the sync returned. A sync must keep
+// secrets out of its errors, as out of a log.
 package trace

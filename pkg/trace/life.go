@@ -24,7 +24,7 @@ type lives struct {
 	recent   *list.List               // the one that something happened to last is in front
 }
 
-// life is what happened to one object.
+// life holds the recorded events of one object.
 type life struct {
 	object Object
 	events []Event // oldest first

@@ -15,6 +15,8 @@ import (
 // safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
 	sampling sampler
+	observe  func(Event) // nil for none
+	keeps    bool        // false if observe alone gets events
 
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
@@ -27,9 +29,20 @@ type Recorder struct {
 // least 1. The ring is allocated here, once.
 func NewRecorder(size int) *Recorder {
 	return &Recorder{
-		sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), subscribers: map[*Subscription]struct{}{},
+		sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), subscribers: map[*Subscription]struct{}{}, keeps: true,
 	}
 }
+
+// NewObserved returns a Recorder that keeps nothing, and wants no event of the stages before Sync: see Observe.
+func NewObserved(observe func(Event)) *Recorder {
+	r := NewRecorder(1)
+	r.observe, r.keeps = observe, false
+	return r
+}
+
+// Observe has observe called with each event of the stages from Sync on, before Report returns. The event has no Seq yet.
+// Call Observe before the first Report.
+func (r *Recorder) Observe(observe func(Event)) { r.observe = observe }
 
 // maxErr is how much of an error's text is kept, in bytes.
 const maxErr = 1024
@@ -44,6 +57,12 @@ func (r *Recorder) Report(e Event) {
 	}
 	if len(e.Err) > maxErr {
 		e.Err = strings.ToValidUTF8(e.Err[:maxErr], "") + "…"
+	}
+	if r.observe != nil && e.Stage >= Sync {
+		r.observe(e)
+	}
+	if !r.keeps {
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +85,7 @@ func (r *Recorder) Report(e Event) {
 // Wants reports whether to report the change that made resourceVersion. It is true for what
 // has none.
 func (r *Recorder) Wants(resourceVersion string) bool {
-	return r != nil && r.sampling.wants(resourceVersion)
+	return r != nil && r.keeps && r.sampling.wants(resourceVersion)
 }
 
 // OneIn returns of how many changes one is recorded now: 1 for all.
@@ -117,8 +136,8 @@ func (r *Recorder) Last() uint64 {
 	return r.last
 }
 
-// Life returns what is remembered of o: the events whose Object it is, and those of its
-// syncs, oldest first. There may have been more, if forgotten.
+// Life returns the recorded events of o, oldest first: those whose Object it is, and those of
+// its syncs. forgotten reports that there may have been earlier ones.
 func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 	if r == nil {
 		return nil, false
@@ -152,7 +171,7 @@ func (r *Recorder) Subscribe(buffer int) *Subscription {
 }
 
 // Events returns the channel on which events arrive, in order of Seq. A gap in
-// Seq is what was dropped. Close closes it.
+// Seq shows that events were dropped. Close closes it.
 func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Dropped returns how many events were lost because the buffer was full.

@@ -22,7 +22,7 @@ const (
 	Queue
 	// Index: the delta was popped, and the index now holds its outcome.
 	Index
-	// Dispatch: the event handlers are told, after the index.
+	// Dispatch: the event handlers get a notification. The index is already updated.
 	Dispatch
 	// Enqueue: a handler put a key into a controller's workqueue.
 	Enqueue
@@ -64,7 +64,7 @@ func (o Object) String() string {
 	return o.Kind + " " + name
 }
 
-// Event says that one object passed one stage.
+// Event records that one object passed one stage.
 type Event struct {
 	// Seq numbers a Recorder's events from 1 without gaps. The Recorder sets it.
 	Seq uint64
@@ -207,6 +207,8 @@ type Cause struct {
 	// Fields are the paths of the fields that an Updated changed, such as
 	// "status.succeeded"; a bounded number of them.
 	Fields []string
+	// Urgent causes bring the key before those of a restart or of a resync.
+	Urgent bool
 }
 
 // String renders the cause in one line, for a log:

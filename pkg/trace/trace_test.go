@@ -83,6 +83,31 @@ func TestReportDoesNotAllocate(t *testing.T) {
 	}
 }
 
+func TestObserversGetEventsFromSyncOn(t *testing.T) {
+	for name, keeps := range map[string]bool{"a Recorder": true, "one that keeps nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			observe := func(e Event) { got = append(got, fmt.Sprintf("%s %s %t", e.Stage, e.Err, !e.Time.IsZero())) }
+			r := NewObserved(observe)
+			if keeps {
+				r = NewRecorder(10)
+				r.Observe(observe)
+			}
+			for stage := Wire; stage <= Done; stage++ {
+				r.Report(Event{Stage: stage, Object: Object{Name: "a"}, Err: strings.Repeat("x", maxErr+1)})
+			}
+			end := " " + strings.Repeat("x", maxErr) + "… true"
+			if want := fmt.Sprint([]string{"sync" + end, "write" + end, "done" + end}); fmt.Sprint(got) != want {
+				t.Errorf("observed %q, want %s", got, want)
+			}
+			life, _ := r.Life(Object{Name: "a"})
+			if kept := len(r.Events()); r.Wants("1") != keeps || (kept > 0) != keeps || (len(life) > 0) != keeps {
+				t.Errorf("it wants events: %t, and keeps %d, and %d of the object", r.Wants("1"), kept, len(life))
+			}
+		})
+	}
+}
+
 func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
 	r := NewRecorder(8)
 	s := r.Subscribe(1000)

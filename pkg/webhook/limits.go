@@ -53,7 +53,7 @@ const (
 	// expandedCopies: to make the patch, a request holds structs, lists and maps of its object
 	// twice, before and after the defaults. Lists grow by half or double.
 	expandedCopies = 4
-	// reviewSize is what else a request needs, and its answer: some ten times maxErrors.
+	// reviewSize is the memory for the rest of a request and for its answer: some ten times maxErrors.
 	reviewSize = 128 << 10
 
 	// turnPatience is how long a request waits for its share. Then the answer asks the API server

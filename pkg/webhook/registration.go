@@ -96,8 +96,8 @@ func (i Injected[T, P]) Bundles() ([][]byte, error) {
 	return bundles, err
 }
 
-// Says is part of certificate.Registration.
-func (i Injected[T, P]) Says(caBundle []byte) (bool, error) {
+// UpToDate is part of certificate.Registration.
+func (i Injected[T, P]) UpToDate(caBundle []byte) (bool, error) {
 	bundles, err := i.Bundles()
 	for _, bundle := range bundles {
 		if !bytes.Equal(bundle, caBundle) {
@@ -188,8 +188,8 @@ func (o Owned[T, P]) Bundles() ([][]byte, error) {
 	return bundles, nil
 }
 
-// Says is part of certificate.Registration.
-func (o Owned[T, P]) Says(caBundle []byte) (bool, error) {
+// UpToDate is part of certificate.Registration.
+func (o Owned[T, P]) UpToDate(caBundle []byte) (bool, error) {
 	c, err := o.cached()
 	if c == nil || err != nil {
 		return false, err

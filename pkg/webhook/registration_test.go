@@ -36,7 +36,6 @@ type (
 	validatingConfig = admissionregistrationv1.ValidatingWebhookConfiguration
 )
 
-// Registrations are what a keeper of certificates works with.
 var (
 	_ certificate.Registration = Injected[mutatingConfig, *mutatingConfig]{}
 	_ certificate.Registration = Owned[validatingConfig, *validatingConfig]{}
@@ -87,7 +86,7 @@ func eachKind(
 	})
 }
 
-// put has the API server and the cache hold a configuration.
+// put stores a configuration in the API server and in the cache.
 func (c *cluster[T, P]) put(t *testing.T, config P) {
 	t.Helper()
 	config.SetUID("its-uid")
@@ -101,7 +100,7 @@ func (c *cluster[T, P]) put(t *testing.T, config P) {
 	c.fake.ClearActions()
 }
 
-// stored returns what the API server holds, or nil.
+// stored returns the configuration from the API server, or nil.
 func (c *cluster[T, P]) stored(t *testing.T) P {
 	t.Helper()
 	live, err := c.client.Get(context.Background(), "test", metav1.GetOptions{})
@@ -117,20 +116,20 @@ func (c *cluster[T, P]) stored(t *testing.T) P {
 	return got
 }
 
-// did returns the verbs of the requests that were made since put.
+// did returns the verbs of the requests since put.
 func (c *cluster[T, P]) did(t *testing.T) []string {
 	t.Helper()
 	var verbs []string
 	for _, action := range c.fake.Actions() {
 		if got := action.GetResource().Resource; got != c.resource {
-			t.Errorf("a request about %s", got)
+			t.Errorf("got a request for %s, want only %s", got, c.resource)
 		}
 		verbs = append(verbs, action.GetVerb())
 	}
 	return verbs
 }
 
-// fail has a verb answered with an error.
+// fail makes requests with a verb fail.
 func (c *cluster[T, P]) fail(verb string, err error) {
 	c.fake.PrependReactor(verb, c.resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 }
@@ -143,11 +142,11 @@ func TestInject(t *testing.T) {
 
 func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	inject := func() Injected[T, P] { return Inject[T, P]("test", c.store, c.client, service) }
-	expect := func(t *testing.T, caBundle string, says bool, bundles ...string) {
+	expect := func(t *testing.T, caBundle string, upToDate bool, bundles ...string) {
 		t.Helper()
-		got, err := inject().Says([]byte(caBundle))
-		if got != says || err != nil {
-			t.Errorf("it says %s: %t, error %v, want %t", caBundle, got, err, says)
+		got, err := inject().UpToDate([]byte(caBundle))
+		if got != upToDate || err != nil {
+			t.Errorf("up to date with %s: %t, error %v, want %t", caBundle, got, err, upToDate)
 		}
 		held, err := inject().Bundles()
 		if err != nil || len(held) != len(bundles) {
@@ -160,7 +159,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 	}
 
-	t.Run("nothing is done while there is no configuration", func(t *testing.T) {
+	t.Run("without a configuration, no request", func(t *testing.T) {
 		expect(t, "one", true)
 		if err := inject().Trust(t.Context(), []byte("one")); err != nil {
 			t.Error(err)
@@ -171,14 +170,14 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	})
 
 	applied := c.make(ByService(service), "test")
-	if len(c.configs(applied)) < 2 { // The same webhook by way of another Service.
+	if len(c.configs(applied)) < 2 { // Add a webhook, because the first one becomes that of another Service.
 		switch a := any(applied).(type) {
 		case *mutatingConfig:
 			second := a.Webhooks[0].DeepCopy()
 			second.Name = "second." + second.Name
 			a.Webhooks = append(a.Webhooks, *second)
 		default:
-			t.Fatal("there is but one webhook")
+			t.Fatal("there is only one webhook")
 		}
 	}
 	configs := c.configs(applied)
@@ -209,21 +208,21 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Fatal(err)
 		}
 		if want := map[string]string{"resourceVersion": "41", "uid": "its-uid"}; !reflect.DeepEqual(got.Metadata, want) {
-			t.Errorf("it is for %v, want %v", got.Metadata, want)
+			t.Errorf("the patch has the metadata %v, want %v", got.Metadata, want)
 		}
 		if len(got.Webhooks) != own {
-			t.Errorf("it is for %d webhooks, want %d: %s", len(got.Webhooks), own, patch.GetPatch())
+			t.Errorf("the patch has %d webhooks, want %d: %s", len(got.Webhooks), own, patch.GetPatch())
 		}
 		want := P(applied.DeepCopy())
 		for _, config := range c.configs(want)[1:] {
 			config.CABundle = []byte("one")
 		}
 		if got := c.stored(t); !equality.Semantic.DeepEqual(got, want) {
-			t.Errorf("stored is another one: %s", diff.Diff(want, got))
+			t.Errorf("the stored configuration differs: %s", diff.Diff(want, got))
 		}
 	})
 
-	t.Run("until the cache shows it, that is not known", func(t *testing.T) {
+	t.Run("with a stale cache, not up to date", func(t *testing.T) {
 		expect(t, "one", false, repeat("")...)
 	})
 	if err := c.store.Update(c.stored(t)); err != nil {
@@ -245,7 +244,7 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			}
 		}
 	})
-	t.Run("one webhook that is behind is enough", func(t *testing.T) {
+	t.Run("with one outdated webhook, not up to date", func(t *testing.T) {
 		behind := c.stored(t)
 		c.configs(behind)[own].CABundle = nil
 		if err := c.store.Update(behind); err != nil {
@@ -295,15 +294,15 @@ func injects[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	t.Run("a cache of something else is an error", func(t *testing.T) { fails(t, c.store, inject()) })
 }
 
-// fails checks what a registration does whose cache does not hold a configuration.
+// fails checks that a registration returns errors if its cache holds another kind.
 func fails(t *testing.T, store cache.Store, r certificate.Registration) {
 	t.Helper()
 	if err := store.Update(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "test"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, bundlesErr := r.Bundles()
-	_, saysErr := r.Says(nil)
-	for _, err := range []error{bundlesErr, saysErr, r.Trust(t.Context(), nil)} {
+	_, upToDateErr := r.UpToDate(nil)
+	for _, err := range []error{bundlesErr, upToDateErr, r.Trust(t.Context(), nil)} {
 		if err == nil || err.Error() != "the cache of webhook configurations holds a *v1.ConfigMap" {
 			t.Errorf("error %v", err)
 		}
@@ -329,11 +328,11 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			t.Errorf("requests %q, want %q", did, want)
 		}
 	}
-	expect := func(t *testing.T, caBundle string, says bool, bundle string) {
+	expect := func(t *testing.T, caBundle string, upToDate bool, bundle string) {
 		t.Helper()
-		got, err := own().Says([]byte(caBundle))
-		if got != says || err != nil {
-			t.Errorf("it says %s: %t, error %v, want %t", caBundle, got, err, says)
+		got, err := own().UpToDate([]byte(caBundle))
+		if got != upToDate || err != nil {
+			t.Errorf("up to date with %s: %t, error %v, want %t", caBundle, got, err, upToDate)
 		}
 		bundles, err := own().Bundles()
 		want := len(c.configs(desired(nil)))
@@ -354,19 +353,19 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 	}
 
-	t.Run("it is made where it is missing", func(t *testing.T) {
+	t.Run("a missing configuration is created", func(t *testing.T) {
 		expect(t, "one", false, "")
 		trust(t, "one", "create")
 		if got := c.stored(t); !reflect.DeepEqual(c.configs(got), c.configs(desired([]byte("one")))) || got.GetLabels()[LabelOwned] != "true" {
 			t.Errorf("stored is %+v", got)
 		}
 	})
-	t.Run("another replica made one in between: a quiet retry", func(t *testing.T) {
+	t.Run("another replica created it in between: a quiet retry", func(t *testing.T) {
 		if err := own().Trust(t.Context(), []byte("one")); !apierrors.IsConflict(err) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("none can be made", func(t *testing.T) {
+	t.Run("the creation fails", func(t *testing.T) {
 		defer c.restore(slices.Clone(c.fake.ReactionChain))
 		c.fail("create", errors.New("connection refused"))
 		err := own().Trust(t.Context(), []byte("one"))
@@ -385,7 +384,8 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		}
 		if got := update.GetObject().(P); got.GetUID() != "its-uid" || got.GetResourceVersion() != "41" ||
 			update.UpdateOptions.FieldManager != glassback.Name {
-			t.Errorf("it is for the UID %s at %s, by %s", got.GetUID(), got.GetResourceVersion(), update.UpdateOptions.FieldManager)
+			t.Errorf("the update has the UID %s, the version %s and the manager %s", got.GetUID(), got.GetResourceVersion(),
+				update.UpdateOptions.FieldManager)
 		}
 		catchUp(t)
 		expect(t, "two", true, "two")
@@ -393,7 +393,7 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	for name, edit := range map[string]func(P){
 		"its caBundle": func(p P) { c.configs(p)[0].CABundle = []byte("evil") },
 		"its URL":      func(p P) { *c.configs(p)[0].URL = "https://evil.example.com" },
-		"what it is for": func(p P) {
+		"its rules": func(p P) {
 			switch p := any(p).(type) {
 			case *mutatingConfig:
 				p.Webhooks[0].MatchConditions = nil
@@ -409,8 +409,8 @@ func owns[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 				t.Fatal(err)
 			}
 			catchUp(t)
-			if says, err := own().Says([]byte("two")); says || err != nil {
-				t.Errorf("it says so: %t, error %v", says, err)
+			if upToDate, err := own().UpToDate([]byte("two")); upToDate || err != nil {
+				t.Errorf("up to date: %t, error %v", upToDate, err)
 			}
 			trust(t, "two", "update")
 			catchUp(t)
@@ -450,15 +450,15 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 	desired := func(caBundle []byte) P {
 		return c.make(ByURL(parseURL(t, "https://[::1]:8443"), nil, caBundle), "test")
 	}
-	// A cache is not what counts.
+	// The cache is empty: Remove reads from the API server.
 	own := Own[T, P](cache.NewStore(cache.MetaNamespaceKeyFunc), c.client, desired)
 	chain := slices.Clone(c.fake.ReactionChain)
 	resource := admissionregistrationv1.Resource(c.resource)
 	changed := apierrors.NewConflict(resource, "test", errors.New("the UID is another"))
 	for _, test := range []struct {
 		name  string
-		label string // of what is there; "" for nothing
-		verb  string // what fails
+		label string // of the existing configuration; "" if none exists
+		verb  string // that fails
 		with  error
 		did   []string
 		stays bool
@@ -467,9 +467,9 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 		{"its own", "true", "", nil, []string{"get", "delete"}, false, ""},
 		{"nothing", "", "", nil, []string{"get"}, false, ""},
 		{"a foreign one", "false", "", nil, []string{"get"}, true, ""},
-		{"what cannot be got", "true", "get", errors.New("connection refused"), []string{"get"}, true, " test: connection refused"},
+		{"the get fails", "true", "get", errors.New("connection refused"), []string{"get"}, true, " test: connection refused"},
 		{
-			"what cannot be deleted", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true,
+			"the delete fails", "true", "delete", errors.New("connection refused"), []string{"get", "delete"}, true,
 			" test: connection refused",
 		},
 		{"one that is deleted at the same time", "true", "delete", apierrors.NewNotFound(resource, "test"), []string{"get", "delete"}, true, ""},
@@ -508,7 +508,7 @@ func removes[T any, P configuration[T]](t *testing.T, c *cluster[T, P]) {
 			}
 			c.restore(slices.Clone(chain))
 			if stays := c.stored(t) != nil; stays != test.stays {
-				t.Errorf("it is there: %t, want %t", stays, test.stays)
+				t.Errorf("the configuration exists: %t, want %t", stays, test.stays)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	stdjson "encoding/json"
 )
 
-// walk reads JSON from the beginning to the end without decoding it, and without any
-// allocation. On invalid JSON its result is undefined, but it ends: decoding returns the error.
+// walk reads JSON from the beginning to the end without decoding or allocations. For invalid JSON its
+// result is undefined, but it ends: decoding returns the error.
 type walk struct {
 	data []byte
 	at   int
@@ -29,8 +29,8 @@ func (w *walk) peek() byte {
 	return 0
 }
 
-// pass passes the next byte, if it is this one.
-func (w *walk) pass(c byte) bool {
+// skip moves behind the next byte if it is c, and reports whether it is.
+func (w *walk) skip(c byte) bool {
 	if w.peek() != c {
 		return false
 	}
@@ -38,12 +38,12 @@ func (w *walk) pass(c byte) bool {
 	return true
 }
 
-// members calls value for each member of the object that begins here. value has to pass the
-// member's value. The key is as in the JSON, with quotes.
+// members calls value for each member of the object that begins here. value must move behind the
+// member's value. The key has quotes, as in the JSON.
 func (w *walk) members(value func(key []byte)) {
-	for w.pass('{'); w.peek() == '"'; w.pass(',') {
+	for w.skip('{'); w.peek() == '"'; w.skip(',') {
 		key := w.value()
-		if !w.pass(':') {
+		if !w.skip(':') {
 			break
 		}
 		value(key)
@@ -51,29 +51,28 @@ func (w *walk) members(value func(key []byte)) {
 	w.end('}')
 }
 
-// elements calls element for each element of the list that begins here. element has to pass
-// it.
+// elements calls element for each element of the list that begins here. element must move behind it.
 func (w *walk) elements(element func()) {
-	w.pass('[')
+	w.skip('[')
 	for w.peek() != ']' {
 		before := w.at
 		element()
-		if w.at == before || !w.pass(',') {
+		if w.at == before || !w.skip(',') {
 			break
 		}
 	}
 	w.end(']')
 }
 
-// element passes the next element of a list, and returns it: nil at the end of the list.
+// element moves behind the next element of a list, and returns it: nil at the end of the list.
 func (w *walk) element() []byte {
-	if !w.pass('[') && !w.pass(',') || w.peek() == ']' {
+	if !w.skip('[') && !w.skip(',') || w.peek() == ']' {
 		return nil
 	}
 	return w.value()
 }
 
-// length returns how many elements a list has.
+// length returns the number of elements of a list.
 func length(list []byte) int {
 	n := 0
 	for w := (walk{data: list}); w.element() != nil; n++ {
@@ -81,7 +80,7 @@ func length(list []byte) int {
 	return n
 }
 
-// fields returns the members of an object, by their keys. Of anything else there are none.
+// fields returns the members of an object by their keys, and an empty map for other JSON.
 func fields(object []byte) map[string][]byte {
 	all := map[string][]byte{}
 	w := walk{data: object}
@@ -89,14 +88,14 @@ func fields(object []byte) map[string][]byte {
 	return all
 }
 
-// end passes the end of an object or a list. Without an end the text is not JSON, and the walk ends.
+// end moves behind the end of an object or a list. Without such an end the JSON is invalid, and the walk ends.
 func (w *walk) end(c byte) {
-	if !w.pass(c) {
+	if !w.skip(c) {
 		w.at = len(w.data)
 	}
 }
 
-// value passes a value, and returns it.
+// value moves behind a value, and returns it.
 func (w *walk) value() []byte {
 	w.peek()
 	start, depth := w.at, 0
@@ -130,7 +129,7 @@ func (w *walk) value() []byte {
 	return w.data[start:w.at]
 }
 
-// text passes a string.
+// text moves behind a string.
 func (w *walk) text() {
 	w.at++
 	for quote := -1; w.at < len(w.data); {
@@ -160,11 +159,11 @@ func unquote(text []byte) []byte {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text[1 : len(text)-1]
 	}
-	var meant string
-	if stdjson.Unmarshal(text, &meant) != nil {
+	var value string
+	if stdjson.Unmarshal(text, &value) != nil {
 		return nil
 	}
-	return []byte(meant)
+	return []byte(value)
 }
 
 // isObject reports whether JSON is an object.
@@ -173,14 +172,13 @@ func isObject(data []byte) bool { return (&walk{data: data}).peek() == '{' }
 // isList reports whether JSON is a list.
 func isList(data []byte) bool { return (&walk{data: data}).peek() == '[' }
 
-// find returns the member of an object that has a key, the last one, as decoders do. It is
-// nil if there is none.
+// find returns the value of the last member with a key, like decoders; nil if there is none.
 func find(object []byte, key string) []byte {
 	var found []byte
 	w := &walk{data: object}
 	w.members(func(name []byte) {
 		value := w.value()
-		// An escape takes up to six bytes for one. To unquote a long name takes memory.
+		// An escaped byte has up to six bytes. Unquoting longer names would waste memory.
 		if len(name) <= 6*len(key)+len(`""`) && string(unquote(name)) == key {
 			found = value
 		}

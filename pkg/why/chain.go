@@ -12,15 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// whySchema names what -o json prints. What it means does not change under this name: fields are
+// whySchema names what -o json and -o yaml print. What it means does not change under this name: fields are
 // only ever added.
 const whySchema = "glassback.dev/why/v1"
 
-// whyAnswer is what why prints.
+// whyAnswer is the answer that why prints.
 type whyAnswer struct {
 	Schema   string    `json:"schema"`
 	Operator string    `json:"operator"` // which replica
@@ -50,8 +52,8 @@ type whySync struct {
 
 	Causes     []*whyCause `json:"causes,omitempty"`
 	MoreCauses int         `json:"moreCauses,omitempty"`
-	// Above says that the answer has the causes of this sync further up; Cut that they are left
-	// out.
+	// Above says that the causes of this sync are further up in the answer. Cut says that they are
+	// omitted.
 	Above bool `json:"above,omitempty"`
 	Cut   bool `json:"cut,omitempty"`
 
@@ -78,6 +80,10 @@ const (
 	byOthers = "others" // anything but this operator
 )
 
+// verbSync is the verb of an update whose old and new objects have the same resourceVersion. The informer gives it to a handler after a
+// relist, or in a resync.
+const verbSync = string(cache.Sync)
+
 // whyCause is why a sync ran.
 type whyCause struct {
 	Time            time.Time        `json:"time"`
@@ -85,10 +91,11 @@ type whyCause struct {
 	Object          *inspect.Object  `json:"object,omitempty"`
 	ResourceVersion string           `json:"resourceVersion,omitempty"`
 	Changes         []inspect.Change `json:"changes,omitempty"`
-	// Listed says that it came with a LIST: it was there before, or it happened unseen.
+	// Listed says that the change came with a LIST: the object existed before, or the change happened
+	// without a watch.
 	Listed bool `json:"listed,omitempty"`
 
-	// By says what made the change; it is empty if that is not known. Did is what a sync did.
+	// By is the author of the change; it is empty if the author is not known. Did is what a sync did.
 	By  string `json:"by,omitempty"`
 	Did string `json:"did,omitempty"`
 	// Sync has made the change; or has asked to run again; or was the first of those that have
@@ -260,6 +267,9 @@ func (c *chains) before(s *pastSync) []*pastSync {
 func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	object := cause.Object
 	result := &whyCause{Time: cause.Time, Verb: cause.Verb, Object: &object, ResourceVersion: cause.ResourceVersion}
+	if cause.Verb == verbSync { // The change that led to this version was an earlier cause.
+		return result
+	}
 	life := c.life(object)
 	seen := arrival(life, cause.ResourceVersion)
 	if seen != nil {

@@ -41,7 +41,7 @@ type target struct {
 	leaseName         string
 	sendOwnToken      bool
 
-	output string                 // text or json
+	output string                 // text, json or yaml
 	object inspect.Object         // a field is empty if the user did not name it
 	given  func(flag string) bool // whether the command line has it
 }
@@ -50,19 +50,20 @@ type target struct {
 func (o *target) flags(namespace string) *pflag.FlagSet {
 	flags := command.Flags("glassback " + o.command)
 	flags.StringVarP(&o.object.Namespace, "namespace", "n", "", namespace)
-	flags.StringVarP(&o.output, "output", "o", "text", "text, or json for programs")
+	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
 	flags.StringVar(&o.address, "address", "",
 		"http://HOST:PORT of the operator's page (default: that of the operator in the cluster of --kubeconfig or $KUBECONFIG; "+
 			"or "+localOperator+", if one answers; or in kubectl's cluster)")
 	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "",
 		"file that says how to reach the cluster that the operator runs in (default: as for kubectl)")
+	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
 	flags.StringVar(&o.operatorNamespace, "operator-namespace", "",
 		"namespace that it is installed in (default: "+command.DefaultNamespace+")")
 	flags.StringVar(&o.leaseName, "leader-elect-resource-name", command.DefaultLease, "name of its Lease")
 	flags.BoolVar(&o.sendOwnToken, "send-own-token", false,
 		"if you may not create a token of ServiceAccount glassback-inspector, send the operator's Pod the token of your kubeconfig: "+
-			"whoever controls that Pod can use it to do all that you may, until it expires")
+			"an attacker who controls that Pod can use it to do all that you may, until it expires")
 	o.given = flags.Changed
 	return flags
 }
@@ -71,9 +72,6 @@ func (o *target) flags(namespace string) *pflag.FlagSet {
 func (o *target) parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) error {
 	if err := command.Parse(flags, args, usage, stdout); err != nil {
 		return err
-	}
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output must be text or json, not %q", o.output)
 	}
 	return errors.Join(o.name(flags.Args()), o.validate())
 }
@@ -95,7 +93,7 @@ func (o *target) name(args []string) error {
 }
 
 // clusterFlags are the flags which mean that the operator is in a cluster.
-var clusterFlags = []string{"kubeconfig", "master", "operator-namespace", "leader-elect-resource-name", "send-own-token"}
+var clusterFlags = []string{"kubeconfig", "context", "master", "operator-namespace", "leader-elect-resource-name", "send-own-token"}
 
 func (o *target) validate() error {
 	if o.given("address") && command.Origin(o.address, "http") == nil {
@@ -120,9 +118,9 @@ type operator struct {
 	namespace string // of objects, if the user names none
 }
 
-// reach finds the operator: at --address; in the cluster that flags or $KUBECONFIG name; on this machine; in the cluster that
-// kubectl has. It calls tell with which one that is, unless the user named it.
-func (o *target) reach(ctx context.Context, tell func(string)) (*operator, error) {
+// reach finds the operator: at --address; in the cluster that flags or $KUBECONFIG name; on this machine; in the cluster of
+// kubectl. It calls notice with the name of the operator that it found, unless the user named it by --address.
+func (o *target) reach(ctx context.Context, notice func(string)) (*operator, error) {
 	if o.address != "" {
 		return &operator{
 			client: clientAt(o.address), called: "the operator at " + o.address,
@@ -130,17 +128,17 @@ func (o *target) reach(ctx context.Context, tell func(string)) (*operator, error
 		}, nil
 	}
 	if slices.ContainsFunc(clusterFlags, o.given) {
-		return o.reachInCluster(ctx, tell)
+		return o.reachInCluster(ctx, notice)
 	}
 	named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
 	if !named {
-		if found := o.reachHere(ctx, tell); found != nil {
+		if found := o.reachHere(ctx, notice); found != nil {
 			return found, nil
 		}
 	}
-	found, err := o.reachInCluster(ctx, tell)
+	found, err := o.reachInCluster(ctx, notice)
 	if named && errors.Is(err, errNotInstalled) { // An operator on this machine may work on that cluster.
-		if found := o.reachHere(ctx, tell); found != nil {
+		if found := o.reachHere(ctx, notice); found != nil {
 			return found, nil
 		}
 	}
@@ -148,7 +146,7 @@ func (o *target) reach(ctx context.Context, tell func(string)) (*operator, error
 }
 
 // reachHere returns the operator on this machine; nil if none answers.
-func (o *target) reachHere(ctx context.Context, tell func(string)) *operator {
+func (o *target) reachHere(ctx context.Context, notice func(string)) *operator {
 	ctx, cancel := context.WithTimeout(ctx, localPatience)
 	defer cancel()
 	local := clientAt(o.local)
@@ -157,11 +155,11 @@ func (o *target) reachHere(ctx context.Context, tell func(string)) *operator {
 		return nil // Something else may be there.
 	}
 	found := &operator{client: local, called: "the operator at " + o.local, namespace: "default"}
-	tell("asking " + found.called)
+	notice("asking " + found.called)
 	return found
 }
 
-func (o *target) reachInCluster(ctx context.Context, tell func(string)) (*operator, error) {
+func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*operator, error) {
 	config, err := clients.Load(o.cluster, clients.Kubectl, o.command)
 	if errors.Is(err, clients.ErrNoCluster) {
 		return nil, fmt.Errorf("no operator answers at %s, and kubectl has no cluster: start one with --inspect-bind-address=%s, "+
@@ -184,9 +182,9 @@ func (o *target) reachInCluster(ctx context.Context, tell func(string)) (*operat
 	if found.client, err = clientIn(ctx, config.Config, c.Kube, pod, o.sendOwnToken); err != nil {
 		return nil, err
 	}
-	tell("asking " + found.called)
+	notice("asking " + found.called)
 	if pod.leader != "" && !pod.leads {
-		tell(fmt.Sprintf("it stands by, and syncs nothing: %s leads, and is no Pod there", pod.leader))
+		notice(fmt.Sprintf("it stands by, and syncs nothing: %s leads, and is no Pod there", pod.leader))
 	}
 	return found, nil
 }

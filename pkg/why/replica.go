@@ -69,7 +69,7 @@ func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leas
 	return choose(pods.Items, service.Spec.Ports[0].TargetPort, leader)
 }
 
-// remedy says what to do about err, if it is that one may not.
+// remedy returns advice for err if the user lacks a permission.
 func remedy(err error, namespace string) string {
 	if !apierrors.IsForbidden(err) {
 		return ""

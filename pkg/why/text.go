@@ -160,7 +160,7 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	if c.ResourceVersion != "" {
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
-	if c.By == byOthers && !c.Listed && c.Verb != "Sync" {
+	if c.By == byOthers && !c.Listed {
 		by = ", by another client"
 	}
 	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, by)
@@ -181,13 +181,13 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 	}
 }
 
-// happened says what a verb is.
+// happened returns the verb of a cause in words.
 func happened(c *whyCause) string {
 	switch {
+	case c.Verb == verbSync:
+		return "was unchanged in a relist or a resync"
 	case c.Listed && c.Verb != "Deleted":
 		return "was in the list with which the watch began"
-	case c.Verb == "Sync":
-		return "was handed over once more, as it is now and then"
 	case c.Verb == trace.VerbStart:
 		return "it is there from the start"
 	}

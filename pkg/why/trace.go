@@ -16,6 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/trace"
@@ -36,7 +39,7 @@ Where more happens than can be recorded, one change in some is, with all of its 
 Flags:
 `
 
-// stages are what an object passes, in this order.
+// stages returns the names of all stages, in the order in which an object passes them.
 func stages() []string {
 	var all []string
 	for stage := trace.Wire; stage <= trace.Done; stage++ {
@@ -45,19 +48,33 @@ func stages() []string {
 	return all
 }
 
-// traceOptions are what the command line of trace says.
+// traceOptions are the options from the command line of trace.
 type traceOptions struct {
 	target
 
-	stages []string // none: all
+	stages        []string // none: all
+	allNamespaces bool
+}
+
+// TraceFlags returns the flags of glassback trace.
+func TraceFlags() *pflag.FlagSet { return (&traceOptions{}).flags() }
+
+func (o *traceOptions) flags() *pflag.FlagSet {
+	o.target = target{command: "trace"}
+	flags := o.target.flags("namespace of the objects (default: all)")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show the objects of all namespaces, whatever --namespace says")
+	flags.StringSliceVar(&o.stages, "stage", nil, "stage to show; may be repeated; there are "+strings.Join(stages(), ", ")+" (default: all)")
+	command.SetValues(flags, "stage", stages()...)
+	return flags
 }
 
 func parseTrace(args []string, stdout io.Writer) (*traceOptions, error) {
-	o := &traceOptions{target: target{command: "trace"}}
-	flags := o.flags("namespace of the objects (default: all)")
-	flags.StringSliceVar(&o.stages, "stage", nil, "stage to show; may be repeated; there are "+strings.Join(stages(), ", ")+" (default: all)")
-	if err := o.parse(flags, args, traceUsage, stdout); err != nil {
+	o := &traceOptions{}
+	if err := o.parse(o.flags(), args, traceUsage, stdout); err != nil {
 		return nil, err
+	}
+	if o.allNamespaces {
+		o.object.Namespace = ""
 	}
 	for _, stage := range o.stages {
 		if !slices.Contains(stages(), stage) {
@@ -105,7 +122,7 @@ func (t *tracer) run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil && t.connected {
 			t.connected = false
-			t.tell("the operator has gone, and is waited for: " + err.Error())
+			t.notice("the operator has gone, and is waited for: " + err.Error())
 		}
 		wait := time.NewTimer(t.retry)
 		select {
@@ -129,7 +146,7 @@ func (t *tracer) follow(ctx context.Context) error {
 	var said []string
 	operator, err := t.reach(ctx, func(text string) {
 		if said = append(said, text); !quiet {
-			t.tell(text)
+			t.notice(text)
 		}
 	})
 	if err != nil {
@@ -141,7 +158,7 @@ func (t *tracer) follow(ctx context.Context) error {
 	err = operator.stream(ctx, t.object, listener{
 		Overview: func(o *inspect.Overview) {
 			if !t.connected && t.ever {
-				t.tell(strings.Join(append(slices.Clip(said), "connected to "+o.Instance), "; "))
+				t.notice(strings.Join(append(slices.Clip(said), "connected to "+o.Instance), "; "))
 			}
 			t.connected, t.ever = true, true
 			t.sampling(o.OneIn)
@@ -161,42 +178,49 @@ func (t *tracer) follow(ctx context.Context) error {
 	return operator.unanswered(err)
 }
 
-// sampling tells when the operator begins, or ceases, to leave out changes.
+// sampling prints a notice when the operator begins or stops to leave out changes.
 func (t *tracer) sampling(oneIn int) {
 	switch {
 	case oneIn == t.oneIn:
 	case oneIn > 1:
-		t.tell(fmt.Sprintf("there is much to record: 1 in %d changes is, with all of its stages", oneIn))
+		t.notice(fmt.Sprintf("there is much to record: 1 in %d changes is, with all of its stages", oneIn))
 	default:
-		t.tell("all changes are recorded again")
+		t.notice("all changes are recorded again")
 	}
 	t.oneIn = oneIn
 }
 
 func (t *tracer) print(events *inspect.Events) {
 	if events.Missed > 0 {
-		t.tell(fmt.Sprintf("%d stages are left out: there are too many to send", events.Missed))
+		t.notice(fmt.Sprintf("%d stages are left out: there are too many to send", events.Missed))
 	}
 	for n := range events.Events {
 		e := &events.Events[n]
 		if len(t.stages) > 0 && !slices.Contains(t.stages, e.Stage) {
 			continue
 		}
-		line := []byte(command.Printable(e.Line))
-		if t.output == "json" {
-			encoded, err := json.Marshal(e)
-			if err != nil {
-				t.broken = err
-				return
-			}
-			line = encoded
-		}
-		if _, err := t.stdout.Write(append(line, '\n')); err != nil {
-			t.broken = err
+		if t.broken = t.printEvent(e); t.broken != nil {
 			return
 		}
 	}
 }
 
-// tell says something that is no stage.
-func (t *tracer) tell(text string) { fmt.Fprintln(t.stderr, "glassback:", command.Printable(text)) }
+// printEvent prints one event: a line, or with -o yaml a document.
+func (t *tracer) printEvent(e *inspect.Event) error {
+	line, err := []byte(command.Printable(e.Line)+"\n"), error(nil)
+	switch t.output {
+	case command.JSON:
+		line, err = json.Marshal(e)
+		line = append(line, '\n')
+	case command.YAML:
+		line, err = yaml.Marshal(e)
+		line = append([]byte("---\n"), line...)
+	}
+	if err == nil {
+		_, err = t.stdout.Write(line)
+	}
+	return err
+}
+
+// notice prints a line that is not an event to stderr.
+func (t *tracer) notice(text string) { fmt.Fprintln(t.stderr, "glassback:", command.Printable(text)) }

@@ -172,6 +172,10 @@ func TestTraceShowsWhatAnOperatorRecords(t *testing.T) {
 			nil, "14:22:15.000000  index     watched  Updated MyCronJob default/sample (resourceVersion 5: spec.suspend true → false)\n",
 		},
 		"as JSON": {[]string{"-o=json"}, `{"seq":2,"time":"2022-01-09T14:22:15Z","stage":"index",`},
+		"as YAML": {[]string{"-o=yaml"}, "---\nchanges:\n- "},
+		"of all namespaces": {
+			[]string{"-n", "other", "-A", "--stage=index"}, "14:22:15.000000  index     watched  Updated MyCronJob default/sample ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, stdout := newHistory(), &lines{}

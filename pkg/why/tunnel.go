@@ -47,7 +47,7 @@ type tunnel struct {
 
 // through returns a transport whose connections are all tunnels to one port. The URL is that of the subresource portforward,
 // with the port. The transport does not verify the certificate of the Pod: the API server, which forwards to the Pod by its
-// name, guarantees who answers.
+// name, guarantees the identity of the Pod.
 func through(config *rest.Config, forward *url.URL) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

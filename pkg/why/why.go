@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/inspect"
 )
@@ -44,11 +46,19 @@ type whyOptions struct {
 	last int
 }
 
+// Flags returns the flags of glassback why.
+func Flags() *pflag.FlagSet { return (&whyOptions{}).flags() }
+
+func (o *whyOptions) flags() *pflag.FlagSet {
+	o.target = target{command: "why", local: localOperator}
+	flags := o.target.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
+	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("number of syncs, or changes, to print: 1 to %d", maxLast))
+	return flags
+}
+
 func parseWhy(args []string, stdout io.Writer) (*whyOptions, error) {
-	o := &whyOptions{target: target{command: "why", local: localOperator}}
-	flags := o.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
-	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("how many syncs, or changes, to tell of: 1 to %d", maxLast))
-	if err := o.parse(flags, args, whyUsage, stdout); err != nil {
+	o := &whyOptions{}
+	if err := o.parse(o.flags(), args, whyUsage, stdout); err != nil {
 		return nil, err
 	}
 	if o.object.Name == "" {
@@ -134,8 +144,8 @@ func missing(err error) bool {
 }
 
 func (o *whyOptions) print(stdout io.Writer, answer *whyAnswer) error {
-	if o.output == "json" {
-		return command.PrintJSON(stdout, answer)
+	if o.output != command.Text {
+		return command.Print(stdout, o.output, answer)
 	}
 	(&whyText{out: stdout, colour: command.Colour(stdout), now: answer.Time}).answer(answer)
 	return nil

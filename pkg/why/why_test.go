@@ -197,6 +197,8 @@ It is not there any more.
       spec.schedule
 `},
 		"one failure, in one line": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:14.000", cron, "Updated", "5", trace.Change{Path: "spec.suspend"})
+			h.changed(t, "14:22:15.000", cron, "Replaced", "5")
 			h.began(t, "14:22:15.000", cause("Sync", cron, "5"))
 			h.ended(t, "14:22:15.001", time.Millisecond, 0, "a\x1b[2Jb\nc")
 			h.began(t, "14:22:16.000", trace.Cause{Verb: trace.VerbRetry})
@@ -205,7 +207,7 @@ MyCronJob default/sample: its last 2 syncs, the newest last
 It is not there any more.
 
 14:22:15.000000  mycronjob, took 1ms
-  because MyCronJob default/sample was handed over once more, as it is now and then (resourceVersion 5)
+  because MyCronJob default/sample was unchanged in a relist or a resync (resourceVersion 5)
   it failed: a [2Jb c
 
 14:22:16.000000  mycronjob, runs since then
@@ -381,7 +383,7 @@ func TestWhyThatHasNoAnswerSaysWhatToDo(t *testing.T) {
 		"two objects":             {[]string{"mcj", "a", "b"}, command.Usage, `unexpected argument "b": ask for one object at a time`},
 		"an empty namespace":      {[]string{"mcj/a", "-n", ""}, command.Usage, "--namespace must not be empty"},
 		"no sync":                 {[]string{"mcj/a", "--last=0"}, command.Usage, "--last must be from 1 to 64, not 0"},
-		"another output":          {[]string{"mcj/a", "-o=yaml"}, command.Usage, `--output must be text or json, not "yaml"`},
+		"another output":          {[]string{"mcj/a", "-o=wide"}, command.Usage, `--output must be one of text, json, yaml, not "wide"`},
 		"an address by HTTPS": {
 			[]string{"mcj/a", "--address=https://127.0.0.1:1"}, command.Usage, "an operator in a cluster is asked through the API server",
 		},

@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// endTimeout bounds how long a cluster may take to end: killing its processes and removing its files takes a fraction of a second.
+	// endTimeout limits the time in which a cluster ends. To kill its processes and remove its files takes a fraction of a second.
 	endTimeout = 30 * time.Second
-	// stopTimeout bounds how long a supervisor may take to answer that it will end, and askedTimeout how long it may then take to.
+	// stopTimeout limits the time in which a supervisor answers a request to stop; askedTimeout the time in which it then ends.
 	stopTimeout  = 3 * time.Second
 	askedTimeout = 15 * time.Second
 )
 
-// Component is how one component of a cluster is.
+// Component is the state of one component of a cluster.
 type Component = control.Component
 
 // Cluster is a running cluster. Its methods may be called from several goroutines at once.
 type Cluster struct {
 	dir     state.Dir
-	token   string // tells this cluster from a later one in the same directory
+	token   string // distinguishes this cluster from a later one in the same directory
 	client  *control.Client
 	config  *rest.Config
 	sandbox *state.Sandbox // nil if its node is not real
@@ -53,7 +53,7 @@ type child struct {
 }
 
 // Start starts a cluster that ends with Stop, or with this process. It returns when the API server is ready, Pods can be created in
-// namespace default and the nodes are Ready. If ctx ends before that, nothing is left behind.
+// namespace default and the nodes are Ready. If ctx ends before that, Start removes the cluster.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	dir, child, err := launch(ctx, config)
 	if err != nil {
@@ -93,12 +93,12 @@ func Open(path string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	life, err := dir.Life()
+	liveness, err := dir.Liveness()
 	if err != nil {
 		return nil, err
 	}
-	defer life.Close()
-	if ended, err := life.Ended(); err != nil {
+	defer liveness.Close()
+	if ended, err := liveness.Ended(); err != nil {
 		return nil, err
 	} else if ended {
 		return nil, fmt.Errorf("the cluster in %s is dead: its logs are in %s, and \"devcluster down --dir %s\" removes them",
@@ -176,7 +176,7 @@ func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	return names[:done], err
 }
 
-// errNoContainers says that a cluster has no real node.
+// errNoContainers means that a cluster has no real node.
 var errNoContainers = configError("this cluster runs no containers: start one with --node real")
 
 // Real reports whether the cluster's node is real.
@@ -216,11 +216,10 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// ErrNoCluster says that a directory has no cluster, alive or dead.
+// ErrNoCluster means that a directory has no cluster, alive or dead.
 var ErrNoCluster = errors.New("no cluster")
 
-// Remove ends the cluster of a directory, if it is alive, and removes what it made there, alive or dead. It returns when its last process
-// is gone.
+// Remove ends the cluster of a directory, if it is alive, and removes its files. It returns when the last process of the cluster has ended.
 func Remove(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -234,22 +233,22 @@ func Remove(path string) error {
 		}
 		return err
 	}
-	life, err := dir.Life()
+	liveness, err := dir.Liveness()
 	if err != nil {
 		return err
 	}
-	defer life.Close()
+	defer liveness.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	if err := end(ctx, record, life); err != nil {
+	if err := end(ctx, record, liveness); err != nil {
 		return err
 	}
 	return removeDead(ctx, dir, record)
 }
 
-// end ends a cluster, if it is alive. A supervisor that does not do as it is asked is killed.
-func end(ctx context.Context, record *state.Record, life *state.Life) error {
-	if ended, err := life.Ended(); err != nil || ended {
+// end ends a cluster, if it is alive. It kills a supervisor that does not end on request.
+func end(ctx context.Context, record *state.Record, liveness *state.Liveness) error {
+	if ended, err := liveness.Ended(); err != nil || ended {
 		return err
 	}
 	patience := time.Duration(0)
@@ -260,8 +259,8 @@ func end(ctx context.Context, record *state.Record, life *state.Life) error {
 		}
 		cancel()
 	}
-	waiting, cancel := context.WithTimeout(ctx, max(patience, stopTimeout)) // one that has just died needs a moment
-	err := life.Wait(waiting)
+	waiting, cancel := context.WithTimeout(ctx, max(patience, stopTimeout)) // the processes of a supervisor that has just ended need a moment
+	err := liveness.Wait(waiting)
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -274,10 +273,10 @@ func end(ctx context.Context, record *state.Record, life *state.Life) error {
 	if supervisor.Is(record.Supervisor, record.Spec.Dir) {
 		_ = syscall.Kill(record.Supervisor, syscall.SIGKILL) // fails if it has just gone
 	}
-	return life.Wait(ctx)
+	return liveness.Wait(ctx)
 }
 
-// removeDead removes what a dead cluster left, unless it did so itself, or another cluster has been started there.
+// removeDead removes the files of a dead cluster, unless the cluster removed them itself, or another cluster was started there.
 func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error {
 	for {
 		if now, err := dir.Load(); err != nil || now.Token != record.Token {
@@ -287,7 +286,7 @@ func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error 
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return nil
-		case errors.Is(err, state.ErrLocked): // by one who only asks, or who is about to start
+		case errors.Is(err, state.ErrLocked): // by a process that checks liveness, or by a cluster that is being started
 		case err != nil:
 			return err
 		default:
@@ -357,9 +356,9 @@ func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 		return nil, nil, fmt.Errorf("create pipe: %w", err)
 	}
 	defer out.Close()
-	cmd := exec.Command(binary, "supervise", spec.Dir) // the directory is there for people who look at the list of processes
+	cmd := exec.Command(binary, "supervise", spec.Dir) // the directory shows in a list of processes which cluster this is
 	cmd.Env = os.Environ()
-	cmd.Dir = "/" // not to keep anybody's directory busy
+	cmd.Dir = "/" // so that no other directory is kept busy
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.ExtraFiles = []*os.File{out} // supervisor.ReportFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -413,7 +412,8 @@ func (c *child) follow(ctx context.Context, reports *os.File, progress func(stri
 	}
 }
 
-// end cuts the supervisor's lifeline and waits until it has ended the cluster. One that hangs is killed, which its components notice.
+// end closes the supervisor's lifeline and waits until the supervisor has ended the cluster. It kills a supervisor that hangs; the
+// components then end too.
 func (c *child) end() error {
 	c.alive.Close() // a second time does nothing
 	late := time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() })
@@ -421,14 +421,14 @@ func (c *child) end() error {
 	return c.wait()
 }
 
-// Wait waits until the cluster has ended, for whatever reason, or ctx ends, and returns why.
+// Wait waits until the cluster has ended or ctx ends. It always returns an error, which says which of the two happened.
 func (c *Cluster) Wait(ctx context.Context) error {
-	life, err := c.dir.Life()
+	liveness, err := c.dir.Liveness()
 	if err != nil {
 		return err
 	}
-	defer life.Close()
-	if err := life.Wait(ctx); err != nil {
+	defer liveness.Close()
+	if err := liveness.Wait(ctx); err != nil {
 		return err
 	}
 	return fmt.Errorf("the cluster in %s has ended", c.dir)

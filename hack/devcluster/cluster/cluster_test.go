@@ -175,15 +175,15 @@ func TestARemovedDirectoryEndsItsCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c")
 	c := start(t, ctx, Config{Dir: dir, Node: NodeNone})
 	pids := processes(t, ctx, c)
-	life, err := state.Dir(dir).Life()
+	liveness, err := state.Dir(dir).Liveness()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer life.Close()
+	defer liveness.Close()
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := life.Wait(ctx); err != nil {
+	if err := liveness.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Stop(); err != nil {
@@ -196,16 +196,16 @@ func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
 	ctx := testContext(t)
 	dir := filepath.Join(t.TempDir(), "c")
 	first := start(t, ctx, Config{Dir: dir, Node: NodeNone})
-	life, err := state.Dir(dir).Life()
+	liveness, err := state.Dir(dir).Liveness()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer life.Close()
+	defer liveness.Close()
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, ctx, Config{Dir: dir, Node: NodeNone})
-	if err := life.Wait(ctx); err != nil {
+	if err := liveness.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Stop(); err != nil {

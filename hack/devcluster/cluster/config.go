@@ -69,10 +69,10 @@ type Config struct {
 // errConfig marks what is wrong with a Config, as opposed to what went wrong.
 var errConfig = errors.New("bad configuration")
 
-// IsBadConfig reports whether Start refused its Config before doing anything.
+// IsBadConfig reports whether Start rejected its Config before it started anything.
 func IsBadConfig(err error) bool { return errors.Is(err, errConfig) }
 
-// configError is an error about a Config, worded for whoever gave it.
+// configError is an error about a Config. Its text is for the user.
 type configError string
 
 func (e configError) Error() string        { return string(e) }
@@ -233,7 +233,7 @@ func RealNodeMissing() error {
 	return err
 }
 
-// needs says what a component cannot be without.
+// needs maps a component to the component that it cannot run without.
 var needs = map[string]string{APIServer: Etcd, ControllerManager: APIServer, Scheduler: APIServer, Kwok: APIServer}
 
 // components returns the components for the kind of node, in the order of their start, or checks those asked for.

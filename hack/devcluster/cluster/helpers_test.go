@@ -143,12 +143,12 @@ func checkModes(t *testing.T, dir string) {
 
 func waitEnded(t *testing.T, ctx context.Context, dir string) {
 	t.Helper()
-	life, err := state.Dir(dir).Life()
+	liveness, err := state.Dir(dir).Liveness()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer life.Close()
-	if err := life.Wait(ctx); err != nil {
+	defer liveness.Close()
+	if err := liveness.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

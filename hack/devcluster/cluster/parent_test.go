@@ -59,20 +59,20 @@ func killParent(t *testing.T, ctx context.Context, node string) {
 		t.Errorf("parent said %q, %v", line, err)
 	}
 	c, openErr := Open(dir)
-	life, lifeErr := state.Dir(dir).Life()
+	liveness, livenessErr := state.Dir(dir).Liveness()
 	var pids []int
 	if openErr == nil {
 		pids = processes(t, ctx, c)
 	}
-	if err := errors.Join(openErr, lifeErr, cmd.Process.Kill()); err != nil {
+	if err := errors.Join(openErr, livenessErr, cmd.Process.Kill()); err != nil {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
 	if t.Failed() {
 		return
 	}
-	defer life.Close()
-	if err := life.Wait(ctx); err != nil {
+	defer liveness.Close()
+	if err := liveness.Wait(ctx); err != nil {
 		t.Error(err)
 	}
 	checkGone(t, pids)

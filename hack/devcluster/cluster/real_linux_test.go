@@ -164,18 +164,18 @@ func TestARealNodeLeavesNothingWhoeverIsKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			life, err := c.dir.Life()
+			liveness, err := c.dir.Liveness()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer life.Close()
+			defer liveness.Close()
 			kill := victims(t, record.Supervisor, record.Sandbox.Init, childOf(t, record.Sandbox.Init))
 			for _, pid := range kill {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := life.Wait(ctx); err != nil {
+			if err := liveness.Wait(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if len(kill) == 1 {

@@ -3,29 +3,20 @@
 package command
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
-)
-
-// Exit codes. exec and kubectl end with the code of what they run.
-const (
-	exitOK          = 0
-	exitFailed      = 1   // it did not work
-	exitUsage       = 2   // it was not tried: bad flags or arguments
-	exitInterrupted = 130 // Ctrl-C
 )
 
 const rootHelp = `devcluster is a local Kubernetes cluster in one binary: ` +
@@ -44,56 +35,16 @@ const rootExample = `  devcluster up --dir /tmp/a                               
   devcluster restart --dir /tmp/a kube-apiserver            # … same port, same data
   devcluster down --dir /tmp/a`
 
-// Main runs the command line and returns its exit code.
+// Main runs the command line and returns its exit code. exec and kubectl end with the code of what they run.
 func Main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	// The components' libraries define global flags, which cobra would add to these commands.
 	pflag.CommandLine = pflag.NewFlagSet("devcluster", pflag.ContinueOnError)
-	root := newRoot()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	var usage usageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &usage) || cluster.IsBadConfig(err):
-		fmt.Fprintf(os.Stderr, "devcluster: %v\n", err)
-		return exitUsage
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "devcluster: interrupted")
-		return exitInterrupted
-	default:
-		fmt.Fprintf(os.Stderr, "devcluster: %v\n", err)
-		return exitFailed
-	}
+	return cli.Run(newRoot(), args, cluster.IsBadConfig)
 }
 
-// usageError is an error in what was typed.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "devcluster",
-		Short:         "A local Kubernetes cluster in one binary",
-		Long:          rootHelp,
-		Example:       rootExample,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q: see devcluster --help", args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%v: see %s --help", err, cmd.CommandPath())
-	})
-	root.CompletionOptions.DisableDefaultCmd = true
+	root := cli.New("devcluster", "A local Kubernetes cluster in one binary")
+	root.Long, root.Example = rootHelp, rootExample
 	root.AddCommand(newUp(), newRun(), newDown(), newStatus(), newExec(), newKubectl(), newKill(), newRestart(), newLogs(), newLoad())
 	root.AddCommand(
 		newProcess("supervise", supervisor.Main),
@@ -103,43 +54,61 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newProcess is a process that package cluster or a supervisor starts; it is of no use to anybody else. The directory is there for people
-// who look at the list of processes.
+// newProcess returns a hidden command for a process that package cluster or a supervisor starts. Its argument shows in a list of processes
+// which cluster the process belongs to.
 func newProcess(name string, run func(io.Reader) int) *cobra.Command {
 	return &cobra.Command{
 		Use:    name + " DIR",
 		Hidden: true,
-		Args:   exactly("DIR"),
+		Args:   cli.Exactly("DIR"),
 		Run:    func(cmd *cobra.Command, _ []string) { os.Exit(run(cmd.InOrStdin())) },
 	}
 }
 
-// dirFlag adds --dir, which every command needs, and returns where its value will be. The value is absolute.
-func dirFlag(cmd *cobra.Command) *string {
+// newCommand returns a command that works on the directory of a cluster: use names its arguments. The directory is absolute.
+func newCommand(use, short, long string, run func(cmd *cobra.Command, dir string, args []string) error) *cobra.Command {
+	name, arguments, _ := strings.Cut(use, " ")
+	cmd := &cobra.Command{
+		Use: strings.TrimSpace(name + " --dir D " + arguments), Short: short, Long: long, Args: cli.Exactly(strings.Fields(arguments)...),
+	}
+	if arguments == "COMPONENT" {
+		cmd.Args = oneComponent
+	}
 	dir := cmd.Flags().String("dir", "", "the cluster's directory (required)")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *dir == "" {
-			return usagef("--dir is required: the cluster's directory, for example --dir /tmp/devcluster")
+			return cli.Usagef("--dir is required: the cluster's directory, for example --dir /tmp/devcluster")
 		}
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
 			return fmt.Errorf("find directory: %w", err)
 		}
-		*dir = abs
-		return nil
+		return run(cmd, abs, args)
 	}
-	return dir
+	return cmd
 }
 
-// exactly demands the given arguments, and says their names when they are missing.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
+// onCluster is newCommand for a command that needs a running cluster.
+func onCluster(use, short, long string, run func(cmd *cobra.Command, c *cluster.Cluster, args []string) error) *cobra.Command {
+	return newCommand(use, short, long, func(cmd *cobra.Command, dir string, args []string) error {
+		c, err := cluster.Open(dir)
+		if err != nil {
+			return err
 		}
-		if len(names) == 0 {
-			return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
-		}
-		return usagef("it takes %s, and got %d arguments: see %s --help", strings.Join(names, " "), len(args), cmd.CommandPath())
+		return run(cmd, c, args)
+	})
+}
+
+// componentNames is what COMPONENT may be.
+var componentNames = strings.Join(state.AllComponents(), ", ")
+
+// oneComponent demands the name of a component.
+func oneComponent(cmd *cobra.Command, args []string) error {
+	if err := cli.Exactly("COMPONENT")(cmd, args); err != nil {
+		return err
 	}
+	if !slices.Contains(state.AllComponents(), args[0]) {
+		return cli.Usagef("unknown component %q: %s", args[0], componentNames)
+	}
+	return nil
 }

@@ -11,66 +11,55 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 	"github.com/glassback/glassback/hack/devcluster/state"
 	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
 
 func newExec() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "exec --dir D -- COMMAND…",
-		Short: "Run a command for which this cluster is the current one",
-		Long: `Run a command with KUBECONFIG set to the cluster's, ` +
-			`and with a kubectl of the cluster's version first in PATH. If the node is real, the
+	cmd := onCluster("exec", "Run a command for which this cluster is the current one",
+		`Run a command with KUBECONFIG set to the cluster's, and with a kubectl of the cluster's version first in PATH. If the node is real, the
 command runs in the cluster's network: it reaches Services and Pods, also by their names, and nothing else. This process becomes the
 command: its signals and its exit code are the command's.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("no command: devcluster exec --dir D -- COMMAND…")
+		func(_ *cobra.Command, c *cluster.Cluster, args []string) error {
+			// The command is looked for where it will look for others.
+			path := state.Dir(c.Dir()).Path("bin") + string(os.PathListSeparator) + os.Getenv("PATH")
+			if err := os.Setenv("PATH", path); err != nil {
+				return fmt.Errorf("set PATH: %w", err)
 			}
-			return nil
-		},
+			binary, err := exec.LookPath(args[0])
+			if err != nil {
+				return fmt.Errorf("find command: %w", err)
+			}
+			return become(binary, args, c)
+		})
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Usagef("no command: devcluster exec --dir D -- COMMAND…")
+		}
+		return nil
 	}
-	dir := dirFlag(cmd)
-	cmd.Flags().SetInterspersed(false)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		c, err := cluster.Open(*dir)
-		if err != nil {
-			return err
-		}
-		// The command is looked for where it will look for others.
-		path := state.Dir(*dir).Path("bin") + string(os.PathListSeparator) + os.Getenv("PATH")
-		if err := os.Setenv("PATH", path); err != nil {
-			return fmt.Errorf("set PATH: %w", err)
-		}
-		binary, err := exec.LookPath(args[0])
-		if err != nil {
-			return fmt.Errorf("find command: %w", err)
-		}
-		return become(binary, args, c)
-	}
-	return cmd
+	return passOn(cmd, "COMMAND…")
 }
 
 func newKubectl() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "kubectl --dir D -- ARGUMENTS…",
-		Short: "Run kubectl on a cluster",
-		Long:  "Run the kubectl of the cluster's version on it.",
-	}
-	dir := dirFlag(cmd)
+	cmd := onCluster("kubectl", "Run kubectl on a cluster", "Run the kubectl of the cluster's version on it.",
+		func(_ *cobra.Command, c *cluster.Cluster, args []string) error {
+			binary, err := supervisor.BinaryPath()
+			if err != nil {
+				return err
+			}
+			return become(binary, append([]string{"kubectl"}, args...), c)
+		})
+	cmd.Args = cobra.ArbitraryArgs
+	return passOn(cmd, "ARGUMENTS…")
+}
+
+// passOn has the command take all that follows its first argument as arguments, flags included.
+func passOn(cmd *cobra.Command, arguments string) *cobra.Command {
+	cmd.Use += " -- " + arguments
 	cmd.Flags().SetInterspersed(false)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		c, err := cluster.Open(*dir)
-		if err != nil {
-			return err
-		}
-		binary, err := ownBinary()
-		if err != nil {
-			return err
-		}
-		return become(binary, append([]string{"kubectl"}, args...), c)
-	}
 	return cmd
 }
 
@@ -92,5 +81,3 @@ func become(binary string, args []string, c *cluster.Cluster) error {
 
 // proxies are the variables that lead to a proxy, which the network of a real node does not.
 var proxies = []string{"http_proxy", "https_proxy", "all_proxy"}
-
-func ownBinary() (string, error) { return supervisor.BinaryPath() }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glassback/glassback/hack/devcluster/cli"
 	"github.com/glassback/glassback/hack/devcluster/cluster"
+	"github.com/glassback/glassback/hack/devcluster/supervisor"
 )
 
 const upHelp = `Start a cluster and return when it is usable: the API server is ready, Pods can be created in namespace default, and the
@@ -26,14 +28,33 @@ files are removed.`
 
 // startFlags are those of up and run.
 type startFlags struct {
-	dir    *string
 	config cluster.Config
 	args   []string
 	quiet  bool
 }
 
-func addStartFlags(cmd *cobra.Command) *startFlags {
-	f := &startFlags{dir: dirFlag(cmd)}
+// newStart returns a command that starts a cluster, and then calls after.
+func newStart(
+	use, short, long string, start func(context.Context, cluster.Config) (*cluster.Cluster, error),
+	after func(context.Context, *cluster.Cluster) error,
+) *cobra.Command {
+	var f startFlags
+	cmd := newCommand(use, short, long, func(cmd *cobra.Command, dir string, _ []string) error {
+		started := time.Now()
+		config, err := f.complete(cmd, dir)
+		if err != nil {
+			return err
+		}
+		c, err := start(cmd.Context(), config)
+		if err != nil {
+			return err
+		}
+		if !f.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "cluster is ready after %.1fs\n", time.Since(started).Seconds())
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(c.Kubeconfig()))
+		return after(cmd.Context(), c)
+	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.config.Node, "node", "",
@@ -46,10 +67,20 @@ func addStartFlags(cmd *cobra.Command) *startFlags {
 	flags.StringArrayVar(&f.args, "arg", nil, "an argument more for a component, such as kube-apiserver=--v=4; may be repeated")
 	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "how long it may take until the cluster is usable")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress")
-	return f
+	return cmd
 }
 
-// keepFiles keeps the files that whoever started this process has open, such as locks, from the cluster, which may outlive both.
+func newUp() *cobra.Command {
+	return newStart("up", "Start a cluster that runs until \"down\"", upHelp, cluster.StartDetached,
+		func(context.Context, *cluster.Cluster) error { return nil })
+}
+
+func newRun() *cobra.Command {
+	return newStart("run", "Start a cluster that ends with this process", runHelp, cluster.Start, keep)
+}
+
+// keepFiles makes sure that the cluster does not inherit open files from this process's parent, such as locks. The cluster may outlive
+// both.
 func keepFiles() error {
 	files, err := os.ReadDir("/dev/fd")
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,26 +98,26 @@ func keepFiles() error {
 }
 
 // complete returns the configuration that the flags ask for.
-func (f *startFlags) complete(cmd *cobra.Command) (cluster.Config, error) {
+func (f *startFlags) complete(cmd *cobra.Command, dir string) (cluster.Config, error) {
 	config := f.config
 	if err := keepFiles(); err != nil {
 		return config, err
 	}
-	config.Dir = *f.dir
+	config.Dir = dir
 	if config.Timeout <= 0 {
-		return config, usagef("--timeout %s: a positive duration, such as 2m", config.Timeout)
+		return config, cli.Usagef("--timeout %s: a positive duration, such as 2m", config.Timeout)
 	}
 	if cmd.Flags().Changed("api-port") && config.APIPort == 0 {
-		return config, usagef("--api-port 0: 1 to 65535, or leave it out for any free one")
+		return config, cli.Usagef("--api-port 0: 1 to 65535, or leave it out for any free one")
 	}
 	if cmd.Flags().Changed("components") && len(config.Components) == 0 {
-		return config, usagef("--components is empty: at least etcd")
+		return config, cli.Usagef("--components is empty: at least etcd")
 	}
 	var err error
 	if config.ExtraArgs, err = extraArgs(f.args); err != nil {
 		return config, err
 	}
-	if config.Binary, err = ownBinary(); err != nil {
+	if config.Binary, err = supervisor.BinaryPath(); err != nil {
 		return config, err
 	}
 	if !f.quiet {
@@ -101,49 +132,11 @@ func extraArgs(given []string) (map[string][]string, error) {
 	for _, arg := range given {
 		component, value, ok := strings.Cut(arg, "=")
 		if !ok || !strings.HasPrefix(value, "-") {
-			return nil, usagef("--arg %s: want component=--flag=value, such as kube-apiserver=--v=4", arg)
+			return nil, cli.Usagef("--arg %s: want component=--flag=value, such as kube-apiserver=--v=4", arg)
 		}
 		extra[component] = append(extra[component], value)
 	}
 	return extra, nil
-}
-
-func newUp() *cobra.Command {
-	cmd := &cobra.Command{Use: "up --dir D", Short: "Start a cluster that runs until \"down\"", Long: upHelp, Args: exactly()}
-	f := addStartFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		started := time.Now()
-		config, err := f.complete(cmd)
-		if err != nil {
-			return err
-		}
-		c, err := cluster.StartDetached(cmd.Context(), config)
-		if err != nil {
-			return err
-		}
-		f.printStarted(cmd, c, time.Since(started))
-		return nil
-	}
-	return cmd
-}
-
-func newRun() *cobra.Command {
-	cmd := &cobra.Command{Use: "run --dir D", Short: "Start a cluster that ends with this process", Long: runHelp, Args: exactly()}
-	f := addStartFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		started := time.Now()
-		config, err := f.complete(cmd)
-		if err != nil {
-			return err
-		}
-		c, err := cluster.Start(cmd.Context(), config)
-		if err != nil {
-			return err
-		}
-		f.printStarted(cmd, c, time.Since(started))
-		return keep(cmd.Context(), c)
-	}
-	return cmd
 }
 
 // keep waits for the end of ctx, which is how run is meant to end, or of the cluster, which is not.
@@ -156,13 +149,6 @@ func keep(ctx context.Context, c *cluster.Cluster) error {
 		return nil
 	}
 	return err
-}
-
-func (f *startFlags) printStarted(cmd *cobra.Command, c *cluster.Cluster, took time.Duration) {
-	if !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "cluster is ready after %.1fs\n", took.Seconds())
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(c.Kubeconfig()))
 }
 
 // shellQuote returns a word that a shell reads as s.

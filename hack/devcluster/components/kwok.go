@@ -4,6 +4,7 @@ package components
 
 import (
 	"context"
+	_ "embed" // for the configuration
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,18 +22,9 @@ import (
 
 // tuning lets kwok play more stages at once than its default of four, for hundreds of Jobs a second. Whoever gives kwok a configuration has
 // to give all of it: the defaults are for those who give none.
-const tuning = `apiVersion: config.kwok.x-k8s.io/v1alpha1
-kind: KwokConfiguration
-options:
-  podPlayStageParallelism: 32
-  nodePlayStageParallelism: 4
-  podsOnNodeSyncParallelism: 4
-  enablePodsOnNodeSyncListPager: false
-  enablePodsOnNodeSyncStreamWatch: true
-  enableDebuggingHandlers: false
-  enableProfilingHandler: false
-  enableContentionProfiling: false
-`
+//
+//go:embed kwok.yaml
+var tuning string
 
 // runKwok runs kwok with its own stages, which make a Node Ready and renew that, run a Pod and complete a Job's Pod as soon as it sees
 // them. kwok reads its configuration from the standard input, so the stages need no file that could be missing or changed.

@@ -1,155 +1,103 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
 // patience bounds each wait for the API server.
 const patience = 30 * time.Second
 
-// api is the API server, as an administrator uses it.
+// api is the API server, as an administrator uses it: changes are made with kubectl.
 type api struct {
+	cluster *cluster.Cluster
 	config  *rest.Config
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
-	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newAPI(config *rest.Config) (*api, error) {
+func newAPI(c *cluster.Cluster) (*api, error) {
+	config := c.RESTConfig()
 	config.QPS = -1
 	kube, err1 := kubernetes.NewForConfig(config)
 	dyn, err2 := dynamic.NewForConfig(config)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("set up clients: %w", err)
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kube.Discovery()))
-	return &api{config: config, kube: kube, dynamic: dyn, mapper: mapper}, nil
+	return &api{cluster: c, config: config, kube: kube, dynamic: dyn}, nil
 }
 
-// applyFiles applies every object in the files that match the pattern, as kubectl apply --server-side does, and returns what the API server
-// made of them.
-func (a *api) applyFiles(ctx context.Context, pattern string) ([]*unstructured.Unstructured, error) {
-	files, err := filepath.Glob(pattern)
+// kubectl runs kubectl and returns its output. Its cache goes with the cluster.
+func (a *api) kubectl(ctx context.Context, args ...string) ([]byte, error) {
+	cache := "--cache-dir=" + filepath.Join(a.cluster.Dir(), "tmp", "kubectl")
+	out, err := a.cluster.Command(ctx, "kubectl", append([]string{cache}, args...)...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = errors.New(strings.TrimSpace(string(exit.Stderr)))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find manifests: %w", err)
+		return nil, fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("there is no %s: run it in the root of the repository, or say --artifacts", pattern)
-	}
-	var applied []*unstructured.Unstructured
-	for _, file := range files {
-		objects, err := readObjects(file)
-		if err != nil {
-			return nil, err
-		}
-		for _, object := range objects {
-			result, err := a.apply(ctx, object)
-			if err != nil {
-				return nil, fmt.Errorf("apply %s of %s: %w", object.GetName(), file, err)
-			}
-			applied = append(applied, result)
-		}
-	}
-	return applied, nil
+	return out, nil
 }
 
-func readObjects(file string) ([]*unstructured.Unstructured, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("open manifest: %w", err)
+// install applies the CustomResourceDefinitions and the operator's permissions.
+func (a *api) install(ctx context.Context, artifacts string) error {
+	crds, rbac := filepath.Join(artifacts, "crd"), []string{"apply", "--server-side"}
+	// Not all files are for the API server: kustomization.yaml is for kubectl apply -k.
+	for _, name := range []string{
+		"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml",
+	} {
+		rbac = append(rbac, "-f", filepath.Join(artifacts, "rbac", name))
 	}
-	defer f.Close()
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		switch {
-		case errors.Is(err, io.EOF):
-			return objects, nil
-		case err != nil:
-			return nil, fmt.Errorf("parse %s: %w", file, err)
-		case len(object.Object) > 0:
-			objects = append(objects, object)
+	for _, args := range [][]string{
+		{"apply", "--server-side", "-f", crds}, {"wait", "--for=condition=Established", "--timeout=" + patience.String(), "-f", crds}, rbac,
+	} {
+		if _, err := a.kubectl(ctx, args...); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-func (a *api) apply(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	resource, err := a.resource(object)
+// applyExamples applies all examples, and returns them as the API server has them. The API server may list new resources in its discovery a
+// moment after their definitions are Established: until then, it is tried again.
+func (a *api) applyExamples(ctx context.Context, artifacts string) ([]unstructured.Unstructured, error) {
+	var out []byte
+	var failed error
+	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		out, failed = a.kubectl(ctx, "apply", "--server-side", "-o", "json", "-f", filepath.Join(artifacts, "examples"))
+		return failed == nil, nil
+	})
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(failed, err)
 	}
-	return resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "glassback-demo", Force: true})
+	var list unstructured.UnstructuredList
+	err = list.UnmarshalJSON(out)
+	return list.Items, err
 }
 
 func (a *api) get(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	resource, err := a.resource(object)
-	if err != nil {
-		return nil, err
-	}
-	return resource.Get(ctx, object.GetName(), metav1.GetOptions{})
-}
-
-// resource returns where objects of this one's kind and namespace are.
-func (a *api) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	kind := object.GroupVersionKind()
-	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return nil, fmt.Errorf("find the resource of %s: %w", kind.Kind, err)
-	}
-	resource := a.dynamic.Resource(mapping.Resource)
-	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return resource, nil
-	}
-	if namespace := object.GetNamespace(); namespace != "" {
-		return resource.Namespace(namespace), nil
-	}
-	return resource.Namespace(metav1.NamespaceDefault), nil
-}
-
-// waitServed returns when the API server serves the CustomResourceDefinition, and says so to those who ask what there is.
-func (a *api) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	kind := schema.GroupKind{Group: group, Kind: name}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		now, err := a.get(ctx, crd)
-		if err != nil || conditionOf(now, "Established").Status != metav1.ConditionTrue {
-			return false, err
-		}
-		a.mapper.Reset()
-		_, err = a.mapper.RESTMapping(kind)
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		return fmt.Errorf("wait until %s is served: %w", crd.GetName(), err)
-	}
-	return nil
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	return a.dynamic.Resource(resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(), metav1.GetOptions{})
 }
 
 // writeKubeconfig writes a kubeconfig for a ServiceAccount.

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -41,7 +42,7 @@ func objectOf(apiVersion, kind, name, ready, reason string, observed int64, stat
 
 // exampleOf returns what is followed of an object.
 func exampleOf(object *unstructured.Unstructured) *example {
-	e := newFollower(nil, []*unstructured.Unstructured{object}, false).examples[0]
+	e := newFollower(nil, []unstructured.Unstructured{*object}, false).examples[0]
 	e.observe(object)
 	return e
 }
@@ -93,12 +94,12 @@ func TestPending(t *testing.T) {
 		"it is suspended":                    {object("a", "False", "Suspended", 2), nil, ""},
 		"it is not Ready":                    {object("a", "False", "JobRejected", 2), nil, "JobRejected m"},
 		"it is paused":                       {paused, nil, ""},
-		"the seed has no Job yet":            {object(seed, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
+		"the sample has no Job yet":          {object(sampleCronJob, "True", "Scheduled", 2), nil, "0 of 2 Jobs have completed"},
 		"another kind of that name": {
-			objectOf("app.aiops.org/v1", "Application", seed, "True", "RolledOut", 2, map[string]any{}), nil, "",
+			objectOf("app.aiops.org/v1", "Application", sampleCronJob, "True", "RolledOut", 2, map[string]any{}), nil, "",
 		},
-		"the seed's second Job runs": {object(seed, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
-		"the seed has two":           {object(seed, "True", "Scheduled", 2), jobs("j", true, true), ""},
+		"the sample's second Job runs": {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, false), "1 of 2 Jobs have completed"},
+		"the sample has two":           {object(sampleCronJob, "True", "Scheduled", 2), jobs("j", true, true), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestPending(t *testing.T) {
 }
 
 func TestJobsThatWereCleanedUpStay(t *testing.T) {
-	e := exampleOf(object(seed, "True", "Scheduled", 2))
+	e := exampleOf(object(sampleCronJob, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
 	e.observeJobs(jobs("j", true, true)[1:])
 	if len(e.jobs) != 2 || e.completed() != 2 {
@@ -121,8 +122,8 @@ func TestJobsThatWereCleanedUpStay(t *testing.T) {
 }
 
 func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
-	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
-	ingress := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
+	secret := unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
+	ingress := unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}}
 	ecs := objectOf("alibabacloud.zhouzhengxi.com/v1alpha1", "ECSInstance", "a", "", "", 0, nil)
 	redis := objectOf("bytewang123-redis.wzj.kubebuilder.io/v1", "RedisCluster", "a", "", "", 0, nil)
 	for name, test := range map[string]struct {
@@ -135,7 +136,7 @@ func TestOnlyGlassbacksOwnAreFollowed(t *testing.T) {
 		"a simulated node, which Redis cannot be on": {false, 2, 4, "*,-rediscluster", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFollower(nil, []*unstructured.Unstructured{secret, ingress, redis, ecs, object("a", "", "", 0)}, test.real)
+			f := newFollower(nil, []unstructured.Unstructured{secret, ingress, *redis, *ecs, *object("a", "", "", 0)}, test.real)
 			if len(f.examples) != test.want {
 				t.Errorf("%d are followed, want %d", len(f.examples), test.want)
 			}
@@ -162,12 +163,12 @@ func TestAnExampleThatWasDeletedIsNotSettled(t *testing.T) {
 }
 
 func TestLinesAppearOncePerChange(t *testing.T) {
-	e := exampleOf(object(seed, "", "", 0))
+	e := exampleOf(object(sampleCronJob, "", "", 0))
 	f := &follower{examples: []*example{greeting(), e}}
 	var out bytes.Buffer
 	s := &screen{out: &out, last: map[string]string{}}
 	s.show(f)
-	e.observe(object(seed, "True", "Scheduled", 2))
+	e.observe(object(sampleCronJob, "True", "Scheduled", 2))
 	s.show(f)
 	s.show(f)
 	e.observeJobs(jobs("j", false))
@@ -178,7 +179,7 @@ func TestLinesAppearOncePerChange(t *testing.T) {
 	s.show(f)
 	want := []string{
 		"apiexamplea/hello: Ready=True Greeted, status: Running, greeting: Greetings to Jimmy Song",
-		"mycronjob/" + seed + ": Ready=True Scheduled, schedule: every 5s",
+		"mycronjob/" + sampleCronJob + ": Ready=True Scheduled, schedule: every 5s",
 		"7 ms late, running", "completed", "All 2 examples are settled, and 1 Jobs have completed, after 1 s.",
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -193,7 +194,7 @@ func TestLinesAppearOncePerChange(t *testing.T) {
 }
 
 func TestTheTableHasEveryKind(t *testing.T) {
-	e := exampleOf(object(seed, "True", "Scheduled", 2))
+	e := exampleOf(object(sampleCronJob, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
 	f := &follower{examples: []*example{greeting(), shop(), exampleOf(object("new", "", "", 0)), e, instance()}}
 	second := time.Unix(1005, 0).Format(time.TimeOnly)
@@ -216,7 +217,7 @@ web               False  Starting           i-2ze0  Starting  -
 }
 
 func TestTheTableFitsTheTerminal(t *testing.T) {
-	e := exampleOf(object(seed, "True", "Scheduled", 2))
+	e := exampleOf(object(sampleCronJob, "True", "Scheduled", 2))
 	e.observeJobs(jobs("j", true, false))
 	f := &follower{examples: []*example{greeting(), shop(), e}}
 	f.conclude(time.Second, true)
@@ -252,13 +253,19 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var objects []*unstructured.Unstructured
+	var objects []unstructured.Unstructured
 	for _, file := range files {
-		in, err := readObjects(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects = append(objects, in...)
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			object := unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			objects = append(objects, object)
+		}
 	}
 	f := newFollower(nil, objects, true)
 	for i := range kinds {
@@ -310,16 +317,5 @@ func TestTheOperatorHasTheAccountOfTheSimulatorAndNoOther(t *testing.T) {
 	want := []string{"PATH=/bin", "ALIBABA_CLOUD_ACCESS_KEY_ID=test", "ALIBABA_CLOUD_ACCESS_KEY_SECRET=test"}
 	if got := withAccount(env); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestReadObjects(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(file, []byte("# only a comment\n---\nkind: A\n---\nkind: B\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	objects, err := readObjects(file)
-	if err != nil || len(objects) != 2 || objects[1].GetKind() != "B" {
-		t.Errorf("got %v, %v", objects, err)
 	}
 }

@@ -39,12 +39,13 @@ type example struct {
 	// Where there are containers.
 	printed string // of a MyCronJob: by the last Job that has completed
 	read    string // that Job's name
-	page    string // of the seed's Application: the title of its page
+	page    string // of the sample Application: the title of its page
 }
 
-func newFollower(a *api, objects []*unstructured.Unstructured, real bool) *follower {
+func newFollower(a *api, objects []unstructured.Unstructured, real bool) *follower {
 	f := &follower{api: a, real: real}
-	for _, object := range objects {
+	for i := range objects {
+		object := &objects[i]
 		if kind, ours := kindOf(object); ours && slices.Contains(kindsOn(real), kind) {
 			f.examples = append(f.examples, &example{kind: kind, object: object})
 		}
@@ -157,8 +158,8 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	for _, e := range f.examples {
 		switch {
 		case e.page != "":
-			f.hints = append(f.hints, "At http://"+seedAddress+": "+e.page)
-		case e.printed != "" && e.object.GetName() == seed:
+			f.hints = append(f.hints, "At http://"+sampleAddress+": "+e.page)
+		case e.printed != "" && e.object.GetName() == sampleCronJob:
 			f.hints = append(f.hints, "Printed by Job "+e.read+": "+e.printed)
 		}
 	}

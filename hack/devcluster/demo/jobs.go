@@ -14,10 +14,11 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// seed is the MyCronJob whose Jobs the demo waits for, and how many.
 const (
-	seed     = "mycronjob-sample"
-	seedJobs = 2
+	// sampleCronJob is the MyCronJob whose Jobs the demo waits for.
+	sampleCronJob = "mycronjob-sample"
+	// minJobs is the number of its Jobs that must complete.
+	minJobs = 2
 )
 
 // job is a Job of a MyCronJob.
@@ -82,10 +83,10 @@ func (e *example) completed() int {
 	return n
 }
 
-// lacksJobs says how many Jobs of the seed have completed, until those are enough.
+// lacksJobs returns a message until minJobs of sampleCronJob have completed, and then "".
 func lacksJobs(e *example) string {
-	if e.object.GetName() == seed && e.completed() < seedJobs {
-		return fmt.Sprintf("%d of %d Jobs have completed", e.completed(), seedJobs)
+	if e.object.GetName() == sampleCronJob && e.completed() < minJobs {
+		return fmt.Sprintf("%d of %d Jobs have completed", e.completed(), minJobs)
 	}
 	return ""
 }

@@ -75,7 +75,7 @@ var kinds = []kind{
 		lacks:       lacksJobs,
 		lookInside:  lookForOutput,
 		lacksInside: lacksOutput,
-		hint:        hint{"kubectl annotate mcj " + seed + " glassback.dev/run-now=1", "one more Job"},
+		hint:        hint{"kubectl annotate mcj " + sampleCronJob + " glassback.dev/run-now=1", "one more Job"},
 	},
 	{
 		GroupKind: schema.GroupKind{Group: redisv1.GroupName, Kind: "RedisCluster"},

@@ -146,12 +146,12 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer func() { err = errors.Join(err, leftover(c.Stop())) }()
 
-	admin, err := newAPI(c.RESTConfig())
+	admin, err := newAPI(c)
 	if err != nil {
 		return false, err
 	}
 	s.say("Installing artifacts/crd and artifacts/rbac")
-	if err := install(ctx, admin, o.artifacts); err != nil {
+	if err := admin.install(ctx, o.artifacts); err != nil {
 		return false, err
 	}
 	simulator, ecs, err := startSimulator(ctx, c, o, dir)
@@ -171,15 +171,15 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	}
 	defer op.stop()
 
-	examples, err := admin.applyFiles(ctx, filepath.Join(o.artifacts, "examples", "*.yaml"))
+	examples, err := admin.applyExamples(ctx, o.artifacts)
 	if err == nil {
 		s.say("Applied %d objects of artifacts/examples", len(examples))
 		if c.Real() {
-			err = admin.sendVisitor(ctx)
+			err = admin.createVisitor(ctx)
 		}
 	}
 	if err == nil {
-		sayWhere(s, c, op, ecs, page.address())
+		sayWhere(s, c, op, ecs, page.address)
 		ready, err = watch(ctx, s, o, newFollower(admin, examples, c.Real()), op.wait, simulator.wait, c.Wait)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -188,27 +188,6 @@ func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 		}
 	}
 	return ready, err
-}
-
-func install(ctx context.Context, admin *api, artifacts string) error {
-	crds, err := admin.applyFiles(ctx, filepath.Join(artifacts, "crd", "*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, crd := range crds {
-		if err := admin.waitServed(ctx, crd); err != nil {
-			return err
-		}
-	}
-	// Not all that is there is for the API server: kustomization.yaml is for kubectl apply -k.
-	for _, name := range []string{
-		"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml",
-	} {
-		if _, err := admin.applyFiles(ctx, filepath.Join(artifacts, "rbac", name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
@@ -221,7 +200,7 @@ func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
 	s.say("  in another terminal   export KUBECONFIG=%s", c.Kubeconfig())
 	s.say("  or without kubectl    bin/devcluster kubectl --dir %s -- get glassback", c.Dir())
 	if c.Real() {
-		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), seedAddress)
+		s.say("  in its network        bin/devcluster exec --dir %s -- curl http://%s", c.Dir(), sampleAddress)
 		s.say("  the simulated cloud   bin/devcluster exec --dir %s -- curl %s", c.Dir(), ecs)
 	} else {
 		s.say("  the simulated cloud   %s", ecs)

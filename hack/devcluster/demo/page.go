@@ -11,37 +11,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 const (
-	// seedApplication is the Application whose page is read, by the name of its Service, from another Pod, which is visitor.
-	seedApplication = "application-sample"
-	seedAddress     = seedApplication + ":8080"
-	visitor         = "visitor"
+	// sampleApplication is the Application whose page the Pod visitor reads through its Service.
+	sampleApplication = "application-sample"
+	sampleAddress     = sampleApplication + ":8080"
+	visitor           = "visitor"
 )
 
-// visit prints the title of the page again and again.
-const visit = `while true; do wget -q -O- http://` + seedAddress + ` | sed -n 's:.*<title>\(.*\)</title>.*:\1:p'; sleep 1; done`
+// visit prints the title of the page every second.
+const visit = `while true; do wget -q -O- http://` + sampleAddress + ` | sed -n 's:.*<title>\(.*\)</title>.*:\1:p'; sleep 1; done`
 
-// sendVisitor creates the Pod from which the page is read.
-func (a *api) sendVisitor(ctx context.Context) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: visitor},
-		Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: ptr.To(int64(0)),
-			Containers:                    []corev1.Container{{Name: visitor, Image: "busybox", Command: []string{"sh", "-c", visit}}},
-		},
-	}
-	if _, err := a.kube.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create Pod %s: %w", visitor, err)
-	}
-	return nil
+func (a *api) createVisitor(ctx context.Context) error {
+	_, err := a.kubectl(ctx, "run", visitor, "--image=busybox",
+		`--overrides={"apiVersion": "v1", "spec": {"terminationGracePeriodSeconds": 0}}`, "--command", "--", "sh", "-c", visit)
+	return err
 }
 
-// lookForPage takes over what the visitor has read last of the seed's Application.
+// lookForPage sets e.page to the last title that the visitor printed.
 func lookForPage(ctx context.Context, a *api, e *example) error {
-	if e.object.GetName() != seedApplication {
+	if e.object.GetName() != sampleApplication {
 		return nil
 	}
 	lines, err := a.logOf(ctx, visitor, 1)
@@ -52,14 +42,15 @@ func lookForPage(ctx context.Context, a *api, e *example) error {
 	return nil
 }
 
+// lacksPage returns a message while the title of the page is missing, and then "".
 func lacksPage(e *example) string {
-	if e.object.GetName() == seedApplication && e.page == "" {
-		return "nothing answers at http://" + seedAddress + " yet"
+	if e.object.GetName() == sampleApplication && e.page == "" {
+		return "nothing answers at http://" + sampleAddress + " yet"
 	}
 	return ""
 }
 
-// lookForOutput takes over what the last completed Job of a MyCronJob has printed.
+// lookForOutput sets e.printed to the output of the last completed Job of a MyCronJob.
 func lookForOutput(ctx context.Context, a *api, e *example) error {
 	last := ""
 	for _, j := range e.jobs {
@@ -86,23 +77,23 @@ func lookForOutput(ctx context.Context, a *api, e *example) error {
 	return nil
 }
 
-// shownLines is how much of what a Job has printed is shown.
+// shownLines is the number of lines of a Job's output that the demo shows.
 const shownLines = 2
 
 func lacksOutput(e *example) string {
-	if e.object.GetName() == seed && e.printed == "" {
+	if e.object.GetName() == sampleCronJob && e.printed == "" {
 		return "no Job has printed anything yet"
 	}
 	return ""
 }
 
-// noLog is what a kubelet answers, and no error, for a container that is no longer there.
+// noLog begins the text that a kubelet returns for a container that no longer exists. The response is no error.
 const noLog = "unable to retrieve container logs"
 
-// logOf returns the last lines that a Pod in the namespace of the examples has printed, in one; nothing if it has not, or is gone.
+// logOf returns the last lines of the log of a Pod in the namespace of the examples, joined to one. It returns "" without a log or a Pod.
 func (a *api) logOf(ctx context.Context, pod string, lines int64) (string, error) {
 	log, err := a.kube.CoreV1().Pods(metav1.NamespaceDefault).GetLogs(pod, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
-	if apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) { // it is gone, or has not begun
+	if apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) { // The Pod is gone, or its container has not started.
 		return "", nil
 	}
 	if err != nil {

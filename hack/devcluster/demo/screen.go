@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// shownJobs is how many of the seed's latest Jobs the table shows.
+// shownJobs is how many of the latest Jobs of sampleCronJob the table shows.
 const shownJobs = 5
 
 // screen shows the demo. On a terminal, what becomes of the examples is a table that is redrawn in place, below all that was said;
@@ -79,7 +79,7 @@ func fit(above, below []string, height int) []string {
 	return append(above, below...)
 }
 
-// table renders the examples, those of each kind below a heading, and the seed's latest Jobs.
+// table renders the examples, those of each kind below a heading, and the latest Jobs of sampleCronJob.
 func table(f *follower) []string {
 	var b bytes.Buffer
 	nameWidth, reasonWidth := 0, 0
@@ -105,10 +105,10 @@ func table(f *follower) []string {
 		fmt.Fprintln(&b)
 	}
 	for _, e := range f.examples {
-		if len(e.jobs) == 0 || e.object.GetName() != seed {
+		if len(e.jobs) == 0 || e.object.GetName() != sampleCronJob {
 			continue
 		}
-		fmt.Fprintf(&b, "The latest Jobs of %s\n", seed)
+		fmt.Fprintf(&b, "The latest Jobs of %s\n", sampleCronJob)
 		for _, j := range e.jobs[max(0, len(e.jobs)-shownJobs):] {
 			fmt.Fprintf(&b, "  %s: %s\n", j.name, j.story())
 		}

@@ -26,6 +26,7 @@ import (
 
 // TestApiExampleA follows one object from its creation to its end.
 func TestApiExampleA(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=apiexamplea")
 	o.waitFor("Started controller")

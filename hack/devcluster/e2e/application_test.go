@@ -38,6 +38,7 @@ import (
 // TestApplication runs on one cluster with a simulated node, and one namespace for
 // each case.
 func TestApplication(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=application", "-v=2").waitFor("Started controller")
 	t.Run("cases", func(t *testing.T) {
@@ -526,6 +527,7 @@ func testApplicationGarbage(t *testing.T, w *world, ns string) {
 // Application, three creates and at most three statuses until it is Ready; for a
 // hundred that have converged, nothing, nor after a restart.
 func TestApplicationsAreQuiet(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	o := launch(t, "--kubeconfig", spy.kubeconfig, "-v=2")
@@ -636,6 +638,7 @@ var variants = []func(*appv1.Application){
 // TestApplicationSurvivesACrashAfterAnyWrite kills the operator after each of its
 // writes, in turn, before it has the answer: the next start makes nothing twice.
 func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	spy := w.spy(t, w.shippedAccount(t))
 	ns := w.namespace(t)
@@ -674,4 +677,11 @@ func TestApplicationSurvivesACrashAfterAnyWrite(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	}
+}
+
+func appName(n int) string { return fmt.Sprintf("app-%d", n) }
+
+// application is the seed's Application.
+func application(name string) *appv1.Application {
+	return &appv1.Application{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appv1.ApplicationSpec{Image: "nginx"}}
 }

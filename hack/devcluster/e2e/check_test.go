@@ -128,6 +128,7 @@ const (
 
 // TestCheck goes through what an installation goes through, from a bare cluster on.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	admin := []string{"--kubeconfig", w.Kubeconfig()}
@@ -239,7 +240,7 @@ func checkUnreachable(t *testing.T, w *world) {
 	if code := o.wait(10 * time.Second); code != 1 || !strings.Contains(o.log.String(), "interrupted") {
 		t.Errorf("Ctrl-C: exit code %d:\n%s", code, o.log.String())
 	}
-	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=yaml")); code != 2 || stdout != "" ||
+	if code, stdout, stderr := run(t, exec.Command(binary(t), "check", "--output=xml")); code != 2 || stdout != "" ||
 		!strings.HasPrefix(stderr, "glassback: --output must be") {
 		t.Errorf("a wrong flag: exit code %d, %q, %q", code, stdout, stderr)
 	}
@@ -258,11 +259,11 @@ func checkLeases(t *testing.T, w *world, admin []string) {
 	w.must(t, err)
 	args := append(admin, "--operator-namespace", ns)
 	check(t, args...).expect("lease/holder", "ok", "pod-1, which has renewed it")
-	check(t, append(args, "--pre")...).expect("lease/holder", "warning", "an operator is at work: pod-1")
+	check(t, append(args, "--pre")...).expect("lease/holder", "warning", "an operator is running: pod-1")
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))
 	_, err = w.kube.CoordinationV1().Leases(ns).Update(t.Context(), lease, metav1.UpdateOptions{})
 	w.must(t, err)
-	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last to lead, pod-1, has not renewed it for")
+	check(t, args...).expect("lease/holder", "warning", "no replica leads: the last leader, pod-1, has not renewed it for")
 }
 
 // checkCloud checks access keys with the simulator of ECS. No secret is printed.

@@ -29,7 +29,7 @@ import (
 var root = filepath.Join("..", "..", "..")
 
 // documentedImage is the name that documents give to an image in a registry.
-const documentedImage = "registry.example.com/glassback:v1.0.0"
+const documentedImage = "registry.example.com/glassback:v0.2.0"
 
 const (
 	commandTimeout  = 4 * time.Minute  // of one command; some of them build programs
@@ -80,11 +80,18 @@ func newSession(t *testing.T, w *world, clone string) *session {
 }
 
 // bash returns a command that runs a script in a process group of its own. The next script has the variables that this one sets.
+//
+// For the script, the clone is in the repository's directory: Go's cache has what make built there, and has nothing for other directories.
+// This needs root. Without it, the script builds the packages again.
 func (s *session) bash(script string) *exec.Cmd {
 	const frame = `[ ! -e "$STATE" ] || . "$STATE"; trap 'export -p >"$STATE"' EXIT; set -aeo pipefail` + "\n"
 	cmd := exec.Command("bash", "-c", frame+script)
 	cmd.Dir, cmd.Env = s.clone, s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.Args = []string{"bash", "-ec", `cd "$0"; mount --bind "$1" .; cd "$PWD"; exec bash -c "$2"`, root, s.clone, frame + script}
+		cmd.Dir, cmd.SysProcAttr.Unshareflags = "", syscall.CLONE_NEWNS
+	}
 	return cmd
 }
 
@@ -253,7 +260,7 @@ func clone(t *testing.T) string {
 		cp "$glassback" "$clone/bin/glassback"
 		cp "$ecssim" "$clone/bin/ecssim"
 		ln -s ../devcluster "$clone/bin/tools/kubectl"
-		ln -s "$(dirname "$devcluster")/images" "$clone/bin/images"`
+		cp -r "$(dirname "$devcluster")/images" "$clone/bin/images"`
 	dir, ecssim := t.TempDir(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim")
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script, "clone", root, dir, devcluster, binary(t), ecssim)
 	if out, err := cmd.CombinedOutput(); err != nil {

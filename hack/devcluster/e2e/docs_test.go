@@ -7,7 +7,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -45,12 +44,7 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 		r.documents(t, all)
 	})
 	t.Run("on a real node", func(t *testing.T) {
-		if os.Getenv(nodeEnv) == cluster.NodeSimulated {
-			t.Skipf("SKIPPED, needs a real node: %s=%s asks for none", nodeEnv, cluster.NodeSimulated)
-		}
-		if err := cluster.RealNodeMissing(); err != nil {
-			t.Skipf("SKIPPED, needs a real node: %v", err)
-		}
+		needRealNode(t)
 		t.Parallel()
 		r := &documentRun{world: start(t, cluster.Config{Node: cluster.NodeReal}), real: true, clone: clone(t)}
 		r.world.load(t, documentedImage)

@@ -21,6 +21,7 @@ import (
 // complains once, as the example says. What the operator makes of the good ones is in
 // testdata/examples.yaml.
 func TestWhatKubectlSaysToTheExamples(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds").waitFor("Started controller")
 	const dir = "../../../artifacts/examples"

@@ -21,6 +21,7 @@ import (
 // TestFaults kills processes while MyCronJobs of each missedRunPolicy work: at
 // most one Job a slot, and every slot has run or is counted.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	first := w.operate(t, "--install-crds")
 	policies := []v1.MissedRunPolicy{v1.LatestMissed, v1.SkipMissed, v1.AllMissed}

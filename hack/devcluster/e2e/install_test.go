@@ -42,7 +42,7 @@ const (
 	examplesDir = "../../../artifacts/examples/"
 )
 
-// The images of an upgrade, which hold the same program.
+// The images of an upgrade. Except in TestUpgrade, they hold the same program.
 const (
 	imageBefore = "glassback.test/glassback:before"
 	imageAfter  = "glassback.test/glassback:after"
@@ -53,29 +53,72 @@ type installation struct {
 	*world
 
 	ecs string // the URL of an ECS simulator
-	// install installs, or upgrades to, an image; uninstall is its opposite.
+	// release installs from the files of a release; install installs, or upgrades to, an image; uninstall is the opposite of both.
+	release   func(t *testing.T)
 	install   func(t *testing.T, image string)
 	uninstall func(t *testing.T)
+	// check runs glassback check in the cluster.
+	check func(t *testing.T)
 }
 
+// TestInstallation installs from the files of a release, and upgrades to another image.
 func TestInstallation(t *testing.T) {
-	if os.Getenv(nodeEnv) == cluster.NodeSimulated {
-		t.Skipf("SKIPPED, needs a real node: %s=%s asks for none", nodeEnv, cluster.NodeSimulated)
-	}
-	if err := cluster.RealNodeMissing(); err != nil {
-		t.Skipf("SKIPPED, needs a real node: %v", err)
-	}
+	needRealNode(t)
+	dist := makeRelease(t)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
-	for _, image := range []string{imageBefore, imageAfter} {
-		w.load(t, image)
+	_, err := w.Load(t.Context(), onlyFile(t, dist, "glassback-*-image.tar"))
+	w.must(t, err)
+	w.load(t, imageAfter)
+	in, _ := w.prepare(t)
+	in.install, in.uninstall, in.check = in.apply, in.delete, in.checked
+	in.release = func(t *testing.T) {
+		manifests, err := os.ReadFile(filepath.Join(dist, "install.yaml"))
+		in.must(t, err)
+		in.applyManifests(t, manifests)
 	}
-	in := &installation{world: w, ecs: w.simulateInside(t)}
-	in.run(t, "create", "secret", "generic", "aliyun", "--from-literal=accessKeyID=test", "--from-literal=accessKeySecret=test")
-	in.install, in.uninstall = in.apply, in.delete
-	t.Run("install.yaml", in.test)
+	t.Run("install.yaml", func(t *testing.T) { in.test(t, in.restartLeader, in.killLeader, in.evictLeader) })
 	in.run(t, "delete", "--ignore-not-found", "-f", "../../../artifacts/crd", "--timeout=2m")
-	in.install, in.uninstall = in.helmUpgrade, in.helmUninstall
-	t.Run("the chart", in.test)
+	in.install, in.uninstall, in.check = in.helmUpgrade, in.helmUninstall, in.helmTest
+	in.release = func(t *testing.T) { in.helmInstall(t, onlyFile(t, dist, "glassback-*.tgz")) }
+	t.Run("the chart", func(t *testing.T) { in.test(t) }) // The Deployment is the same: see TestTheChartInstallsWhatKustomizeDoes.
+}
+
+// makeRelease makes a release of this checkout for this machine, and returns the directory of its files.
+func makeRelease(t *testing.T) string {
+	t.Helper()
+	chart, err := os.ReadFile(filepath.Join(root, "artifacts", "chart", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(string(chart), "\nappVersion: ")
+	version, _, _ = strings.Cut(version, "\n")
+	dist := filepath.Join(t.TempDir(), "dist")
+	cmd := exec.CommandContext(t.Context(), built(t, "RELEASE_BIN", "bin/tools/release", "make bin/tools/release"), "make", "--source", root,
+		"--dist", dist, "--version", version, "--commit", strings.Repeat("0a", 20), "--date", "2026-01-02T03:04:05Z",
+		"--platforms", "linux/"+runtime.GOARCH)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a release: %v\n%s", err, out)
+	}
+	return dist
+}
+
+// onlyFile returns the only file of a directory whose name matches a pattern.
+func onlyFile(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the files %s are %q: %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// prepare starts an ECS simulator, and makes the Secret by which the samples use it. Nothing is installed yet.
+func (w *world) prepare(t *testing.T) (*installation, *cloud) {
+	t.Helper()
+	simulated := w.simulateInside(t)
+	in := &installation{world: w, ecs: simulated.url}
+	in.run(t, "create", "secret", "generic", "aliyun", "--from-literal=accessKeyID=test", "--from-literal=accessKeySecret=test")
+	return in, simulated
 }
 
 // load gives the node an image of the operator, under this name.
@@ -97,8 +140,8 @@ func (w *world) loadProgram(t *testing.T, name, program string) {
 	w.must(t, err)
 }
 
-// simulateInside starts an ECS simulator where Pods reach it, with more arguments, and returns its URL.
-func (w *world) simulateInside(t *testing.T, args ...string) string {
+// simulateInside starts an ECS simulator, with more arguments, at an address that Pods can reach.
+func (w *world) simulateInside(t *testing.T, args ...string) *cloud {
 	t.Helper()
 	nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	w.must(t, err)
@@ -106,20 +149,33 @@ func (w *world) simulateInside(t *testing.T, args ...string) string {
 	address := net.JoinHostPort(nodes.Items[0].Status.Addresses[at].Address, "8099")
 	args = append([]string{"--bind-address", address, "--speed", "60"}, args...)
 	cmd := w.Command(context.Background(), built(t, "ECSSIM_BIN", "bin/ecssim", "make ecssim"), args...)
-	begin(t, "ecssim", cmd, args).waitFor("glassback --ecs-endpoint ")
-	return "http://" + address
+	simulator := begin(t, "ecssim", cmd, args)
+	simulator.waitFor("glassback --ecs-endpoint ")
+	return &cloud{world: w, url: "http://" + address, simulator: simulator}
 }
 
 // apply installs as docs/install.md says, but for the endpoint of ECS.
 func (in *installation) apply(t *testing.T, image string) {
 	t.Helper()
-	manifests := bytes.Replace(render(t, "default", image), []byte("- --leader-elect\n"),
+	in.applyFrom(t, root, image)
+}
+
+// applyFrom is apply with the manifests of a checkout.
+func (in *installation) applyFrom(t *testing.T, checkout, image string) {
+	t.Helper()
+	in.applyManifests(t, renderFrom(t, checkout, "default", image))
+}
+
+// applyManifests is apply with these manifests.
+func (in *installation) applyManifests(t *testing.T, manifests []byte) {
+	t.Helper()
+	manifests = bytes.Replace(manifests, []byte("- --leader-elect\n"),
 		[]byte("- --leader-elect\n        - --ecs-endpoint="+in.ecs+"\n"), 1)
 	if !bytes.Contains(manifests, []byte(in.ecs)) {
 		t.Fatal("the manifests have no argument --leader-elect")
 	}
 	in.must(t, os.WriteFile(in.manifests(t), manifests, 0o600))
-	in.run(t, "apply", "--server-side", "-f", in.manifests(t))
+	in.run(t, "apply", "--server-side", "--force-conflicts", "--field-manager=glassback", "-f", in.manifests(t))
 }
 
 func (in *installation) manifests(t *testing.T) string {
@@ -136,14 +192,27 @@ func (in *installation) delete(t *testing.T) {
 func (in *installation) helmUpgrade(t *testing.T, image string) {
 	t.Helper()
 	repository, tag, _ := strings.Cut(image, ":")
-	in.helm(t, "upgrade", "--install", "glassback", "../../../artifacts/chart", "--create-namespace", "--wait", "--timeout=3m",
-		"--set", "image.repository="+repository+",image.tag="+tag+",ecsEndpoint="+in.ecs)
+	in.helmInstall(t, "../../../artifacts/chart", "image.repository="+repository, "image.tag="+tag)
+}
+
+// helmInstall installs, or upgrades to, a chart with these values.
+func (in *installation) helmInstall(t *testing.T, chart string, values ...string) {
+	t.Helper()
+	in.helm(t, "upgrade", "--install", "glassback", chart, "--create-namespace", "--wait", "--timeout=3m",
+		"--set", strings.Join(append(values, "ecsEndpoint="+in.ecs), ","))
 }
 
 func (in *installation) helmUninstall(t *testing.T) {
 	t.Helper()
 	in.helm(t, "uninstall", "glassback", "--wait", "--timeout=2m")
 	in.run(t, "delete", "namespace", operatorNamespace, "--timeout=2m") // As the README of the chart says.
+}
+
+// helmTest is checked, and the same in the Pod of "helm test".
+func (in *installation) helmTest(t *testing.T) {
+	t.Helper()
+	in.checked(t)
+	in.helm(t, "test", "glassback", "--timeout=2m")
 }
 
 func (in *installation) helm(t *testing.T, args ...string) {
@@ -170,11 +239,11 @@ func (in *installation) run(t *testing.T, args ...string) string {
 	return out
 }
 
-// test goes through the life of an installation.
-func (in *installation) test(t *testing.T) {
-	in.install(t, imageBefore)
+// test goes through the life of an installation, with disturbances after its upgrade.
+func (in *installation) test(t *testing.T, disturbances ...func(*testing.T)) {
+	in.release(t)
 	in.ready(t)
-	in.checked(t)
+	in.check(t)
 	in.samples(t)
 	in.webhooks(t)
 	in.metrics(t)
@@ -192,12 +261,10 @@ func (in *installation) test(t *testing.T) {
 	check()
 	in.upgrade(t)
 	check()
-	in.restartLeader(t)
-	check()
-	in.killLeader(t)
-	check()
-	in.evictLeader(t)
-	check()
+	for _, disturb := range disturbances {
+		disturb(t)
+		check()
+	}
 	if got, err := in.get(t.Context(), ns, m.Name); err != nil || got.Status.MissedTotal > 0 {
 		t.Errorf("%d slots were missed: %v", got.Status.MissedTotal, err)
 	}

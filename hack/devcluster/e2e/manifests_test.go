@@ -48,6 +48,12 @@ type rendered []*unstructured.Unstructured
 // render has hack/render.sh print it, with an image.
 func render(t *testing.T, args ...string) []byte {
 	t.Helper()
+	return renderFrom(t, root, args...)
+}
+
+// renderFrom is render in a checkout.
+func renderFrom(t *testing.T, checkout string, args ...string) []byte {
+	t.Helper()
 	binary, err := cluster.FindBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +63,7 @@ func render(t *testing.T, args ...string) []byte {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
-	cmd := exec.CommandContext(t.Context(), "../../render.sh", slices.Insert(slices.Clone(args), at, kubectl)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(checkout, "hack", "render.sh"), slices.Insert(slices.Clone(args), at, kubectl)...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
@@ -397,6 +403,7 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 
 // TestManifestsAreAccepted has a real API server and its controllers take what is shipped.
 func TestManifestsAreAccepted(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	apply := func(t *testing.T, manifests rendered, args ...string) {
 		t.Helper()

@@ -34,6 +34,7 @@ import (
 // TestMyCronJob runs on one cluster with a simulated node, and one namespace for
 // each case.
 func TestMyCronJob(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=mycronjob").waitFor("Started controller")
 	t.Run("cases", func(t *testing.T) {

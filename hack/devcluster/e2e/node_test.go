@@ -180,7 +180,6 @@ func TestNodeKeepsVolumes(t *testing.T) {
 
 // TestNodeRunsMyCronJobs reads the log of a Job of the seed's MyCronJob.
 func TestNodeRunsMyCronJobs(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	n.operate(t, "--controllers=mycronjob")
 	n.runsSeed(t)
@@ -221,7 +220,6 @@ func (n *node) runsSeed(t *testing.T) {
 
 // TestNodeRunsApplications makes the seed's Application, and fetches its page.
 func TestNodeRunsApplications(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	n.operate(t, "--controllers=application")
 	data, err := os.ReadFile("../../../artifacts/examples/application.yaml")
@@ -240,7 +238,6 @@ func TestNodeRunsApplications(t *testing.T) {
 
 // TestNodeRestartsWhatHangs has a container that is alive for a while, and then hangs.
 func TestNodeRestartsWhatHangs(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	spec := shell("busybox", "echo begun; touch /tmp/alive; sleep 2; rm /tmp/alive; exec sleep 3600")
 	spec.RestartPolicy = corev1.RestartPolicyAlways
@@ -283,7 +280,6 @@ func TestNodeRestartsWhatHangs(t *testing.T) {
 // no kubeconfig, with the rights that are shipped, and with webhooks behind the Service
 // that is shipped.
 func TestNodeRunsTheOperator(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	n.installShipped(t, 2, nil, "-v=2")
 	n.runsSeed(t)

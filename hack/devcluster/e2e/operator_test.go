@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,8 +88,8 @@ type operator struct {
 type logBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
-	wait string // what then waits for
-	then func() // nil: no wait is under way
+	wait []string // then waits for one of these texts
+	then func()   // nil: no wait is under way
 }
 
 func (l *logBuffer) Write(p []byte) (int, error) {
@@ -99,16 +100,16 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// when calls then, once, as soon as the text is there.
-func (l *logBuffer) when(text string, then func()) {
+// when calls then, once, as soon as one of the texts is there.
+func (l *logBuffer) when(texts []string, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wait, l.then = text, then
+	l.wait, l.then = texts, then
 	l.look()
 }
 
 func (l *logBuffer) look() {
-	if l.then != nil && bytes.Contains(l.b.Bytes(), []byte(l.wait)) {
+	if l.then != nil && slices.ContainsFunc(l.wait, func(text string) bool { return bytes.Contains(l.b.Bytes(), []byte(text)) }) {
 		l.then()
 		l.then = nil
 	}
@@ -217,19 +218,22 @@ func (o *operator) kill() {
 	<-o.exited
 }
 
-// killAt ends the process with SIGKILL as soon as it logs this, and returns when it has
-// ended.
-func (o *operator) killAt(line string, patience time.Duration) {
+// killAt ends the process with SIGKILL as soon as it logs one of the lines. After the process has ended, killAt returns the lines that are
+// not in the log.
+func (o *operator) killAt(patience time.Duration, lines ...string) (missing []string) {
 	o.t.Helper()
-	o.log.when(line, func() { _ = o.cmd.Process.Kill() }) // As in kill.
+	o.log.when(lines, func() { _ = o.cmd.Process.Kill() }) // As in kill.
 	select {
 	case <-o.exited:
 	case <-time.After(patience):
-		o.t.Fatalf("%s has not logged %q within %s:\n%s", o.name, line, patience, tail(o.log.String(), 30))
+		o.t.Fatalf("%s has logged none of %q within %s:\n%s", o.name, lines, patience, tail(o.log.String(), 30))
 	}
-	if !strings.Contains(o.log.String(), line) {
-		o.t.Fatalf("%s ended (%v) before it logged %q:\n%s", o.name, o.waitErr, line, tail(o.log.String(), 30))
+	log := o.log.String()
+	missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(log, line) })
+	if len(missing) == len(lines) {
+		o.t.Fatalf("%s ended (%v) before it logged any of %q:\n%s", o.name, o.waitErr, lines, tail(log, 30))
 	}
+	return missing
 }
 
 // stop ends the process with SIGTERM, and returns its exit code.

@@ -27,8 +27,8 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-// TestPage looks through the open back at an operator with all five resources, in a browser. What
-// it has seen is in bin/artifacts, for people to look at.
+// TestPage opens the page of an operator with all five resources in a browser. It leaves
+// screenshots in bin/artifacts.
 func TestPage(t *testing.T) {
 	b := browse(t)
 	s := show(t, b)

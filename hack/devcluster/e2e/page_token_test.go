@@ -58,6 +58,7 @@ func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 
 // TestPageAsksForToken has the page served to those only who have a token.
 func TestPageAsksForToken(t *testing.T) {
+	t.Parallel()
 	const token = "e2e-token-of-the-reader"
 	b := browse(t)
 	url := inspectHere(t, func(h http.Handler) http.Handler {

@@ -23,6 +23,7 @@ import (
 // creates, repairs, changes and deletes children of several kinds, and finds what has changed
 // while no operator ran.
 func TestBothQueues(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	if code := w.operate(t, "--install-crds").stop(); code != 0 {
 		t.Fatalf("the operator that installs the definitions ended with %d", code)

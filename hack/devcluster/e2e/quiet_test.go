@@ -26,6 +26,7 @@ import (
 // TestQuietBetweenSlots counts what the API server is asked for between two slots:
 // nothing of this project's but the watches that go on.
 func TestQuietBetweenSlots(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.operate(t, "--install-crds")
 	const interval = 30
@@ -94,6 +95,7 @@ func (w *world) requests(t *testing.T) map[string]string {
 // TestSecondSignalEndsAtOnce stops the operator while a sync hangs: it waits for it,
 // until a second signal.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	o := w.operate(t, "--install-crds")
 	w.create(t, "default", "sample", func(m *v1.MyCronJob) { m.Spec.IntervalSeconds = ptr.To[int32](1) })

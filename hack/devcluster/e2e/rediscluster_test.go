@@ -8,7 +8,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,7 +56,8 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	n.must(t, err)
 	c := n.known(t, artifact[redisv1.RedisCluster](t, "examples/"+seedSample))
 	spy := n.spyAt(t, n.kubeconfig(t, token.Status.Token), c.in.listen(t))
-	args := []string{"--kubeconfig", spy.kubeconfig, "--namespace", n.ns, "-v=2", onlyRedis}
+	args := []string{"--kubeconfig", spy.kubeconfig, "--namespace", n.ns, "-v=2", onlyRedis,
+		"--metrics-bind-address=" + metricsInside, "--metrics-secure=false"}
 	follow(t, n.inside(binary(t), args...), args).waitFor("Started controller")
 	n.createPod(t, "client", shell("redis:7", "exec sleep 3600"))
 	n.running(t, "client")
@@ -74,6 +77,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	c.askedByCLI(t)
 	c.usedByCLI(t)
 	c.described(t)
+	c.measured(t)
 	if err := c.whole(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -204,6 +208,41 @@ func (c *realRedis) described(t *testing.T) {
 	t.Logf("kubectl get rediscluster:\n%s", out)
 }
 
+// metricsInside is the address of the metrics in the cluster's network.
+const metricsInside = "127.0.0.1:9441"
+
+// measured reads the metrics of the nodes.
+func (c *realRedis) measured(t *testing.T) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DialContext: c.dialInside, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	eventually(t, 30*time.Second, func(ctx context.Context) error { // The next poll shows the replicas' links.
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metricsInside+"/metrics", http.NoBody)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err
+		}
+		for name, want := range map[string]int{ // the nodes that have it, and not as 0
+			"up": 6, "master": 3, "link_up": 3, "slots": 3, "keys": 6, "memory_used_bytes": 6, "clients": 6, "commands_total": 6,
+			"replication_offset_bytes": 6, "last_save_timestamp_seconds": 6,
+		} {
+			series := regexp.MustCompile(fmt.Sprintf(`(?m)^glassback_redis_node_%s{namespace=%q,node="%s-\d",rediscluster=%q} [1-9]`,
+				name, c.ns, c.name, c.name))
+			if n := len(series.FindAll(body, -1)); n != want {
+				return fmt.Errorf("%d nodes have the metric %s, want %d", n, name, want)
+			}
+		}
+		return nil
+	})
+}
+
 // commandCalls is a line of INFO commandstats.
 var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
 
@@ -215,12 +254,12 @@ var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
 func (c *realRedis) quiet(t *testing.T, spy *spy) {
 	t.Helper()
 	const while = 20 * time.Second
-	const most = int(while/(10*time.Second)) + 1 // the first of them may be at its very beginning
-	before := c.calls(t)
+	before, began := c.calls(t), time.Now()
 	spy.forget()
 	time.Sleep(while) // what is looked at
 	requests := spy.requests()
 	after := c.calls(t)
+	most := int(time.Since(began)/(10*time.Second)) + 1 // the first poll may be at the very beginning
 	if len(requests) > 0 {
 		t.Errorf("requests in %s: %v", while, requests)
 	}
@@ -286,7 +325,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 		{"another image", func() { c.patch(t, `{"spec": {"image": "redis:7.0.15"}}`) }, "evict Pod"},
 	} {
 		change.begin()
-		o.killAt(acting(change.at), redisPatience)
+		o.killAt(redisPatience, acting(change.at))
 		o = n.operate(t, onlyRedis)
 		c.ready(t, change.what)
 		w.kept(change.what)
@@ -325,9 +364,13 @@ func TestNodeRedisHeals(t *testing.T) {
 	w.kept("a master's Pod was deleted")
 
 	before := c.ids(t)
+	lagging := c.lagging(t)
 	c.deleteAll(t)
 	c.heals(t, "all Pods were deleted at once")
 	w.kept("all Pods were deleted at once")
+	if lag := lagging(); t.Failed() {
+		t.Logf("what the masters said about replicas when they ended: %q", lag)
+	}
 	if after := c.ids(t); !maps.Equal(before, after) {
 		t.Errorf("the nodes are %v, and were %v", after, before)
 	}
@@ -424,47 +467,38 @@ func (c *realRedis) signal(t *testing.T, pod *corev1.Pod, signal syscall.Signal)
 	t.Fatalf("there is no redis-server of Pod %s", pod.Name)
 }
 
-// TestNodeRedisOperatorKilledAtEachStep kills the operator as soon as it is about to do the
-// first step of a kind, in every operation; each kind of step in a Redis Cluster of its own.
-// Whatever was done or not, another one goes on to the same end. They run one after another:
-// the probes of two Redis Clusters of eight Pods keep a machine of two CPUs so busy that all
-// together takes twice as long.
+// TestNodeRedisOperatorKilledAtEachStep kills the operator in every operation, whenever it is about to do the first step of a kind. The
+// next process completes the operation.
 func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
-	for _, steps := range []struct{ form, out, in, roll string }{
-		{"create Pod", "create Pod", "move slots", "evict Pod"},
-		{"meet", "meet", "forget", "failover"},
-		{"add slots", "move slots", "delete claim", ""},
-		{"replicate", "replicate", "delete Pod", ""},
-	} {
-		t.Run(strings.Join([]string{steps.form, steps.out, steps.in, steps.roll}, ","), func(t *testing.T) {
-			n := onNode(t)
-			o := n.operate(t, onlyRedis)
-			c := n.redis(t, withStorage)
-			goOn := func(operation, step string) {
-				t.Helper()
-				what := fmt.Sprintf("%s, killed at %s", operation, step)
-				o.killAt(acting(step), redisPatience)
-				o = n.operate(t, onlyRedis)
-				c.ready(t, what)
-				if operation != "formation" {
-					c.filled(t, what)
-				}
-			}
-			goOn("formation", steps.form)
-			c.fill(t)
-			c.scale(t, 8)
-			goOn("scale out", steps.out)
-			c.scale(t, 6)
-			goOn("scale in", steps.in)
-			c.claims(t, 6)
-			if steps.roll != "" {
-				before := c.uids(t)
-				c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`)
-				goOn("roll", steps.roll)
-				c.replaced(t, before)
-			}
-		})
+	n := onNode(t)
+	o := n.operate(t, onlyRedis)
+	c := n.redis(t, withStorage)
+	survive := func(operation string, steps ...string) {
+		t.Helper()
+		for i := range steps {
+			steps[i] = acting(steps[i])
+		}
+		for kill := 1; len(steps) > 0; kill++ {
+			steps = o.killAt(redisPatience, steps...)
+			t.Logf("%s: kill %d, and still to come: %q", operation, kill, steps)
+			o = n.operate(t, onlyRedis)
+		}
+		c.ready(t, operation)
+		if operation != "formation" {
+			c.filled(t, operation)
+		}
 	}
+	survive("formation", "create Pod", "meet", "add slots", "replicate")
+	c.fill(t)
+	c.scale(t, 8)
+	survive("scale out", "create Pod", "meet", "move slots", "replicate")
+	c.scale(t, 6)
+	survive("scale in", "move slots", "forget", "delete claim", "delete Pod")
+	c.claims(t, 6)
+	before := c.uids(t)
+	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`)
+	survive("roll", "evict Pod", "failover")
+	c.replaced(t, before)
 }
 
 // claims waits until there are this many.
@@ -484,7 +518,6 @@ func (c *realRedis) claims(t *testing.T, want int) {
 // Which IPs the next ones get is up to the node: the tests of pkg/controller/rediscluster
 // have those of one cluster pass on to the other. Here it is whatever it is, with passwords.
 func TestNodeRedisStaysApart(t *testing.T) {
-	t.Parallel()
 	n := onNode(t)
 	n.operate(t, onlyRedis)
 	var both []*realRedis

@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,15 +95,35 @@ func (c *realRedis) describe(ctx context.Context) string {
 	if err != nil {
 		fmt.Fprintf(&b, "Pods: %v\n", err)
 	}
+	first := map[string]string{} // the first Pod that says so, by what it says
 	for _, pod := range pods {
 		seen, err := c.look(ctx, &pod)
 		if err != nil {
 			fmt.Fprintf(&b, "%s at %s: %v\n", pod.Name, pod.Status.PodIP, err)
 			continue
 		}
-		fmt.Fprintf(&b, "%s at %s, %d keys:\n%s", pod.Name, pod.Status.PodIP, seen.keys, seen.nodes)
+		fmt.Fprintf(&b, "%s at %s, %d keys, cluster ok: %t, link to %s up: %t\n", pod.Name, pod.Status.PodIP, seen.keys, seen.stateOK,
+			seen.master, seen.linkUp)
+		says := seen.says()
+		if other := first[says]; other != "" {
+			fmt.Fprintf(&b, "  as %s\n", other)
+			continue
+		}
+		first[says] = pod.Name
+		b.WriteString(says)
 	}
 	return b.String()
+}
+
+// says is what a node knows of all nodes, without what differs from node to node if they agree.
+func (s *seen) says() string {
+	var lines []string
+	for _, e := range s.table {
+		lines = append(lines, fmt.Sprintf("  %s at %s, %s of %s, slots %s, connected: %t\n",
+			e.id, e.ip, strings.TrimPrefix(e.flags, "myself,"), e.master, e.slots, e.connected))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 func (c *realRedis) get(ctx context.Context) (*redisv1.RedisCluster, error) {
@@ -151,6 +173,7 @@ func (c *realRedis) uids(t *testing.T) map[string]types.UID {
 type seen struct {
 	pod, ip string
 	nodes   string // as it was said
+	master  string // where it asks for its master's data
 	keys    int64
 	stateOK bool
 	linkUp  bool
@@ -182,6 +205,9 @@ func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
 		pod: pod.Name, ip: pod.Status.PodIP, nodes: nodes.Val(), keys: keys.Val(),
 		stateOK: strings.Contains(info.Val(), "cluster_state:ok\r\n"),
 		linkUp:  strings.Contains(replication.Val(), "master_link_status:up\r\n"),
+	}
+	if _, rest, found := strings.Cut(replication.Val(), "\r\nmaster_host:"); found {
+		s.master, _, _ = strings.Cut(rest, "\r\n")
 	}
 	table, err := parseNodes(nodes.Val())
 	s.table = table
@@ -353,6 +379,37 @@ func (c *realRedis) ready(t *testing.T, what string) {
 	}
 	t.Logf("%s: Ready after %s more", what, time.Since(begun).Round(100*time.Millisecond))
 }
+
+// lagging follows the logs of all Pods. The function that it returns waits until the Pods have ended, and returns what their masters said
+// about replicas that did not have all writes when the master ended.
+func (c *realRedis) lagging(t *testing.T) func() string {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	found := make(chan string, len(pods))
+	for _, pod := range pods {
+		logs, err := c.kube.CoreV1().Pods(c.ns).GetLogs(pod.Name, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
+		c.must(t, err)
+		go func() {
+			defer logs.Close()
+			all, _ := io.ReadAll(logs) // A node that ends may break the connection. What came before counts.
+			found <- laggingReplica.FindString(string(all))
+		}()
+	}
+	return func() string {
+		t.Helper()
+		var all []string
+		for range pods {
+			if line := <-found; line != "" {
+				all = append(all, line)
+			}
+		}
+		return strings.Join(all, "; ")
+	}
+}
+
+// laggingReplica is what a redis-server logs when it ends.
+var laggingReplica = regexp.MustCompile(`Lagging replica .*`)
 
 // heals waits until all is well, by the account of the nodes and of the RedisCluster.
 func (c *realRedis) heals(t *testing.T, what string) {

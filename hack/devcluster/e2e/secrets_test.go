@@ -51,7 +51,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	in := n.enter(t)
 	s := nodeSecrets
 	ecs := n.simulateInside(t, "--account", s["the operator's access key ID"]+":"+s["the operator's access secret"],
-		"--account", s["an object's access key ID"]+":"+s["an object's access secret"])
+		"--account", s["an object's access key ID"]+":"+s["an object's access secret"]).url
 	n.mayReview(t, "glassback")
 	n.installShipped(t, 1, []corev1.EnvVar{
 		{Name: "ALIBABA_CLOUD_ACCESS_KEY_ID", Value: s["the operator's access key ID"]},

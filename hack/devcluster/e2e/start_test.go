@@ -32,6 +32,7 @@ import (
 // TestRefusals starts the operator with what it cannot work with. Each time it
 // says so in one line, with what to do, and ends.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
 	broken := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(broken, []byte("not a kubeconfig"), 0o600); err != nil {
@@ -102,6 +103,7 @@ func freePort(t *testing.T) string {
 
 // TestStart goes through what a start checks in a cluster, from a bare one on.
 func TestStart(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	crds := apiextensions.NewForConfigOrDie(w.config).ApiextensionsV1().CustomResourceDefinitions()
 	const name = "mycronjobs.batch.wzj.kubebuilder.io"
@@ -139,6 +141,7 @@ func TestStart(t *testing.T) {
 
 // TestStartWaitsForTheServer starts the operator while the API server is down.
 func TestStartWaitsForTheServer(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.must(t, w.Kill(t.Context(), cluster.APIServer))
 	o := launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds")
@@ -152,6 +155,7 @@ func TestStartWaitsForTheServer(t *testing.T) {
 
 // TestNamespaces runs the operator for two namespaces, with rights in these alone.
 func TestNamespaces(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	launch(t, "--kubeconfig", w.Kubeconfig(), "--install-crds", "--controllers=mycronjob", "--namespace=default").waitFor("Started controller")
 	config := w.account(t, "manager")

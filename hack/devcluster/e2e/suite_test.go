@@ -90,13 +90,8 @@ type node struct {
 	ns string
 }
 
-// onNode returns a new namespace on the real node, or skips the test where there can
-// be no real node. The namespace is deleted when the test ends, and if it failed, what
-// there is to know about it is kept before.
-//
-// Tests that only look at their own namespace call t.Parallel before onNode: then the
-// node is not there while other tests measure.
-func onNode(t *testing.T) *node {
+// needRealNode skips the test where there can be no real node.
+func needRealNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv(nodeEnv) == cluster.NodeSimulated {
 		t.Skipf("SKIPPED, needs a real node: %s=%s asks for none", nodeEnv, cluster.NodeSimulated)
@@ -104,6 +99,13 @@ func onNode(t *testing.T) *node {
 	if err := cluster.RealNodeMissing(); err != nil {
 		t.Skipf("SKIPPED, needs a real node: %v", err)
 	}
+}
+
+// onNode returns a new namespace on the real node, or skips the test: see needRealNode. The namespace is deleted when the test
+// ends. If the test failed, its objects, events and logs are saved first.
+func onNode(t *testing.T) *node {
+	t.Helper()
+	needRealNode(t)
 	w, err := realNode.world()
 	if err != nil {
 		t.Fatalf("start a cluster with a real node: %v", err)

@@ -277,6 +277,7 @@ const noStreams = "--feature-gates=WatchList=false"
 // API server that does not stream lists, and that asks who makes an object that holds up the
 // deletion of another whether they may.
 func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{
 		Components: []string{cluster.Etcd, cluster.APIServer},
 		ExtraArgs: map[string][]string{

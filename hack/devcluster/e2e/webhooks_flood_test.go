@@ -28,12 +28,7 @@ const imageAttacker = "glassback.test/attacker:test"
 // has a Pod attack its only replica for a minute. The replica is not killed, and the API server
 // gets its answers.
 func TestWebhooksUnderAttack(t *testing.T) {
-	if os.Getenv(nodeEnv) == cluster.NodeSimulated {
-		t.Skipf("SKIPPED, needs a real node: %s=%s asks for none", nodeEnv, cluster.NodeSimulated)
-	}
-	if err := cluster.RealNodeMissing(); err != nil {
-		t.Skipf("SKIPPED, needs a real node: %v", err)
-	}
+	needRealNode(t)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
 	w.load(t, imageBefore)
 	w.loadProgram(t, imageAttacker, attacker(t))

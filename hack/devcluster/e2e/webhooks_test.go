@@ -56,6 +56,7 @@ const (
 // TestWebhooks runs the operator out of a cluster, where the API server calls it by a
 // URL.
 func TestWebhooks(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
 	t.Run("what kubectl says", func(t *testing.T) {

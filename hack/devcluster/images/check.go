@@ -13,80 +13,68 @@ import (
 	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
 // check refuses an image that is not what its digests say, or that no container of this machine could run. The library takes what an
 // archive holds for what it should hold, and its own check (pkg/v1/validate) knows no layers but those compressed by gzip.
 func (n named) check(ctx context.Context) error {
 	damaged := func(err error) error { return fmt.Errorf("image %s is damaged: %w", n.names[0], err) }
-	if err := n.checkConfig(); err != nil {
+	config, err := n.checkConfig()
+	if err != nil {
 		return damaged(err)
 	}
-	if err := n.checkPlatform(); err != nil {
-		return err
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
+		return fmt.Errorf("%s is for %s/%s and the node is linux/%s: build it with --platform linux/%s",
+			n.names[0], config.OS, config.Architecture, runtime.GOARCH, runtime.GOARCH)
 	}
-	if err := n.checkLayers(ctx); err != nil {
+	if err := n.checkLayers(ctx, config.RootFS.DiffIDs); err != nil {
 		return damaged(err)
 	}
 	return nil
 }
 
-// checkConfig checks the manifest and the configuration.
-func (n named) checkConfig() error {
+// checkConfig checks the manifest and the configuration, which it returns.
+func (n named) checkConfig() (*v1.ConfigFile, error) {
 	raw, err := n.image.RawManifest()
 	if err != nil {
-		return fmt.Errorf("read manifest: %w", cause(err))
+		return nil, fmt.Errorf("read manifest: %w", cause(err))
 	}
 	if n.manifest != (v1.Hash{}) {
 		if err := verify(bytes.NewReader(raw), n.manifest, -1); err != nil {
-			return fmt.Errorf("manifest: %w", err)
+			return nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
 	manifest, err := n.image.Manifest()
 	if err != nil {
-		return fmt.Errorf("decode manifest: %w", err)
+		return nil, fmt.Errorf("decode manifest: %w", err)
 	}
 	config, err := n.image.RawConfigFile()
 	if err != nil {
-		return fmt.Errorf("read configuration: %w", cause(err))
+		return nil, fmt.Errorf("read configuration: %w", cause(err))
 	}
 	want := manifest.Config.Digest
 	if n.config != (v1.Hash{}) {
 		want = n.config
 	}
 	if err := verify(bytes.NewReader(config), want, manifest.Config.Size); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	if _, err := n.image.ConfigFile(); err != nil {
-		return fmt.Errorf("decode configuration: %w", err)
-	}
-	return nil
-}
-
-func (n named) checkPlatform() error {
-	config, err := n.image.ConfigFile()
+	file, err := n.image.ConfigFile()
 	if err != nil {
-		return fmt.Errorf("read configuration of %s: %w", n.names[0], err)
+		return nil, fmt.Errorf("decode configuration: %w", err)
 	}
-	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
-		return fmt.Errorf("%s is for %s/%s and the node is linux/%s: build it with --platform linux/%s",
-			n.names[0], config.OS, config.Architecture, runtime.GOARCH, runtime.GOARCH)
-	}
-	return nil
+	return file, nil
 }
 
 // checkLayers checks the layers as they are in the archive, and what they are without compression.
-func (n named) checkLayers(ctx context.Context) error {
-	config, err := n.image.ConfigFile()
-	if err != nil {
-		return fmt.Errorf("decode configuration: %w", err)
-	}
+func (n named) checkLayers(ctx context.Context, diffIDs []v1.Hash) error {
 	layers, err := n.image.Layers()
 	if err != nil {
 		return fmt.Errorf("find layers: %w", cause(err))
 	}
-	if len(layers) != len(config.RootFS.DiffIDs) {
-		return fmt.Errorf("it has %d layers, and its configuration names %d", len(layers), len(config.RootFS.DiffIDs))
+	if len(layers) != len(diffIDs) {
+		return fmt.Errorf("it has %d layers, and its configuration names %d", len(layers), len(diffIDs))
 	}
 	for i, layer := range layers {
 		if n.claimed {
@@ -98,7 +86,7 @@ func (n named) checkLayers(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("layer %d: %w", i+1, cause(err))
 		}
-		err = verify(until(ctx, content), config.RootFS.DiffIDs[i], -1)
+		err = verify(until(ctx, content), diffIDs[i], -1)
 		content.Close()
 		if err != nil {
 			return fmt.Errorf("layer %d without compression: %w", i+1, cause(err))
@@ -108,11 +96,7 @@ func (n named) checkLayers(ctx context.Context) error {
 }
 
 func checkCompressed(ctx context.Context, layer v1.Layer) error {
-	digest, err := layer.Digest()
-	if err != nil {
-		return err
-	}
-	size, err := layer.Size()
+	desc, err := partial.Descriptor(layer)
 	if err != nil {
 		return err
 	}
@@ -121,7 +105,7 @@ func checkCompressed(ctx context.Context, layer v1.Layer) error {
 		return err
 	}
 	defer content.Close()
-	return verify(until(ctx, content), digest, size)
+	return verify(until(ctx, content), desc.Digest, desc.Size)
 }
 
 // verify reads content to its end, and returns an error if it is not what a digest says or not of a size, which may be -1 for any.

@@ -122,6 +122,22 @@ func TestWhatIsLoadedCanBePulled(t *testing.T) {
 	}
 }
 
+// The manifests of a release name the image by the digest of this list.
+func TestAnImageCanBePulledByTheDigestOfItsListOfPlatforms(t *testing.T) {
+	store, image := Store(filepath.Join(t.TempDir(), "images")), linux(t, 1)
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: platform(t, linux(t, 1), "plan9", "mips"), Descriptor: forPlatform("plan9", "mips")},
+		mutate.IndexAddendum{Add: image, Descriptor: forPlatform("linux", runtime.GOARCH)})
+	archive := ociArchive(t, mutate.IndexAddendum{Add: index, Descriptor: annotated(nameAnnotation, "nginx:1")})
+	if _, err := store.Load(t.Context(), archive); err != nil {
+		t.Fatal(err)
+	}
+	pulled := pull(t, "nginx@sha256:"+digestOf(t, index), store)
+	if err := validate.Image(pulled); err != nil || configOf(t, pulled) != configOf(t, image) {
+		t.Errorf("got image %s, want %s, error %v", configOf(t, pulled), configOf(t, image), err)
+	}
+}
+
 func TestANewImageTakesTheName(t *testing.T) {
 	store := Store(t.TempDir())
 	server := httptest.NewServer(Handler(store))
@@ -602,7 +618,8 @@ func pullFrom(t *testing.T, server *httptest.Server, image string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pulled, err := remote.Image(reference, remote.WithTransport(asMirror{at}), remote.WithContext(t.Context()))
+	ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH} // of a list of platforms
+	pulled, err := remote.Image(reference, remote.WithTransport(asMirror{at}), remote.WithContext(t.Context()), remote.WithPlatform(ours))
 	if err != nil {
 		t.Fatal(err)
 	}

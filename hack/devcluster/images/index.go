@@ -5,6 +5,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,20 +136,11 @@ func (s Store) rewrite(entries map[string]*v1.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	if err := s.writeLayoutFile(); err != nil {
+	// The layout file names the format of the directory for other tools. This package does not read it.
+	if err := os.WriteFile(filepath.Join(string(s), "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644); err != nil {
 		return err
 	}
 	return s.replaceIndex(append(data, '\n'))
-}
-
-// writeLayoutFile writes oci-layout, which names the format of the directory for other tools. This package does not read it.
-func (s Store) writeLayoutFile() error {
-	const content = `{"imageLayoutVersion":"1.0.0"}`
-	path := filepath.Join(string(s), "oci-layout")
-	if have, err := os.ReadFile(path); err == nil && string(have) == content {
-		return nil
-	}
-	return os.WriteFile(path, []byte(content), 0o644)
 }
 
 // replaceIndex replaces index.json by a rename: a reader sees the old file or the new one, never a part.
@@ -158,13 +150,7 @@ func (s Store) replaceIndex(data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := cmp.Or(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), s.indexFile())
@@ -191,14 +177,12 @@ func (s Store) index() (*v1.IndexManifest, error) {
 
 // entry returns the entry of a full name, or ErrNotFound.
 func (s Store) entry(fullName string) (v1.Descriptor, error) {
-	index, err := s.index()
+	entries, err := s.Entries()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	for _, desc := range index.Manifests {
-		if desc.Annotations[nameAnnotation] == fullName {
-			return desc, nil
-		}
+	if desc, ok := entries[fullName]; ok {
+		return desc, nil
 	}
 	return v1.Descriptor{}, fmt.Errorf("%w: %s", ErrNotFound, fullName)
 }

@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -38,6 +39,7 @@ var errNoFile = errors.New(`not a regular file: make one with "docker save -o FI
 // another one is damaged. Docker's archives have none of a manifest, and need not have any other.
 type named struct {
 	image    v1.Image
+	list     v1.ImageIndex // of the platforms; nil for an image of one platform
 	names    []string
 	manifest v1.Hash // zero: unknown
 	config   v1.Hash // zero: unknown, but for what the manifest says
@@ -62,7 +64,7 @@ func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	}
 	var names []string
 	for _, f := range found {
-		if err := s.Put(ctx, f.image, f.names...); err != nil {
+		if err := s.put(ctx, f.image, f.list, f.names); err != nil {
 			return names, fmt.Errorf("load %s: %w", file, err)
 		}
 		names = append(names, f.names...)
@@ -126,18 +128,20 @@ func inflate(ctx context.Context, file, to string) (string, error) {
 	if err != nil {
 		return "", errNoArchive
 	}
-	w, err := os.Create(to)
-	if err != nil {
+	if err := save(to, plain); err != nil {
 		return "", fmt.Errorf("decompress: %w", cause(err))
 	}
-	_, err = io.Copy(w, plain)
-	if closeErr := w.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return "", fmt.Errorf("decompress: %w", err)
-	}
 	return to, nil
+}
+
+// save writes a new file.
+func save(file string, content io.Reader) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return cmp.Or(err, f.Close())
 }
 
 // cause returns what is wrong with a file, without its name, which the caller says.
@@ -197,15 +201,14 @@ func readDocker(ctx context.Context, file string) ([]named, error) {
 		if len(desc.RepoTags) == 0 {
 			return nil, fmt.Errorf("an image in it (%s) has no name: save it by NAME:TAG and not by its id", path.Base(desc.Config))
 		}
+		n := named{config: configName(desc.Config), claimed: claimsDigests(desc)}
 		tag, err := name.NewTag(desc.RepoTags[0])
-		if err != nil {
-			return nil, fmt.Errorf("%q in it is not the name of an image", desc.RepoTags[0])
+		if err == nil {
+			n.image, err = tarball.Image(opener, &tag)
 		}
-		image, err := tarball.Image(opener, &tag)
 		if err != nil {
 			return nil, fmt.Errorf("read image %s: %w", desc.RepoTags[0], err)
 		}
-		n := named{image: image, config: configName(desc.Config), claimed: claimsDigests(desc)}
 		for _, given := range desc.RepoTags {
 			full, err := FullName(given)
 			if err != nil {
@@ -257,11 +260,11 @@ func readOCI(ctx context.Context, file, dir string) ([]named, error) {
 		if err != nil {
 			return nil, err
 		}
-		image, digest, err := ociImage(index, full, desc)
+		n, err := ociImage(index, full, desc)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, named{image: image, names: []string{full}, manifest: digest, claimed: true})
+		found = append(found, n)
 	}
 	return found, nil
 }
@@ -276,15 +279,7 @@ func unpackLayout(ctx context.Context, file, dir string) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return fmt.Errorf("unpack %s: %w", name, err)
 		}
-		f, err := os.Create(to)
-		if err != nil {
-			return fmt.Errorf("unpack %s: %w", name, err)
-		}
-		_, err = io.Copy(f, content)
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
+		if err := save(to, content); err != nil {
 			return fmt.Errorf("unpack %s: %w", name, err)
 		}
 		return nil
@@ -310,30 +305,32 @@ func ociName(desc v1.Descriptor) (string, error) {
 	return FullName(given)
 }
 
-// ociImage returns the image of a descriptor, and its digest: of several for different platforms, that for this one.
-func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (v1.Image, v1.Hash, error) {
+// ociImage returns the image of a descriptor: of several for different platforms, that for this one, and their list.
+func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (named, error) {
+	n := named{names: []string{name}, claimed: true}
 	if desc.MediaType.IsIndex() {
 		platforms, err := ociIndex(index, desc)
 		if err != nil {
-			return nil, v1.Hash{}, fmt.Errorf("image %s is damaged: %w", name, err)
+			return n, fmt.Errorf("image %s is damaged: %w", name, err)
 		}
 		ours := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 		found, err := partial.FindManifests(platforms, func(d v1.Descriptor) bool {
 			return d.MediaType.IsImage() && d.Platform != nil && d.Platform.Satisfies(ours)
 		})
 		if err != nil {
-			return nil, v1.Hash{}, fmt.Errorf("read image %s: %w", name, err)
+			return n, fmt.Errorf("read image %s: %w", name, err)
 		}
 		if len(found) == 0 {
-			return nil, v1.Hash{}, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, ours, ours)
+			return n, fmt.Errorf("read image %s: it is for other platforms than %s: build it with --platform %s", name, ours, ours)
 		}
-		index, desc = platforms, found[0]
+		index, desc, n.list = platforms, found[0], platforms
 	}
 	image, err := index.Image(desc.Digest)
 	if err != nil {
-		return nil, v1.Hash{}, fmt.Errorf("read image %s: %w", name, cause(err))
+		return n, fmt.Errorf("read image %s: %w", name, cause(err))
 	}
-	return image, desc.Digest, nil
+	n.image, n.manifest = image, desc.Digest
+	return n, nil
 }
 
 // ociIndex returns the list of an image's platforms, if it is what its digest says.

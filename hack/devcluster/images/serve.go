@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -80,38 +81,32 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 	if _, err := name.NewRegistry(registry); err != nil {
 		return invalidName(registry)
 	}
-	path, ok := strings.CutPrefix(r.URL.Path, "/v2/")
-	if repo, reference, found := cutLast(path, "/manifests/"); ok && found {
-		return m.serveManifest(w, r, registry+"/"+repo, reference)
+	parts := pulled.FindStringSubmatch(r.URL.Path)
+	if parts == nil {
+		return &refusal{http.StatusNotFound, "UNSUPPORTED", r.URL.Path + " is nothing that can be pulled from here"}
 	}
-	if repo, reference, found := cutLast(path, "/blobs/"); ok && found {
-		return m.serveBlob(w, r, registry+"/"+repo, reference)
+	repo, blob, reference := registry+"/"+parts[1], parts[2] == "blobs", parts[3]
+	if _, err := name.NewRepository(repo); err != nil {
+		return invalidName(repo)
 	}
-	return &refusal{http.StatusNotFound, "UNSUPPORTED", r.URL.Path + " is nothing that can be pulled from here"}
-}
-
-// cutLast splits s around the last sep: a repository's name may hold "manifests" too.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return "", "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
-func (m mirror) serveManifest(w http.ResponseWriter, r *http.Request, repo, reference string) error {
-	digest, err := m.resolve(repo, reference)
+	digest, err := m.resolve(repo, reference, blob)
 	if err != nil {
 		return err
 	}
 	f, err := m.open(digest)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if f == nil {
+	case f == nil && blob:
+		return &refusal{http.StatusNotFound, "BLOB_UNKNOWN", "there is no blob " + reference}
+	case f == nil:
 		return m.unknown(repo + "@" + reference)
 	}
 	defer f.Close()
+	if blob {
+		serveContent(w, r, digest, "application/octet-stream", f)
+		return nil
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return fmt.Errorf("read manifest: %w", err)
@@ -124,25 +119,8 @@ func (m mirror) serveManifest(w http.ResponseWriter, r *http.Request, repo, refe
 	return nil
 }
 
-func (m mirror) serveBlob(w http.ResponseWriter, r *http.Request, repo, reference string) error {
-	if _, err := name.NewRepository(repo); err != nil {
-		return invalidName(repo)
-	}
-	digest, err := v1.NewHash(reference)
-	if err != nil {
-		return invalidDigest(reference)
-	}
-	f, err := m.open(digest)
-	if err != nil {
-		return err
-	}
-	if f == nil {
-		return &refusal{http.StatusNotFound, "BLOB_UNKNOWN", "there is no blob " + reference}
-	}
-	defer f.Close()
-	serveContent(w, r, digest, "application/octet-stream", f)
-	return nil
-}
+// pulled is the path of a manifest or a blob: a repository's name may hold "manifests" too.
+var pulled = regexp.MustCompile(`^/v2/(.*)/(manifests|blobs)/(.*)$`)
 
 // serveContent sends what a digest stands for, or the range of it that is asked for.
 func serveContent(w http.ResponseWriter, r *http.Request, digest v1.Hash, mediaType string, content io.ReadSeeker) {
@@ -152,15 +130,12 @@ func serveContent(w http.ResponseWriter, r *http.Request, digest v1.Hash, mediaT
 	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
-// resolve returns the digest that a reference, which is a tag or a digest, stands for.
-func (m mirror) resolve(repo, reference string) (v1.Hash, error) {
-	if strings.Contains(reference, ":") {
-		if _, err := name.NewRepository(repo); err != nil {
-			return v1.Hash{}, invalidName(repo)
-		}
+// resolve returns the digest that a reference stands for. It is a digest or, of a manifest, a tag.
+func (m mirror) resolve(repo, reference string, blob bool) (v1.Hash, error) {
+	if blob || strings.Contains(reference, ":") {
 		digest, err := v1.NewHash(reference)
 		if err != nil {
-			return v1.Hash{}, invalidDigest(reference)
+			return digest, &refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%q is not a digest", reference)}
 		}
 		return digest, nil
 	}
@@ -193,18 +168,13 @@ func (m mirror) open(digest v1.Hash) (*os.File, error) {
 
 // manifestType returns what a manifest says that it is, which is nothing in some that the OCI made. Not every blob is a manifest.
 func manifestType(data []byte) (types.MediaType, bool) {
-	var manifest struct {
-		SchemaVersion int             `json:"schemaVersion"`
-		MediaType     types.MediaType `json:"mediaType"`
-		Manifests     json.RawMessage `json:"manifests"`
-	}
-	if err := json.Unmarshal(data, &manifest); err != nil || manifest.SchemaVersion == 0 {
+	manifest, err := v1.ParseIndexManifest(bytes.NewReader(data))
+	switch {
+	case err != nil || manifest.SchemaVersion == 0:
 		return "", false
-	}
-	if manifest.MediaType != "" {
+	case manifest.MediaType != "":
 		return manifest.MediaType, manifest.MediaType.IsImage() || manifest.MediaType.IsIndex()
-	}
-	if manifest.Manifests != nil {
+	case manifest.Manifests != nil:
 		return types.OCIImageIndex, true
 	}
 	return types.OCIManifestSchema1, true
@@ -212,10 +182,6 @@ func manifestType(data []byte) (types.MediaType, bool) {
 
 func invalidName(image string) error {
 	return &refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%q is not the name of an image", image)}
-}
-
-func invalidDigest(digest string) error {
-	return &refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%q is not a digest", digest)}
 }
 
 // unknown says that there is no such image, which ones there are, and how to get more. Not all who pull pass that on: containerd asks by

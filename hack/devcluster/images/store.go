@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
 // nameAnnotation is where index.json has an image's name.
@@ -54,18 +56,8 @@ func FullName(image string) (string, error) {
 
 // Names lists the full names of the store's images in alphabetical order.
 func (s Store) Names() ([]string, error) {
-	index, err := s.index()
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, desc := range index.Manifests {
-		if name := desc.Annotations[nameAnnotation]; name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
+	entries, err := s.Entries()
+	return slices.Sorted(maps.Keys(entries)), err
 }
 
 // Image returns the image of a name, or ErrNotFound.
@@ -85,32 +77,20 @@ func (s Store) Image(image string) (v1.Image, error) {
 	return found, nil
 }
 
-// Check returns what is wrong with the image of a name, which may be ErrNotFound, or nil if it is whole. It goes by the sizes of its blobs,
-// which is fast.
+// Check returns what is wrong with the image of a name, which may be ErrNotFound, or nil if it is whole. It goes by the manifest, and by
+// the sizes of the other blobs, which is fast.
 func (s Store) Check(image string) error {
-	full, err := FullName(image)
+	found, err := s.Image(image)
 	if err != nil {
 		return err
 	}
-	desc, err := s.entry(full)
+	manifest, err := found.Manifest()
 	if err != nil {
-		return err
-	}
-	if err := s.checkSize(desc); err != nil {
-		return fmt.Errorf("check manifest of %s: %w", full, err)
-	}
-	f, err := s.blob(desc.Digest)
-	if err != nil {
-		return fmt.Errorf("open manifest of %s: %w", full, err)
-	}
-	defer f.Close()
-	manifest, err := v1.ParseManifest(f)
-	if err != nil {
-		return fmt.Errorf("decode manifest of %s: %w", full, err)
+		return fmt.Errorf("read manifest of %s: %w", image, err)
 	}
 	for _, part := range append([]v1.Descriptor{manifest.Config}, manifest.Layers...) {
 		if err := s.checkSize(part); err != nil {
-			return fmt.Errorf("check %s: %w", full, err)
+			return fmt.Errorf("check %s: %w", image, err)
 		}
 	}
 	return nil
@@ -129,6 +109,12 @@ func (s Store) checkSize(desc v1.Descriptor) error {
 
 // Put stores an image under the given names, and takes them from the images that had them.
 func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
+	return s.put(ctx, image, nil, names)
+}
+
+// put is Put for an image of several platforms, of which the store keeps one. It keeps their list too, unless the list is nil: a Pod may
+// name the image by the digest of the list.
+func (s Store) put(ctx context.Context, image v1.Image, list v1.ImageIndex, names []string) error {
 	full := make([]string, len(names))
 	for i, name := range names {
 		var err error
@@ -146,6 +132,9 @@ func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
 	defer unlock()
 	if err := s.addBlobs(ctx, image); err != nil {
 		return fmt.Errorf("store image %s: %w", strings.Join(full, ", "), err)
+	}
+	if err := s.addList(ctx, list); err != nil {
+		return fmt.Errorf("store the list of platforms of image %s: %w", strings.Join(full, ", "), err)
 	}
 	if err := s.addEntries(image, full); err != nil {
 		return fmt.Errorf("enter image %s into the store: %w", strings.Join(full, ", "), err)
@@ -187,54 +176,49 @@ func (s Store) addBlobs(ctx context.Context, image v1.Image) error {
 	errs := make([]error, len(layers))
 	var group sync.WaitGroup
 	for i, layer := range layers {
-		group.Go(func() { errs[i] = s.addLayer(ctx, layer) })
+		group.Go(func() {
+			desc, err := partial.Descriptor(layer)
+			if err == nil {
+				err = s.addBlob(ctx, desc, layer.Compressed)
+			}
+			errs[i] = err
+		})
 	}
 	group.Wait()
-	if err := cmp.Or(errs...); err != nil {
+	manifest, manifestErr := image.Manifest()
+	desc, descErr := partial.Descriptor(image)
+	if err := cmp.Or(append(errs, manifestErr, descErr)...); err != nil {
 		return err
 	}
-	config, err := image.RawConfigFile()
-	if err != nil {
+	if err := s.addBlob(ctx, &manifest.Config, opener(image.RawConfigFile)); err != nil {
 		return err
 	}
-	configName, err := image.ConfigName()
-	if err != nil {
-		return err
-	}
-	if err := s.addBlob(ctx, configName, int64(len(config)), opener(config)); err != nil {
-		return err
-	}
-	manifest, err := image.RawManifest()
-	if err != nil {
-		return err
-	}
-	digest, err := image.Digest()
-	if err != nil {
-		return err
-	}
-	return s.addBlob(ctx, digest, int64(len(manifest)), opener(manifest))
+	return s.addBlob(ctx, desc, opener(image.RawManifest))
 }
 
-func (s Store) addLayer(ctx context.Context, layer v1.Layer) error {
-	digest, err := layer.Digest()
+// addList adds the list of an image's platforms, unless it is nil.
+func (s Store) addList(ctx context.Context, list v1.ImageIndex) error {
+	if list == nil {
+		return nil
+	}
+	desc, err := partial.Descriptor(list)
 	if err != nil {
 		return err
 	}
-	size, err := layer.Size()
-	if err != nil {
-		return err
-	}
-	return s.addBlob(ctx, digest, size, layer.Compressed)
+	return s.addBlob(ctx, desc, opener(list.RawManifest))
 }
 
-func opener(data []byte) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+func opener(get func() ([]byte, error)) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		data, err := get()
+		return io.NopCloser(bytes.NewReader(data)), err
+	}
 }
 
 // addBlob adds a blob, unless it is there and whole. What is not what its digest says does not come into the store. A blob comes by a
 // rename when all of it is on the disk: neither a process that dies nor a machine that goes down leaves half of one.
-func (s Store) addBlob(ctx context.Context, digest v1.Hash, size int64, open func() (io.ReadCloser, error)) error {
-	if s.holds(ctx, digest, size) {
+func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io.ReadCloser, error)) error {
+	if s.holds(ctx, blob) {
 		return nil
 	}
 	content, err := open()
@@ -248,31 +232,27 @@ func (s Store) addBlob(ctx context.Context, digest v1.Hash, size int64, open fun
 	}
 	defer os.Remove(f.Name()) // it is no longer there if all went well
 	defer f.Close()
-	if err := verify(io.TeeReader(until(ctx, content), f), digest, size); err != nil {
-		return fmt.Errorf("blob %s: %w", digest, err)
+	if err := verify(io.TeeReader(until(ctx, content), f), blob.Digest, blob.Size); err != nil {
+		return fmt.Errorf("blob %s: %w", blob.Digest, err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	to := s.blobPath(digest)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	to := s.blobPath(blob.Digest)
+	if err := cmp.Or(f.Chmod(0o644), f.Sync(), os.MkdirAll(filepath.Dir(to), 0o755)); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), to)
 }
 
 // holds reports whether a blob is there and whole.
-func (s Store) holds(ctx context.Context, digest v1.Hash, size int64) bool {
-	f, err := s.blob(digest)
+func (s Store) holds(ctx context.Context, blob *v1.Descriptor) bool {
+	if s.checkSize(*blob) != nil {
+		return false
+	}
+	f, err := s.blob(blob.Digest)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	return err == nil && info.Size() == size && verify(until(ctx, f), digest, size) == nil
+	return verify(until(ctx, f), blob.Digest, blob.Size) == nil
 }
 
 // blob opens a blob, or fails with fs.ErrNotExist.

@@ -1,4 +1,4 @@
-// Package lifeline ends a process when the one that started it is gone, however that one went.
+// Package lifeline ends a process when its parent has ended, also if the parent was killed.
 //
 // The parent keeps the write end of a pipe and the child inherits the read end. No other process has the write end, so the kernel closes it
 // when the parent exits, is killed or crashes, and the child reads the end of the file. This needs no polling, does not confuse a reused
@@ -14,14 +14,14 @@ import (
 	"syscall"
 )
 
-// env tells a child which of its file descriptors is the read end.
+// env names the environment variable with the file descriptor of the child's read end.
 const env = "DEVCLUSTER_LIFELINE"
 
 // firstExtra is the number that the first of exec.Cmd.ExtraFiles has in the child.
 const firstExtra = 3
 
 // Attach makes cmd, which must have its Env set and must not have been started, inherit the read end of a new pipe. After a successful
-// Start the caller closes read; closing write, or dying, ends the child.
+// Start the caller closes read; the child ends when write is closed or the caller's process ends.
 func Attach(cmd *exec.Cmd) (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -125,15 +126,8 @@ func writeArchive(output string, tag name.Tag, image v1.Image) error {
 		return fmt.Errorf("create archive: %w", err)
 	}
 	defer os.Remove(f.Name()) // it is no longer there if all went well
-	err = tarball.Write(tag, image, f)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := cmp.Or(tarball.Write(tag, image, f), f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("write archive: %w", err)
-	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil {
-		return fmt.Errorf("set mode of archive: %w", err)
 	}
 	if err := os.Rename(f.Name(), output); err != nil {
 		return fmt.Errorf("replace archive: %w", err)

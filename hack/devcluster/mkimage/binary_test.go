@@ -63,7 +63,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		"no store":                    {[]string{"base"}, "--store and --pause are required"},
 		"an argument":                 {[]string{"base", "nginx"}, `unexpected argument "nginx"`},
 		"no pause":                    {[]string{"base", "--store", dir + "/s", "--pause", dir + "/none"}, "read pause program: open "},
-		"a pause that is no program":  {[]string{"base", "--store", dir + "/s", "--pause", text}, "is no static Linux program"},
+		"a pause that is no program":  {[]string{"base", "--store", dir + "/s", "--pause", text}, text + " is no Linux program: build it"},
 		"a pause that needs a libc":   {[]string{"base", "--store", dir + "/s", "--pause", dynamic}, "build it with CGO_ENABLED=0"},
 		"no program":                  {[]string{"binary", "--name", "a", "--output", output}, "it takes FILE, and got 0 arguments"},
 		"no name":                     {[]string{"binary", "--output", output, text}, "--name and --output are required"},

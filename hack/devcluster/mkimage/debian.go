@@ -168,27 +168,17 @@ func dependencies(printed string) []string {
 // candidates returns the versions that apt would install of those packages that it knows.
 func candidates(ctx context.Context, names []string) (map[string]string, error) {
 	printed, err := run(ctx, "", "apt-cache", append([]string{"policy"}, names...)...)
-	if err != nil {
-		return nil, err
-	}
-	return policy(printed), nil
-}
-
-// policy reads what apt-cache policy prints.
-func policy(printed string) map[string]string {
 	versions := map[string]string{}
 	name := ""
 	for line := range strings.Lines(printed) {
 		line = strings.TrimRight(line, "\n")
 		if !strings.HasPrefix(line, " ") {
 			name = strings.TrimSuffix(line, ":")
-			continue
-		}
-		if version, ok := strings.CutPrefix(line, "  Candidate: "); ok && version != "(none)" {
+		} else if version, ok := strings.CutPrefix(line, "  Candidate: "); ok && version != "(none)" {
 			versions[name] = version
 		}
 	}
-	return versions
+	return versions, err
 }
 
 // run runs a program of Debian's and returns what it prints. The error is one line with all that the program complains of.

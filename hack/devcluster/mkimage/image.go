@@ -93,12 +93,8 @@ func (b base) makePause(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read pause program: %w", err)
 	}
-	needs, err := needsOf(program)
-	if err != nil {
-		return err
-	}
-	if len(needs) > 0 || !bytes.HasPrefix(program, []byte("\x7fELF")) {
-		return fmt.Errorf("%s is no static Linux program: build it with CGO_ENABLED=0", b.pause)
+	if _, err := staticArch(program); err != nil {
+		return fmt.Errorf("%s %w", b.pause, err)
 	}
 	sum := sha256.Sum256(program)
 	stamp := hex.EncodeToString(sum[:])

@@ -1,8 +1,8 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause is what runs in a Pod's own container: it keeps the Pod's namespaces, and does nothing until it is told to end. Where the
-// Pod's containers share their processes, it is the first of them, to which every orphan falls: it lets them go once they have ended. It
+// Command pause runs in the sandbox container of a Pod. It holds the Pod's namespaces until it gets a signal to end. If the containers of
+// the Pod share a process namespace, pause is process 1 of it: the kernel gives it every orphan, and pause reaps those that have ended. It
 // follows https://github.com/kubernetes/kubernetes/blob/v1.37.0/build/pause/linux/pause.c.
 package main
 
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// reap lets go of every child that has ended: one signal may stand for several.
+// reap waits for every child that has ended: one signal may stand for several children.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -18,12 +18,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/hack/devcluster/cluster"
@@ -82,21 +85,34 @@ func start(t *testing.T) *world {
 	config.QPS = -1
 	w := &world{kube: kubernetes.NewForConfigOrDie(config), directory: filepath.Join(t.TempDir(), "volumes")}
 	retain := ptr.To(corev1.PersistentVolumeReclaimRetain)
+	objects := manifest(t)
 	for _, class := range []*storagev1.StorageClass{
-		provisioner.StorageClass(),
+		objects[0].(*storagev1.StorageClass),
 		{ObjectMeta: metav1.ObjectMeta{Name: "at-once"}, Provisioner: provisioner.Name},
 		{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Provisioner: provisioner.Name, ReclaimPolicy: retain},
 	} {
 		_, err := w.kube.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{})
 		must(t, err)
 	}
-	_, err = w.kube.RbacV1().ClusterRoles().Create(ctx, provisioner.Role(), metav1.CreateOptions{})
+	_, err = w.kube.RbacV1().ClusterRoles().Create(ctx, objects[1].(*rbacv1.ClusterRole), metav1.CreateOptions{})
 	must(t, err)
-	_, err = w.kube.RbacV1().ClusterRoleBindings().Create(ctx, provisioner.Binding(), metav1.CreateOptions{})
+	_, err = w.kube.RbacV1().ClusterRoleBindings().Create(ctx, objects[2].(*rbacv1.ClusterRoleBinding), metav1.CreateOptions{})
 	must(t, err)
 	config.Impersonate.UserName = provisioner.User
 	w.provision(t, ctx, kubernetes.NewForConfigOrDie(config))
 	return w
+}
+
+// manifest returns the objects of provisioner.Manifest.
+func manifest(t *testing.T) []runtime.Object {
+	t.Helper()
+	var objects []runtime.Object
+	for document := range strings.SplitSeq(provisioner.Manifest, "\n---\n") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		must(t, err)
+		objects = append(objects, object)
+	}
+	return objects
 }
 
 // provision runs the provisioner until the test ends, and waits until it says that it is ready.

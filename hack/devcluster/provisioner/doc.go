@@ -7,9 +7,9 @@
 //	claim ──▶ scheduler picks the node ──▶ provision: DIR/<namespace>-<claim>-<volume> ──▶ PersistentVolume, bound to the node
 //	claim deleted ──▶ volume Released ──▶ delete: the directory, then the PersistentVolume
 //
-// When to do which is the matter of sig-storage-lib-external-provisioner, which also tries again, and tells the claim of what failed in an
-// event of reason ProvisioningFailed. This package says what a volume is, and what it cannot be.
+// sig-storage-lib-external-provisioner decides when to provision and when to delete. It also retries, and reports an error by an event on
+// the claim, with the reason ProvisioningFailed. This package creates and deletes the volumes, and rejects claims that it does not support.
 //
-// Provisioning and deleting may each be repeated at any time, as after a crash: a directory that is there already is taken, and one that is
-// gone already was deleted.
+// Both operations can be repeated at any time, for example after a crash: an existing directory is used, and a missing one counts as
+// deleted.
 package provisioner

@@ -5,6 +5,7 @@ package provisioner
 
 import (
 	"context"
+	_ "embed" // for Manifest
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,18 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
+// Manifest is the default StorageClass of a cluster, and what the provisioner is allowed to do.
+//
+//go:embed manifest.yaml
+var Manifest string
+
+const (
+	// Name is what a StorageClass has in its field provisioner to have its volumes from here.
+	Name = "devcluster.glassback.dev/hostpath"
+	// User is the provisioner's identity.
+	User = "devcluster:provisioner"
+)
+
 const (
 	// A failed operation is retried after minRetry, then after twice as long, up to maxRetry: tests wait for it.
 	minRetry = 100 * time.Millisecond
@@ -37,10 +50,10 @@ const (
 	headerTimeout = 10 * time.Second
 )
 
-// Config says for whom volumes are made, and where.
+// Config is the configuration of the provisioner of one node.
 type Config struct {
 	Client    kubernetes.Interface
-	Directory string // absolute; made if it is not there. The kubelet must see it at the same path.
+	Directory string // absolute; created if it does not exist. The kubelet must see it at the same path.
 	Node      string
 	Listener  net.Listener // answers GET /readyz. Run closes it.
 }
@@ -132,7 +145,7 @@ func Run(ctx context.Context, config Config) error {
 	defer factory.Shutdown()
 	working.Go(func() {
 		if err := server.Serve(config.Listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error(err, "Readiness is no longer told")
+			logger.Error(err, "Stopped serving readiness")
 		}
 	})
 	logger.Info("Provisioning", "directory", config.Directory, "node", config.Node, "readyz", config.Listener.Addr().String())

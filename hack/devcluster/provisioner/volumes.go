@@ -54,7 +54,8 @@ func (v *volumes) Provision(
 	return volume, controller.ProvisioningFinished, nil
 }
 
-// refusal says what a claim asks for that no volume from here has. To ignore it would be to hand out something else than was asked for.
+// refusal returns an error if a claim requests a property that no volume of this provisioner has. Otherwise the claim would get a volume
+// other than the requested one.
 func refusal(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	modes := claim.Spec.AccessModes
 	switch {
@@ -80,8 +81,8 @@ func writable(mode corev1.PersistentVolumeAccessMode) bool {
 	return mode == corev1.ReadWriteOnce || mode == corev1.ReadWriteMany || mode == corev1.ReadWriteOncePod
 }
 
-// directoryName returns a name that is no path. It tells people whose the directory is; what makes it unique is the volume's name, which is
-// never cut.
+// directoryName returns a name without path separators. The claim in it shows people which claim owns the directory. The volume's name,
+// which is never cut, makes it unique.
 func directoryName(namespace, claim, volume string) string {
 	owner := plain(namespace + "-" + claim)
 	volume = plain(volume)
@@ -110,7 +111,7 @@ func (v *volumes) make(name string) error {
 	}
 	switch info, err := root.Lstat(name); {
 	case err != nil:
-		return fmt.Errorf("look at volume: %w", err)
+		return fmt.Errorf("stat volume: %w", err)
 	case !info.IsDir(): // a link to a directory is none either
 		return fmt.Errorf("make volume: %s is there already, and is no directory", filepath.Join(v.directory, name))
 	}

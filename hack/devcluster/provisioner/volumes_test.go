@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -22,7 +23,9 @@ type ask = controller.ProvisionOptions
 // asked is what the controller asks for a plain claim, with changes.
 func asked(change ...func(*ask)) controller.ProvisionOptions {
 	options := controller.ProvisionOptions{
-		StorageClass:     StorageClass(),
+		StorageClass: &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "standard"}, ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
+		},
 		PVName:           "pvc-1",
 		SelectedNodeName: "node",
 		PVC: &corev1.PersistentVolumeClaim{

@@ -22,11 +22,11 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// cgroupPrefix begins the name of every sandbox's cgroup, so that whoever finds one knows whose it is.
+	// cgroupPrefix begins the name of every sandbox's cgroup. It shows users which program made the cgroup.
 	cgroupPrefix = "devcluster-"
 	// own is the cgroup of the sandbox's own processes with v2, which allows none in a cgroup that has children.
 	own = "own"
-	// removeWait is how long the kernel may take to let go of the cgroup of processes that were killed.
+	// removeWait limits the time in which the kernel releases the cgroup of killed processes.
 	removeWait = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ var required = []string{"cpu", "cpuset", "memory", "pids"}
 // NewCgroup returns the name of a new sandbox's cgroup.
 func NewCgroup() string { return cgroupPrefix + strings.ToLower(rand.Text()[:8]) }
 
-// CgroupRoot returns what a kubelet in the sandbox calls its cgroup.
+// CgroupRoot returns the cgroupRoot of a kubelet in the sandbox.
 func CgroupRoot(name string) string {
 	if unified() {
 		return "/"
@@ -67,15 +67,15 @@ func hierarchies() ([]string, error) {
 	return slices.Compact(paths), nil
 }
 
-// checkCgroups says what the machine's cgroups lack.
+// checkCgroups returns an error if the machine's cgroups lack a controller or cannot be written to.
 func checkCgroups() error {
 	if unified() {
-		handed, err := controllers(filepath.Join(cgroupRoot, "cgroup.subtree_control"))
+		delegated, err := controllers(filepath.Join(cgroupRoot, "cgroup.subtree_control"))
 		if err != nil {
 			return err
 		}
 		for _, c := range required {
-			if !slices.Contains(handed, c) {
+			if !slices.Contains(delegated, c) {
 				return fmt.Errorf("cgroup v2 does not hand down controller %q here: "+
 					"on the machine itself, not in a container, echo +%s >%s/cgroup.subtree_control",
 					c, c, cgroupRoot)
@@ -146,14 +146,14 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// enterCgroup makes the cgroup the root of all that the calling thread and its children see of cgroups, and returns what removes the cgroup
-// when this process is the last in it. With v1 the processes of the sandbox itself stay where they are: only containers are in the cgroup.
+// enterCgroup makes the cgroup the root of the cgroups that the calling thread and its children see. It returns a func that removes the
+// cgroup when this process is the last in it. With v1, the sandbox's own processes are not moved: only containers are in the cgroup.
 func enterCgroup(name string) (remove func() error, err error) {
 	if !unified() {
 		return func() error { return RemoveCgroup(name) }, nil
 	}
-	// The way out of the cgroup and what it is removed from are opened while they can be seen. Whether a process may be moved is decided by
-	// the cgroup namespace in which the file was opened.
+	// Open the machine's cgroups and this process's present cgroup while they are visible. Both are needed to leave and remove the cgroup. The
+	// kernel checks a move against the cgroup namespace in which the file was opened.
 	machine, err := os.Open(cgroupRoot)
 	if err != nil {
 		return nil, fmt.Errorf("open cgroups: %w", err)
@@ -167,31 +167,31 @@ func enterCgroup(name string) (remove func() error, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_, _ = out.WriteString("0") // so that the cgroup can be removed at once; else Wait does it later
+			_, _ = out.WriteString("0") // leave, so that the cgroup can be removed at once; if this fails, Wait removes it later
 		}
 	}()
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return nil, fmt.Errorf("make cgroup namespace: %w", err)
 	}
-	// The kernel refuses to mount cgroups over cgroups: it is one file system, whichever of its directories is seen.
+	// Unmount first: the kernel refuses to mount a cgroup file system over itself, even with another root.
 	if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
 		return nil, fmt.Errorf("unmount cgroups: %w", err)
 	}
 	if err := unix.Mount("cgroup", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return nil, fmt.Errorf("mount cgroups: %w", err)
 	}
-	if err := handDown(); err != nil {
+	if err := delegate(); err != nil {
 		return nil, err
 	}
 	return func() error {
 		if _, err := out.WriteString("0"); err == nil {
 			return removeFrom(name, filepath.Join("/proc/self/fd", strconv.Itoa(int(machine.Fd()))))
 		}
-		return nil // where it came from is gone: Wait removes the cgroup
+		return nil // the former cgroup is gone: Wait removes this one
 	}, nil
 }
 
-// openCurrent opens the file that moves processes into the cgroup that this process is in, with v2.
+// openCurrent opens cgroup.procs of the cgroup that this process is in, with v2. A write moves processes into that cgroup.
 func openCurrent() (*os.File, error) {
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -213,8 +213,8 @@ func moveInto(dir string) error {
 	return nil
 }
 
-// handDown makes all controllers of the cgroup that is the root here available to those below it.
-func handDown() error {
+// delegate enables all controllers of the root cgroup for the cgroups below it.
+func delegate() error {
 	if err := os.Mkdir(filepath.Join(cgroupRoot, own), 0o755); err != nil {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
@@ -234,7 +234,7 @@ func handDown() error {
 	return nil
 }
 
-// RemoveCgroup removes the cgroup of a sandbox whose processes are gone, if it is there.
+// RemoveCgroup removes the cgroup of a sandbox whose processes have ended, if it exists.
 func RemoveCgroup(name string) error {
 	if !strings.HasPrefix(name, cgroupPrefix) || strings.Contains(name, "/") {
 		return fmt.Errorf("remove cgroup: %q is not the name of a sandbox's", name)
@@ -283,7 +283,7 @@ func Thaw(name string) error {
 	return nil
 }
 
-// removeTree removes a cgroup and those below it. The files in them are the kernel's and go with them.
+// removeTree removes a cgroup and those below it. The kernel removes the files in them.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

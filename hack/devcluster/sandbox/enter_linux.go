@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter moves the calling thread, which must be locked to its goroutine, into the network of a running sandbox. What it executes then sees
-// resolv as /etc/resolv.conf. The sandbox is told by the process id of its Init and the inode of its network namespace.
+// Enter moves the calling thread, which must be locked to its goroutine, into the network of a running sandbox. A program that the thread
+// then executes sees resolv as /etc/resolv.conf. pid is the process id of the sandbox's Init, and network the inode of its network
+// namespace.
 func Enter(pid int, network uint64, resolv string) error {
 	file, err := os.Open(networkFile(pid))
 	if err != nil {
@@ -23,15 +24,15 @@ func Enter(pid int, network uint64, resolv string) error {
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return fmt.Errorf("look at network namespace: %w", err)
+		return fmt.Errorf("stat network namespace: %w", err)
 	}
 	if info.Sys().(*syscall.Stat_t).Ino != network {
-		return errors.New("enter network namespace: it is another one by now")
+		return errors.New("enter network namespace: pid has another one now")
 	}
 	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter network namespace: %w", err)
 	}
-	// As "ip netns exec" does it: a mount namespace for one file.
+	// Like "ip netns exec": a mount namespace for one file.
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 		return fmt.Errorf("make mount namespace: %w", err)
 	}
@@ -40,7 +41,7 @@ func Enter(pid int, network uint64, resolv string) error {
 	}
 	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
-		return nil // there is none, nor can one be mounted there
+		return nil // without the file, there is nothing to mount over
 	}
 	if err := unix.Mount(resolv, real, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount resolv.conf: %w", err)

@@ -20,11 +20,11 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 )
 
-// endWait is how long what runs in a sandbox may take to end when it is told to.
+// endWait limits the time in which the command ends after its lifeline was closed. Then Init kills all processes of the sandbox.
 const endWait = 20 * time.Second
 
-// Init is process 1 of a sandbox: it makes the rest of it, starts Config.Command, whose exit code it returns, and ends all that is left. It
-// reads the Config from in; files is how many Start passes on.
+// Init is process 1 of a sandbox. It makes the mounts and the network, starts Config.Command, and when that has ended kills all other
+// processes. It returns the command's exit code. It reads the Config from in; files is the number of files that Start passes on.
 func Init(in io.Reader, files int) int {
 	// With cgroup v2 this thread alone has the cgroup namespace that the command inherits.
 	runtime.LockOSThread()
@@ -51,10 +51,10 @@ type initial struct {
 	files  int
 
 	mu     sync.Mutex
-	remove func() error // removes the cgroup, from where this process is
+	remove func() error // removes the cgroup, by the paths that this process sees
 	cmd    *exec.Cmd    // once it runs
-	cut    *os.File     // the other end of its lifeline
-	ended  bool         // the parent is gone: nothing is started any more
+	cut    *os.File     // the write end of its lifeline
+	ended  bool         // the parent is gone: start fails
 }
 
 func (i *initial) removeCgroup() error {
@@ -63,7 +63,7 @@ func (i *initial) removeCgroup() error {
 	return i.remove()
 }
 
-// endWith ends the sandbox when the parent is gone, also in the middle of being made.
+// endWith ends the sandbox when the parent is gone, even before the sandbox is complete.
 func (i *initial) endWith(parent *os.File) {
 	if !lifeline.ParentGone(parent) {
 		return
@@ -76,7 +76,7 @@ func (i *initial) endWith(parent *os.File) {
 		i.cut.Close()
 		wait = endWait
 	}
-	// What hangs then, here or in the kernel, is not waited for: it goes with process 1.
+	// If this process or the kernel hangs then, do not wait: when process 1 ends, the kernel kills the rest.
 	time.AfterFunc(wait, func() {
 		time.AfterFunc(removeWait, func() { os.Exit(failed) })
 		_ = killAll(i.config.Cgroup)
@@ -85,7 +85,7 @@ func (i *initial) endWith(parent *os.File) {
 	})
 }
 
-// run makes the sandbox, and returns the exit code of what ran in it when nothing does any more.
+// run makes the sandbox and runs the command. When all processes of the sandbox have ended, it returns the command's exit code.
 func (i *initial) run() (int, error) {
 	machine, err := i.enter()
 	if err != nil {
@@ -104,12 +104,12 @@ func (i *initial) run() (int, error) {
 
 // enter makes the sandbox around this process, and returns /proc of the machine.
 func (i *initial) enter() (*os.File, error) {
-	// It stays that of the machine, where the next /proc is that of the sandbox.
+	// This stays /proc of the machine, after /proc of the sandbox is mounted over it.
 	machine, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("open /proc: %w", err)
 	}
-	// Nothing that is mounted from here on reaches the machine. What is unmounted there goes here too, and is not kept busy.
+	// From here on, no mount reaches the machine. An unmount on the machine applies here too, so that the sandbox keeps no file system busy.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return nil, fmt.Errorf("make mounts private: %w", err)
 	}
@@ -126,7 +126,7 @@ func (i *initial) enter() (*os.File, error) {
 	return machine, connect(i.config.Address)
 }
 
-// start starts what runs in the sandbox.
+// start starts the command.
 func (i *initial) start(machine *os.File) error {
 	input, err := memoryFile(i.config.Input)
 	if err != nil {
@@ -157,7 +157,7 @@ func (i *initial) start(machine *os.File) error {
 	return nil
 }
 
-// memoryFile returns a file that is nowhere, to read data from.
+// memoryFile returns a file in memory from which data can be read.
 func memoryFile(data []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("input", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -173,7 +173,7 @@ func memoryFile(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// reap waits for every process that ends, as process 1 must, until the given one has, and returns its exit code.
+// reap waits for every process that ends, as process 1 must. It returns the exit code of pid when pid has ended.
 func reap(pid int) (int, error) {
 	for {
 		var status unix.WaitStatus

@@ -23,12 +23,12 @@ var opened = []string{"/var/lib", "/var/log"}
 // hidden are directories that are empty inside but for what must be visible: sockets of the machine's own services are in them.
 var hidden = []string{"/run"}
 
-// mount makes what is seen inside, in a mount namespace whose mounts are private.
+// mount makes the mounts of the sandbox. The mounts of its mount namespace must be private.
 func (c Config) mount() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// of this namespace for interprocess communication
+	// These show the IPC namespace of this process.
 	for dir, kind := range map[string]string{"/dev/shm": "tmpfs", "/dev/mqueue": "mqueue"} {
 		if err := unix.Mount(kind, dir, kind, unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("mount %s: %w", dir, err)
@@ -52,7 +52,7 @@ func (c Config) mount() error {
 	if err := c.protectSettings(); err != nil {
 		return err
 	}
-	// Among each other, though, mounts inside are shared: volumes that a kubelet mounts are seen by containers.
+	// Inside, however, mounts are shared: containers see the volumes that a kubelet mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make mounts shared: %w", err)
 	}

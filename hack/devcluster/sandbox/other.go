@@ -11,7 +11,7 @@ import (
 	"os"
 )
 
-// errLinux says that there are no sandboxes on this system.
+// errLinux means that there are no sandboxes on this system.
 var errLinux = errors.New("it needs Linux")
 
 // Sandbox is a running sandbox.
@@ -20,16 +20,16 @@ type Sandbox struct {
 	Network uint64
 }
 
-// Check says in one line what this machine or this process lacks for a sandbox.
+// Check returns an error of one line if this machine or this process cannot make a sandbox.
 func Check() error { return errLinux }
 
 // NewCgroup returns the name of a new sandbox's cgroup.
 func NewCgroup() string { return "" }
 
-// CgroupRoot returns what a kubelet in the sandbox calls its cgroup.
+// CgroupRoot returns the cgroupRoot of a kubelet in the sandbox.
 func CgroupRoot(string) string { return "" }
 
-// RemoveCgroup removes the cgroup of a sandbox whose processes are gone, if it is there.
+// RemoveCgroup removes the cgroup of a sandbox whose processes have ended, if it exists.
 func RemoveCgroup(string) error { return errLinux }
 
 // Start starts a sandbox.
@@ -41,7 +41,7 @@ func Init(io.Reader, int) int { return failed }
 // Enter moves the calling thread into the network of a running sandbox.
 func Enter(int, uint64, string) error { return errLinux }
 
-// Stop tells what runs in the sandbox to end.
+// Stop makes the sandbox end.
 func (s *Sandbox) Stop() {}
 
 // Kill ends the sandbox at once.
@@ -53,13 +53,13 @@ func (s *Sandbox) Wait() error { return errLinux }
 // Outcome returns the exit code of what ran in the sandbox.
 func (s *Sandbox) Outcome() (int, error) { return failed, errLinux }
 
-// Where returns what Enter needs to find the sandbox.
-func Where(*os.File) (int, uint64, error) { return 0, 0, errLinux }
+// Current returns the process id of Init and the network namespace of the sandbox that the calling process runs in.
+func Current(*os.File) (int, uint64, error) { return 0, 0, errLinux }
 
-// MachinePID returns the process id that a process of the sandbox has on the machine.
+// MachinePID returns the process id on the machine of a process of the sandbox.
 func MachinePID(*os.File, int) int { return 0 }
 
-// CanOverlay reports whether file systems can be laid over each other.
+// CanOverlay reports whether an overlay can be mounted.
 func CanOverlay(string) bool { return false }
 
 // Kill ends a sandbox.

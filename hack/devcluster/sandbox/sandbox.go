@@ -8,13 +8,13 @@ import (
 	"net/netip"
 )
 
-// Config says what a sandbox is like and what runs in it.
+// Config is the configuration of a sandbox and the command that runs in it.
 type Config struct {
 	// Cgroup is the name of its cgroup: see NewCgroup.
 	Cgroup string `json:"cgroup"`
-	// Address is what the inside of the network is reached by, such as 10.0.0.1/24.
+	// Address is the address of the sandbox in its own network, such as 10.0.0.1/24.
 	Address netip.Prefix `json:"address"`
-	// Visible are paths that are seen inside as they are outside, whatever is hidden.
+	// Visible are paths that stay visible inside although their directory is hidden.
 	Visible []string `json:"visible"`
 	// Binds are the mounts inside, at paths that other programs use outside.
 	Binds []Bind `json:"binds"`

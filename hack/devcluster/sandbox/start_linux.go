@@ -20,7 +20,7 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 )
 
-// Check says in one line what this machine or this process lacks for a sandbox.
+// Check returns an error of one line if this machine or this process cannot make a sandbox.
 func Check() error {
 	if os.Geteuid() != 0 {
 		return errors.New("it needs root")
@@ -28,7 +28,7 @@ func Check() error {
 	if err := checkCgroups(); err != nil {
 		return err
 	}
-	// Whether namespaces may be made is a matter of capabilities, of security modules and of kernel settings: trying is the only way to know.
+	// Capabilities, security modules and kernel settings decide whether this process may make namespaces. Only an attempt shows it.
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if err := cmd.Run(); err != nil {
@@ -37,7 +37,7 @@ func Check() error {
 	return nil
 }
 
-// namespaces are those of a sandbox. The host's name and shared memory are among what a Pod may have of its node.
+// namespaces are the namespaces of a sandbox. UTS and IPC are among them, as a Pod may use its node's host name and shared memory.
 const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 
 // Sandbox is a running sandbox.
@@ -99,24 +99,24 @@ func networkOf(pid int) (uint64, error) {
 
 func networkFile(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/ns/net" }
 
-// Stop tells what runs in the sandbox to end, and returns at once.
+// Stop closes the lifeline, which makes the sandbox end, and returns at once.
 func (s *Sandbox) Stop() { s.alive.Close() }
 
 // Kill ends the sandbox at once.
 func (s *Sandbox) Kill() {
-	_ = s.cmd.Process.Kill() // fails if it has ended
-	_ = Thaw(s.cgroup)       // Wait says what is left
+	_ = s.cmd.Process.Kill() // fails if the process has already ended
+	_ = Thaw(s.cgroup)       // Wait removes the cgroup, and reports an error
 }
 
-// Kill ends a sandbox of which another process has the Sandbox, and that process is gone or does not answer. It is told as to Enter, and by
-// the name of its cgroup.
+// Kill ends a sandbox at once if the process that started it has ended or does not answer. pid and network are those of Enter, and cgroup
+// is the name of the sandbox's cgroup.
 func Kill(pid int, network uint64, cgroup string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil // it has ended
 	}
 	defer unix.Close(fd)
-	// From here on this process cannot become another one unnoticed: it is the right one, or not.
+	// With fd open, the signal cannot reach another process that reuses pid. The check shows whether fd is the right process.
 	if now, err := networkOf(pid); err != nil || now != network {
 		return nil
 	}
@@ -126,14 +126,14 @@ func Kill(pid int, network uint64, cgroup string) error {
 	return Thaw(cgroup)
 }
 
-// Wait waits until the sandbox has ended, and removes what is left of it. The error says that this could not be done.
+// Wait waits until the sandbox has ended, and removes its cgroup. It returns an error if the cgroup could not be removed.
 func (s *Sandbox) Wait() error {
-	_ = s.cmd.Wait() // Outcome tells
+	_ = s.cmd.Wait() // Outcome returns the exit code
 	s.alive.Close()
 	return RemoveCgroup(s.cgroup)
 }
 
-// Outcome returns the exit code of what ran in a sandbox that has ended. The error says that the sandbox could not be made.
+// Outcome returns the exit code of the command of a sandbox that has ended. It returns an error if the sandbox could not be made.
 func (s *Sandbox) Outcome() (int, error) {
 	code := s.cmd.ProcessState.ExitCode()
 	if code == failed {

@@ -34,18 +34,18 @@ const (
 	NodeNone      = "none"      // no node and nothing that would put Pods on one
 )
 
-// controlPlane is what every cluster can have.
+// controlPlane are the components that every cluster can have.
 var controlPlane = []string{Etcd, APIServer, ControllerManager, Scheduler}
 
-// nodeComponents is what each kind of node adds to it.
+// nodeComponents are the additional components of each kind of node.
 var nodeComponents = map[string][]string{
 	NodeSimulated: {Kwok},
 	NodeReal:      {Registry, Containerd, Kubelet, KubeProxy, CoreDNS, Provisioner},
 	NodeNone:      nil,
 }
 
-// Components lists what a cluster with the given kind of node can have, in the order in which they are started, and false if there is no
-// such kind.
+// Components returns the components that a cluster with the given kind of node can have, in the order in which they are started. It returns
+// false if there is no such kind.
 func Components(node string) ([]string, bool) {
 	added, known := nodeComponents[node]
 	return slices.Concat(controlPlane, added), known
@@ -56,7 +56,7 @@ func AllComponents() []string {
 	return slices.Concat(controlPlane, nodeComponents[NodeSimulated], nodeComponents[NodeReal])
 }
 
-// Spec is what a cluster was asked to be. A complete Spec comes from cluster.Config.
+// Spec is the desired configuration of a cluster. cluster.Config makes a complete Spec.
 type Spec struct {
 	Dir        string              `json:"dir"`
 	Node       string              `json:"node"`
@@ -71,7 +71,7 @@ type Spec struct {
 // Has reports whether the cluster has the component.
 func (s Spec) Has(component string) bool { return slices.Contains(s.Components, component) }
 
-// Record is the content of state.json: written by the supervisor, read by whoever wants to talk to it.
+// Record is the content of state.json. The supervisor writes it, and programs read it to reach the supervisor.
 type Record struct {
 	Spec       Spec           `json:"spec"`
 	Made       string         `json:"made,omitempty"`    // the directory, or the topmost one above it, if that did not exist before
@@ -83,7 +83,7 @@ type Record struct {
 	Sandbox    *Sandbox       `json:"sandbox,omitempty"` // of a real node
 }
 
-// Sandbox is where on the machine a real node is: see package sandbox.
+// Sandbox identifies the sandbox of a real node on the machine: see package sandbox.
 type Sandbox struct {
 	// Cgroup is the name of its cgroup, in every hierarchy.
 	Cgroup string `json:"cgroup"`
@@ -108,11 +108,11 @@ func (d Dir) Log(component string) string { return d.Path("logs", component+".lo
 
 func (d Dir) record() string { return d.Path("state.json") }
 
-// made lists what a cluster makes in its directory, the lock last: it guards the removal of the rest, and the record next to last: while
-// it is there, the rest is known to be ours.
+// made lists the files that a cluster makes in its directory, in the order of their removal. The lock is last: it guards the removal. The
+// record is next to last: it marks the other files as those of a cluster.
 var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "node", "state.json.new", "state.json", "lock"}
 
-// Load reads the directory's record. The error says in one line what to do when there is none.
+// Load reads the directory's record. If there is none, the error says in one line what to do.
 func (d Dir) Load() (*Record, error) {
 	data, err := os.ReadFile(d.record())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (d Dir) Exists() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Save replaces the directory's record in one step, so that no reader ever sees half of it.
+// Save replaces the directory's record in one step, so that no reader sees a part of it.
 func (d Dir) Save(r *Record) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -150,7 +150,7 @@ func (d Dir) Save(r *Record) error {
 	return nil
 }
 
-// CheckForeign refuses a directory in which names that a cluster needs are taken by files that no cluster made.
+// CheckForeign returns an error if the directory has no record, but files with names that a cluster needs.
 func (d Dir) CheckForeign() error {
 	if d.Exists() {
 		return nil
@@ -183,7 +183,7 @@ func (d Dir) Clean() error {
 	return nil
 }
 
-// Missing returns the topmost directory on the way to this one, itself included, that is not there, or nothing.
+// Missing returns the topmost directory on the path of this one, itself included, that does not exist; "" if all exist.
 func (d Dir) Missing() string {
 	missing := ""
 	for path := string(d); ; path = filepath.Dir(path) {
@@ -204,7 +204,7 @@ func (d Dir) Remove(made string) error {
 		return fmt.Errorf("remove lock: %w", err)
 	}
 	for path := string(d); made != "" && strings.HasPrefix(path, made); path = filepath.Dir(path) {
-		_ = os.Remove(path) // fails while something else is in it, which is the point
+		_ = os.Remove(path) // keeps a directory that still has other files
 	}
 	return nil
 }

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// ErrLocked says that a process of a cluster is alive in the directory.
+// ErrLocked means that another process holds the directory's lock.
 var ErrLocked = errors.New("directory is locked")
 
-// CheckOwner refuses a directory that another user can write to: they could put another cluster's address, or another kubectl, in it.
+// CheckOwner returns an error if another user can write to the directory: that user could put the address of another cluster, or another
+// kubectl, into it.
 func (d Dir) CheckOwner() error {
 	info, err := os.Lstat(string(d))
 	if err != nil {
-		return fmt.Errorf("look at directory: %w", err)
+		return fmt.Errorf("stat directory: %w", err)
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s must be a directory of yours that no other user may write to: use another, or chmod go-w", d)
+		return fmt.Errorf("%s must be a directory that you own and that no other user may write to: choose another, or run \"chmod go-w\"", d)
 	}
 	return nil
 }
 
-// lockPoll is how often a held lock is tried again.
+// lockPoll is the interval at which Wait checks the lock.
 const lockPoll = 20 * time.Millisecond
 
 // TryLock takes the directory's lock, or fails with ErrLocked. The lock lasts until the returned file and every copy of it that a child
@@ -47,42 +48,42 @@ func (d Dir) TryLock() (*os.File, error) {
 		if sameFile(f, d.Path("lock")) {
 			return f, nil
 		}
-		f.Close() // whoever held it removed the file while this process waited for it: take the new one
+		f.Close() // the last holder removed the file after this process opened it: try the new file
 	}
 }
 
-// Life is a directory's lock, opened to see whether a process of the cluster is alive. It keeps to the lock that it opened, even when that
-// is removed and another cluster makes a new one.
-type Life struct {
+// Liveness is a directory's lock, opened to check whether a process of the cluster is alive. It checks the lock file that it opened, even
+// after that file was removed and another cluster has made a new one.
+type Liveness struct {
 	dir  Dir
-	file *os.File // nil: there is no lock, so no cluster runs
+	file *os.File // nil if there is no lock, and so no cluster
 }
 
-// Life opens the directory's lock. It creates nothing.
-func (d Dir) Life() (*Life, error) {
+// Liveness opens the directory's lock. It does not create the file.
+func (d Dir) Liveness() (*Liveness, error) {
 	f, err := os.Open(d.Path("lock"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &Life{dir: d}, nil
+		return &Liveness{dir: d}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	return &Life{dir: d, file: f}, nil
+	return &Liveness{dir: d, file: f}, nil
 }
 
 // Close closes the lock.
-func (l *Life) Close() {
+func (l *Liveness) Close() {
 	if l.file != nil {
 		l.file.Close()
 	}
 }
 
 // Ended reports whether no process of the cluster is alive.
-func (l *Life) Ended() (bool, error) {
+func (l *Liveness) Ended() (bool, error) {
 	if l.file == nil {
 		return true, nil
 	}
-	// A shared lock, so that two who only ask do not mistake each other for a cluster.
+	// The lock is shared, so that two processes that check at once do not mistake each other for a cluster.
 	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
@@ -97,7 +98,7 @@ func (l *Life) Ended() (bool, error) {
 }
 
 // Wait waits until no process of the cluster is alive.
-func (l *Life) Wait(ctx context.Context) error {
+func (l *Liveness) Wait(ctx context.Context) error {
 	for {
 		ended, err := l.Ended()
 		if err != nil || ended {
@@ -111,14 +112,14 @@ func (l *Life) Wait(ctx context.Context) error {
 	}
 }
 
-// Holds reports whether lock is still the directory's. It is not once the directory has been removed or recreated.
+// Holds reports whether lock is still the lock file of the directory. It returns false once the directory was removed or recreated.
 func (d Dir) Holds(lock *os.File) bool { return sameFile(lock, d.Path("lock")) }
 
 func sameFile(f *os.File, path string) bool {
-	held, err := f.Stat()
+	opened, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(held, there)
+	present, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, present)
 }

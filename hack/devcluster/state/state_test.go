@@ -36,11 +36,11 @@ func TestLifeKeepsToTheLockThatItOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	life, err := dir.Life()
+	liveness, err := dir.Liveness()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer life.Close()
+	defer liveness.Close()
 	if err := dir.Remove(""); err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func TestLifeKeepsToTheLockThatItOpened(t *testing.T) {
 	defer second.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := life.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := liveness.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the first cluster lives, but the wait for its end says %v", err)
 	}
 	first.Close()
-	if err := life.Wait(context.Background()); err != nil {
+	if err := liveness.Wait(context.Background()); err != nil {
 		t.Error(err)
 	}
 }
@@ -147,12 +147,12 @@ func TestCheckForeign(t *testing.T) {
 
 func hasEnded(t *testing.T, dir Dir) bool {
 	t.Helper()
-	life, err := dir.Life()
+	liveness, err := dir.Liveness()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer life.Close()
-	ended, err := life.Ended()
+	defer liveness.Close()
+	ended, err := liveness.Ended()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ package supervisor
 
 import "syscall"
 
-// childAttributes puts a component into a process group of its own, out of reach of a terminal's Ctrl-C: the supervisor ends it.
+// childAttributes puts a component into a process group of its own, so that Ctrl-C in a terminal does not end it: the supervisor does.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

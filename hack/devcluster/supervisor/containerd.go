@@ -12,16 +12,16 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dialContainerd returns a connection to the containerd of this sandbox, which is made at its first use.
+// dialContainerd returns a client of the containerd of this sandbox. It connects with the first request.
 func dialContainerd() (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient("unix://"+containerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("make client of containerd: %w", err)
+		return nil, fmt.Errorf("create client of containerd: %w", err)
 	}
 	return connection, nil
 }
 
-// runtimeReady asks containerd, as a kubelet does, whether it can run containers and give them a network.
+// runtimeReady returns an error if containerd cannot run containers or cannot give them a network. A kubelet sends the same request.
 func runtimeReady(ctx context.Context) error {
 	connection, err := dialContainerd()
 	if err != nil {
@@ -30,7 +30,7 @@ func runtimeReady(ctx context.Context) error {
 	defer connection.Close()
 	answer, err := cri.NewRuntimeServiceClient(connection).Status(ctx, &cri.StatusRequest{})
 	if err != nil {
-		return fmt.Errorf("ask containerd: %w", err)
+		return fmt.Errorf("get status of containerd: %w", err)
 	}
 	for _, condition := range answer.Status.Conditions {
 		if !condition.Status {
@@ -40,7 +40,7 @@ func runtimeReady(ctx context.Context) error {
 	return nil
 }
 
-// pull makes containerd fetch an image from the cluster's registry, also if it has an older one of the same name.
+// pull makes containerd pull an image from the cluster's registry, even if containerd already has an image of that name.
 func pull(ctx context.Context, image string) error {
 	connection, err := dialContainerd()
 	if err != nil {

@@ -23,15 +23,15 @@ import (
 // MainSandbox is the process "devcluster sandbox": process 1 of the sandbox of a real node.
 func MainSandbox(in io.Reader) int { return sandbox.Init(in, passedOn) }
 
-// MainInside is the process "devcluster supervise-inside": the half of the supervisor of a real node that is inside of its sandbox and does
-// there what Main does otherwise. It reads the Record that the half outside has written.
+// MainInside is the process "devcluster supervise-inside": the supervisor of a real node inside of its sandbox. It starts and ends the
+// components there. It reads the Record that the supervisor outside has written.
 func MainInside(in io.Reader) int {
-	return supervise(in, func(ctx context.Context, in *json.Decoder, binary string, t *teller) error {
+	return supervise(in, func(ctx context.Context, in *json.Decoder, binary string, reports *reporter) error {
 		var record state.Record
 		if err := in.Decode(&record); err != nil {
 			return fmt.Errorf("read record: %w", err)
 		}
-		s := New(record.Spec, binary, t.progress)
+		s := New(record.Spec, binary, reports.progress)
 		s.record = record
 		s.lock = lifeline.OpenInherited(lockFD, "lock")
 		s.machine = lifeline.OpenInherited(machineFD, "/proc")
@@ -40,11 +40,11 @@ func MainInside(in io.Reader) int {
 		}
 		endForwarding := s.forward()
 		defer endForwarding()
-		return s.work(ctx, t.ready)
+		return s.work(ctx, reports.ready)
 	})
 }
 
-// inherit takes over the sockets of the half outside, and says in the record where the sandbox is.
+// inherit takes over the sockets of the supervisor outside, and saves the sandbox's process id and network in the record.
 func (s *Supervisor) inherit() error {
 	var err error
 	if s.control, err = inheritListener(controlFD); err != nil {
@@ -56,7 +56,7 @@ func (s *Supervisor) inherit() error {
 	if s.found, err = requirements.Find(s.record.Spec.Images); err != nil {
 		return err
 	}
-	if s.record.Sandbox.Init, s.record.Sandbox.Network, err = sandbox.Where(s.machine); err != nil {
+	if s.record.Sandbox.Init, s.record.Sandbox.Network, err = sandbox.Current(s.machine); err != nil {
 		return err
 	}
 	return s.dir.Save(&s.record)
@@ -72,7 +72,7 @@ func inheritListener(fd int) (net.Listener, error) {
 	return listener, nil
 }
 
-// forward leads those who connect to the API server's port outside to the same port inside, and returns a func that ends it.
+// forward forwards connections from the API server's port outside to the same port inside. It returns a func that ends this.
 func (s *Supervisor) forward() func() {
 	target := loopback(s.record.Spec.APIPort)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,7 +83,7 @@ func (s *Supervisor) forward() func() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err != nil { // of too many open files, for example
+			if err != nil { // for example, too many open files
 				time.Sleep(acceptRetry)
 				continue
 			}
@@ -97,13 +97,13 @@ func (s *Supervisor) forward() func() {
 	}
 }
 
-// acceptRetry is how long it takes until a connection is accepted again when one could not be.
+// acceptRetry is the time between a failed Accept and the next one.
 const acceptRetry = 50 * time.Millisecond
 
-// dialTimeout bounds how long a connection inside may take to be accepted.
+// dialTimeout limits the time to connect to the API server inside.
 const dialTimeout = 10 * time.Second
 
-// pipe connects a connection with the target until both directions have ended. If the target does not listen, the connection is reset.
+// pipe copies data between outer and a connection to target until both directions have ended. If target does not listen, it resets outer.
 func pipe(ctx context.Context, outer *net.TCPConn, target string) {
 	defer outer.Close()
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -125,10 +125,10 @@ func pipe(ctx context.Context, outer *net.TCPConn, target string) {
 	copying.Wait()
 }
 
-// copyHalf copies one direction, and passes on its end.
+// copyHalf copies one direction. At the end of from, it closes that direction of to.
 func copyHalf(to, from *net.TCPConn) {
 	if _, err := io.Copy(to, from); err != nil {
-		// One side is gone: the other has to know, also if it only listens.
+		// One connection is broken: close both, so that the other side notices even if it only reads.
 		_ = to.SetLinger(0)
 		to.Close()
 		from.Close()
@@ -137,16 +137,14 @@ func copyHalf(to, from *net.TCPConn) {
 	_ = to.CloseWrite()
 }
 
-// configureNode writes the configuration files of a real node.
-func (s *Supervisor) configureNode() error {
-	files := nodeFiles{
-		dir:        s.dir,
-		ports:      s.record.Ports,
-		found:      s.found,
-		cgroupRoot: sandbox.CgroupRoot(s.record.Sandbox.Cgroup),
-		overlay:    sandbox.CanOverlay(containerdRoot),
+// configure returns the configuration of the components. For a real node, it writes the configuration files.
+func (s *Supervisor) configure() (configuration, error) {
+	c := configuration{Spec: s.record.Spec, Ports: s.record.Ports}
+	if !c.Real() {
+		return c, nil
 	}
-	return errors.Join(files.write(), os.MkdirAll(s.dir.Path("node", "images"), 0o700))
+	c.Plugins, c.CgroupRoot, c.Overlay = s.found.Plugins, sandbox.CgroupRoot(s.record.Sandbox.Cgroup), sandbox.CanOverlay(containerdRoot)
+	return c, errors.Join(c.writeNodeFiles(), os.MkdirAll(s.dir.Path("node", "images"), 0o700))
 }
 
 // machinePID returns the process id that a child of this process has on the machine.

@@ -17,8 +17,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// ReportFD is the file descriptor on which a supervisor tells its parent how far it is: one Report a line, in JSON. The end of the file
-// means that the supervisor is gone, or that it has said all it had to.
+// ReportFD is the file descriptor on which a supervisor reports its progress to its parent: one Report a line, in JSON. At the end of the
+// file, the supervisor has ended or will send no more reports.
 const ReportFD = 3
 
 // Report is one line to the parent.
@@ -28,31 +28,32 @@ type Report struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// Main is the process "devcluster supervise": it reads a Spec from in and runs its cluster until its parent is gone or it is stopped. It
-// returns the exit code.
+// Main is the process "devcluster supervise". It reads a Spec from in, and runs the cluster until its parent has ended or the cluster is
+// stopped. It returns the exit code.
 func Main(in io.Reader) int {
-	return supervise(in, func(ctx context.Context, in *json.Decoder, binary string, t *teller) error {
+	return supervise(in, func(ctx context.Context, in *json.Decoder, binary string, reports *reporter) error {
 		var spec state.Spec
 		if err := in.Decode(&spec); err != nil {
 			return fmt.Errorf("read spec: %w", err)
 		}
-		s := New(spec, binary, t.progress)
+		s := New(spec, binary, reports.progress)
 		if spec.Node == state.NodeReal {
-			return s.runOutside(ctx, t.out)
+			return s.runOutside(ctx, reports.out)
 		}
-		return s.Run(ctx, t.ready)
+		return s.Run(ctx, reports.ready)
 	})
 }
 
-// supervise calls run with a context that ends with the process's parent, or when the process is told to end. It returns the exit code.
-func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *teller) error) int {
+// supervise calls run with a context that ends when the process's parent ends, or when the process gets a signal to end. It returns the
+// exit code.
+func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *reporter) error) int {
 	signal.Ignore(syscall.SIGPIPE)
-	// Whatever that of who started it is: the modes of files are given where they are made, but containerd, for one, relies on it.
+	// The umask must not depend on the parent's. This program sets the modes of its files itself, but containerd relies on the umask.
 	syscall.Umask(0o022)
-	t := &teller{out: lifeline.OpenInherited(ReportFD, "report")}
+	reports := &reporter{out: lifeline.OpenInherited(ReportFD, "report")}
 	binary, err := BinaryPath()
 	if err != nil {
-		t.say(Report{Error: err.Error()})
+		reports.send(Report{Error: err.Error()})
 		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -67,36 +68,36 @@ func supervise(in io.Reader, run func(context.Context, *json.Decoder, string, *t
 		defer watch.Wait()
 		defer parent.Close()
 	}
-	err = run(ctx, json.NewDecoder(in), binary, t)
+	err = run(ctx, json.NewDecoder(in), binary, reports)
 	switch {
-	case errors.Is(err, errTold):
+	case errors.Is(err, errReported):
 		return 1
 	case err != nil:
-		t.say(Report{Error: err.Error()})
+		reports.send(Report{Error: err.Error()})
 		return 1
 	}
 	return 0
 }
 
-// Is reports whether a process is the supervisor of the cluster in a directory. Where the system does not tell, it is not.
+// Is reports whether a process is the supervisor of the cluster in a directory. Without /proc it returns false.
 func Is(pid int, dir string) bool {
 	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && strings.HasSuffix(string(cmdline), "\x00supervise\x00"+dir+"\x00")
 }
 
-// errTold is an error of which the parent knows already.
-var errTold = errors.New("it has been told")
+// errReported means that the parent already has a Report of the error.
+var errReported = errors.New("already reported")
 
-// teller tells the parent how far the cluster is.
-type teller struct{ out *os.File }
+// reporter sends Reports to the parent.
+type reporter struct{ out *os.File }
 
-// say sends a report. A parent that has gone does not read: the error says nothing that the lifeline does not.
-func (t *teller) say(r Report) { _ = json.NewEncoder(t.out).Encode(r) }
+// send sends a report. It ignores the error that it gets when the parent has ended: the lifeline shows that too.
+func (r *reporter) send(report Report) { _ = json.NewEncoder(r.out).Encode(report) }
 
-func (t *teller) progress(line string) { t.say(Report{Progress: line}) }
+func (r *reporter) progress(line string) { r.send(Report{Progress: line}) }
 
-// ready says that the cluster is usable, and with that all that there is to say.
-func (t *teller) ready() {
-	t.say(Report{Ready: true})
-	t.out.Close()
+// ready reports that the cluster is usable. This is the last report.
+func (r *reporter) ready() {
+	r.send(Report{Ready: true})
+	r.out.Close()
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// SandboxCommand is the argument with which a supervisor starts process 1 of its sandbox, and InsideCommand that with which process 1
-// starts the other half of the supervisor.
+// A supervisor starts process 1 of its sandbox with the argument SandboxCommand. Process 1 starts the supervisor inside with the argument
+// InsideCommand.
 const (
 	SandboxCommand = "sandbox"
 	InsideCommand  = "supervise-inside"
 )
 
-// The files that the supervisor's half outside passes to the half inside, by their descriptors. The first is ReportFD.
+// The files that the supervisor outside passes to the supervisor inside, by their descriptors. The first is ReportFD.
 const (
 	lockFD = ReportFD + 1 + iota
 	controlFD
@@ -32,9 +32,9 @@ const (
 	passedOn  = machineFD - ReportFD
 )
 
-// runOutside is the half of the supervisor of a real node that stays outside of its sandbox: it makes the directory the cluster's own,
-// opens the two ports that are reached from outside, starts the other half in the sandbox, and afterwards removes what is left. A socket
-// stays in the network in which it was opened, so that the other half serves them from inside.
+// runOutside is the supervisor of a real node outside of its sandbox. It takes the directory, opens the ports of the control server and the
+// API server, starts the supervisor inside, and removes the cluster's files when that has ended. A socket stays in the network in which it
+// was opened: the supervisor inside can thus serve the two ports.
 func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	if err := s.takeDir(ctx); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	}
 	defer s.ports.release()
 	defer s.api.Close()
-	// Before it is made, so that "devcluster down" knows of it whatever happens.
+	// Save the name before the cgroup exists, so that "devcluster down" can remove the cgroup after a crash.
 	s.record.Sandbox = &state.Sandbox{Cgroup: sandbox.NewCgroup()}
 	if err := s.dir.Save(&s.record); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		box.Stop()
-		time.AfterFunc(insideWait, box.Kill) // it hangs, if it is there still
+		time.AfterFunc(insideWait, box.Kill) // a sandbox that still runs then hangs
 	})
 	defer stop()
 	if err := box.Wait(); err != nil {
@@ -68,9 +68,9 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	}
 	code, err := box.Outcome()
 	switch {
-	case code == 1: // while it was being started, whatever has happened since
-		return errTold
-	case code == 0 || ctx.Err() != nil: // however it ended: it was told to
+	case code == 1: // the start failed, and the supervisor inside has reported it
+		return errReported
+	case code == 0 || ctx.Err() != nil: // it ended normally, or this supervisor ended it
 		return s.removeDir()
 	case err != nil:
 		return err
@@ -79,10 +79,10 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	}
 }
 
-// insideWait is how long the half inside may take to end: less than whoever waits for this half waits.
+// insideWait limits the time in which the supervisor inside ends. It is shorter than endTimeout of package cluster.
 const insideWait = 15 * time.Second
 
-// listenAPI opens the port that leads to the API server.
+// listenAPI opens the API server's port outside, whose connections forward passes on.
 func (s *Supervisor) listenAPI() error {
 	for range portAttempts {
 		if err := s.reserveAPIPort(); err != nil {
@@ -92,7 +92,7 @@ func (s *Supervisor) listenAPI() error {
 		listener, err := net.Listen("tcp4", loopback(port))
 		if err == nil {
 			s.api = listener
-			s.record.Spec.APIPort = port // inside it is to be the same
+			s.record.Spec.APIPort = port // inside, the API server listens on the same port
 			return nil
 		}
 		s.ports.release()

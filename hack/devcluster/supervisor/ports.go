@@ -17,14 +17,14 @@ const (
 	portTries = 200
 )
 
-// reservation keeps ports for one cluster: for each TCP port that it hands out, it holds the UDP port of the same number, which nothing
-// here uses otherwise. So no other devcluster takes the port, not even while the component that listens there is dead, and the kernel ends
-// the reservation with the process.
+// reservation reserves TCP ports for one cluster. For each of them it holds the UDP port of the same number, which devcluster uses for
+// nothing else. So no other devcluster takes the port, even while the component that listens there does not run. The kernel ends the
+// reservation with the process.
 type reservation struct {
 	held []net.PacketConn
 }
 
-// errPortTaken says that a process outside of any devcluster listens on a port.
+// errPortTaken means that a process outside of any devcluster listens on a port.
 var errPortTaken = errors.New("port is in use")
 
 // any reserves a free port.

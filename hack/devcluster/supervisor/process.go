@@ -17,33 +17,33 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// errNotRunning says that a component is dead already.
+// errNotRunning means that a component has already ended.
 var errNotRunning = errors.New("not running")
 
-// process is one component. It is started at most once at a time and never started again on its own: a component that dies stays dead,
-// so that a test sees what it did.
+// process is one component. At most one run of it exists at a time. A component that ends is not started again without a request, so that a
+// test that kills it finds it dead.
 type process struct {
 	name   string
 	binary string
 	args   []string
 	dir    state.Dir
-	lock   *os.File // the directory's lock, which the child inherits; nil for a program of others, whose children would have it too
+	lock   *os.File // the directory's lock, which the child inherits; nil for containerd, whose children would inherit it too
 
 	ops sync.Mutex // one kill or restart at a time
 
 	mu     sync.Mutex
-	run    *run // the current or the last; nil before the first
-	closed bool // the cluster ends: nothing is started any more
+	run    *run // the current or the last run; nil before the first start
+	closed bool // the cluster is being stopped: start fails
 }
 
-// run is one life of a process.
+// run is one run of a process, from its start to its end.
 type run struct {
 	pid    int
 	proc   *os.Process
 	cut    *os.File      // the write end of the child's lifeline; nil if it has none
 	done   chan struct{} // closed when the process has gone and outcome is set
 	ended  string        // why it ended; valid after done
-	killed bool          // by us; guarded by process.mu
+	killed bool          // by the supervisor; guarded by process.mu
 }
 
 // start starts the component and returns without waiting for it to be ready.
@@ -90,8 +90,8 @@ func (p *process) start() error {
 	return nil
 }
 
-// live starts the command and stays with it to its end, on one thread: on Linux the kernel kills the child when the thread that started it
-// ends, so that even a child that no longer reads its lifeline goes when the supervisor does.
+// live starts the command and waits until it ends, on one thread. On Linux the kernel kills the child when the thread that started it ends.
+// So even a child that does not read its lifeline ends with the supervisor.
 func (r *run) live(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -156,7 +156,7 @@ func (p *process) close() {
 	}
 }
 
-// describe says in a few words how the process is.
+// describe returns the state of the process in a few words, and its process id, which is 0 if it does not run.
 func (p *process) describe() (condition string, pid int) {
 	r := p.current()
 	switch {
@@ -173,8 +173,8 @@ func (p *process) describe() (condition string, pid int) {
 	return "died: " + r.ended, 0
 }
 
-// passed are the variables of the supervisor's environment that components see. Everything else could change what they do: ETCD_* sets
-// etcd's flags, KUBECONFIG and HOME lead to another cluster, and a proxy does not lead to what is in a sandbox.
+// passed are the variables of the supervisor's environment that components inherit. Other variables could change their behaviour: ETCD_*
+// sets etcd's flags, KUBECONFIG and HOME can name another cluster, and a proxy cannot reach addresses in a sandbox.
 var passed = []string{"LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK"}
 
 // environment returns the environment of a component, whose home and temporary files are in the cluster's directory.

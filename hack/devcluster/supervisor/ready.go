@@ -94,7 +94,7 @@ func (p *prober) ready(ctx context.Context, component string) error {
 	return nil
 }
 
-// errDied says that a component ended while it was waited for.
+// errDied means that a component ended before it was ready.
 var errDied = errors.New("died")
 
 // waitReady waits until the component is ready, and no longer than it lives.

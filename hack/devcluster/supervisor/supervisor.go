@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// portAttempts is how often a cluster is started on new ports when something else took one between its choice and its use.
+	// portAttempts limits how often a cluster is started on new ports when another program takes a port before the component opens it.
 	portAttempts = 5
-	// dyingWait is how long a locked directory with no supervisor behind it is given for its last processes to end.
+	// dyingWait limits the wait for the last processes of a directory that is locked and whose supervisor does not answer.
 	dyingWait = 10 * time.Second
-	// orphanCheck is how often it is checked that the directory is still there.
+	// orphanCheck is the interval at which the supervisor checks that the directory still exists.
 	orphanCheck = time.Second
 	// restartTimeout bounds the wait for a restarted component to be ready.
 	restartTimeout = 2 * time.Minute
@@ -73,8 +73,8 @@ func New(spec state.Spec, binary string, report func(line string)) *Supervisor {
 	}
 }
 
-// Run starts the cluster, calls ready once it is usable, keeps it until ctx ends or it is told to stop, and removes it. If it cannot be
-// started, its logs stay for whoever wants to know why.
+// Run starts the cluster, calls ready when it is usable, keeps it until ctx ends or a client stops it, and removes it. If the cluster
+// cannot be started, Run keeps its logs.
 func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	if err := s.takeDir(ctx); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	return s.removeDir()
 }
 
-// work starts the cluster, calls ready once it is usable, and keeps it until ctx ends or it is told to stop. The error says why it could
-// not be started.
+// work starts the cluster, calls ready when it is usable, and keeps it until ctx ends or a client stops it. It returns an error if the
+// cluster could not be started.
 func (s *Supervisor) work(ctx context.Context, ready func()) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
@@ -117,7 +117,7 @@ func (s *Supervisor) work(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// removeDir removes what the cluster made in its directory, unless that is another cluster's by now.
+// removeDir removes the cluster's files from its directory, unless another cluster has the directory now.
 func (s *Supervisor) removeDir() error {
 	if !s.dir.Holds(s.lock) {
 		return nil
@@ -125,7 +125,7 @@ func (s *Supervisor) removeDir() error {
 	return s.dir.Remove(s.record.Made)
 }
 
-// keep waits until the cluster has to end: until ctx ends, or until the cluster's directory is gone, without which it cannot be reached.
+// keep waits until ctx ends, or until the cluster's directory is gone: without the directory, no client can reach the cluster.
 func (s *Supervisor) keep(ctx context.Context) {
 	ticker := time.NewTicker(orphanCheck)
 	defer ticker.Stop()
@@ -138,7 +138,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 	}
 }
 
-// takeDir makes the directory this cluster's own: refuses one with a live cluster, and reuses that of a dead one.
+// takeDir takes the directory for this cluster. It returns an error if a cluster is alive there, and reuses the directory of a dead one.
 func (s *Supervisor) takeDir(ctx context.Context) error {
 	s.record.Made = s.dir.Missing()
 	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
@@ -167,7 +167,7 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	if err := s.dir.Clean(); err != nil {
 		return err
 	}
-	// The record comes first: it marks all that follows as a cluster's.
+	// The record comes first: it marks the files that follow as those of a cluster.
 	if err := s.dir.Save(&s.record); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	return nil
 }
 
-// takeLock takes the directory's lock. One whose supervisor was killed is still held for the moment that its components need to notice.
+// takeLock takes the directory's lock. If a supervisor was killed, its components still hold the lock until they notice and end.
 func (s *Supervisor) takeLock(ctx context.Context) error {
 	deadline := time.Now().Add(dyingWait)
 	for {
@@ -207,7 +207,7 @@ func (s *Supervisor) takeLock(ctx context.Context) error {
 	}
 }
 
-// openLog sends what the supervisor says, and what it says if it crashes, to its log.
+// openLog opens the supervisor's log, and sends its log lines and the output of a crash there.
 func (s *Supervisor) openLog() (func(), error) {
 	f, err := os.OpenFile(s.dir.Log("supervisor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Supervisor) serveControl() func() {
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(s.control) })
 	return func() {
-		// A request that waits for a component is cut off rather than waited for.
+		// Requests that wait for a component get one second, and are then aborted.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -254,7 +254,7 @@ func (s *Supervisor) serveControl() func() {
 	}
 }
 
-// start brings the components up, on other ports if something outside takes one of them first.
+// start starts the components. If another program takes one of their ports first, it starts them again on other ports.
 func (s *Supervisor) start(ctx context.Context) error {
 	timeout := s.record.Spec.Timeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready after %s", timeout))
@@ -315,7 +315,7 @@ func (s *Supervisor) assignPorts() error {
 	return s.dir.Save(&s.record)
 }
 
-// launch makes the certificates and starts the components once, in their order, each stage when what it needs is ready.
+// launch makes the certificates and starts the components once, stage by stage. A stage starts when all components before it are ready.
 func (s *Supervisor) launch(ctx context.Context) error {
 	pki := pki{dir: s.dir.Path("pki"), now: time.Now()}
 	if err := pki.generate(serviceIP, "https://"+loopback(s.record.Ports[state.APIServer])); err != nil {
@@ -325,20 +325,24 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.record.Spec.Node == state.NodeReal {
-		if err := s.configureNode(); err != nil {
+	config, err := s.configure()
+	if err != nil {
+		return err
+	}
+	processes := map[string]*process{}
+	for _, name := range s.record.Spec.Components {
+		args, err := config.arguments(name)
+		if err != nil {
 			return err
 		}
+		p := &process{name: name, binary: s.binary, args: append(args, s.record.Spec.ExtraArgs[name]...), dir: s.dir, lock: s.lock}
+		if name == state.Containerd {
+			p.binary, p.lock = s.found.Containerd, nil
+		}
+		processes[name] = p
 	}
 	s.mu.Lock()
-	s.prober = prober
-	for _, name := range s.record.Spec.Components {
-		args := append(arguments(name, s.record.Spec, s.record.Ports), s.record.Spec.ExtraArgs[name]...)
-		s.processes[name] = &process{name: name, binary: s.binary, args: args, dir: s.dir, lock: s.lock}
-		if name == state.Containerd {
-			s.processes[name].binary, s.processes[name].lock = s.found.Containerd, nil
-		}
-	}
+	s.prober, s.processes = prober, processes
 	s.mu.Unlock()
 	if err := s.startStage(ctx, state.Etcd, state.Registry, state.Containerd); err != nil {
 		return err
@@ -349,7 +353,7 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	if !s.record.Spec.Has(state.APIServer) {
 		return s.markReady()
 	}
-	boot, err := newBootstrap(s.dir, s.record.Spec)
+	boot, err := newBootstrap(config)
 	if err != nil {
 		return err
 	}
@@ -370,7 +374,7 @@ func (s *Supervisor) markReady() error {
 	return s.dir.Save(&s.record)
 }
 
-// startStage starts those of the components that the cluster has and that have not been started, and waits until all are ready.
+// startStage starts the named components that the cluster has and that do not run yet. It waits until all are ready.
 func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !s.record.Spec.Has(name) || s.processes[name].current() != nil
@@ -394,7 +398,7 @@ func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// killAll kills every component and waits until they are gone. Nothing is asked to end politely: all they would save is removed.
+// killAll kills every component and waits until they have ended. It uses SIGKILL: any data that they could still save is removed anyway.
 func (s *Supervisor) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,9 +13,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 
-	"github.com/glassback/glassback/hack/devcluster/requirements"
+	"github.com/glassback/glassback/hack/devcluster/provisioner"
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
@@ -147,8 +154,13 @@ func TestArgumentsStayOnLoopback(t *testing.T) {
 	for i, key := range portKeys(all) {
 		ports[key] = 1000 + i
 	}
+	config := configuration{Spec: spec, Ports: ports}
 	for _, component := range all {
-		args := strings.Join(arguments(component, spec, ports), " ")
+		list, err := config.arguments(component)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := strings.Join(list, " ")
 		if !strings.Contains(args, "127.0.0.1") {
 			t.Errorf("%s is not told where to listen: %s", component, args)
 		}
@@ -156,7 +168,7 @@ func TestArgumentsStayOnLoopback(t *testing.T) {
 			t.Errorf("%s listens elsewhere: %s", component, args)
 		}
 	}
-	if got := arguments("unknown", spec, ports); got != nil {
+	if got, err := config.arguments("unknown"); err == nil {
 		t.Errorf("arguments of an unknown component: %v", got)
 	}
 }
@@ -169,12 +181,15 @@ func TestEveryComponentOfARealNodeIsConfigured(t *testing.T) {
 	for i, key := range portKeys(all) {
 		ports[key] = 1000 + i
 	}
-	files := nodeFiles{dir: dir, ports: ports, found: requirements.Found{Plugins: "/cni"}, cgroupRoot: "/own"}
-	if err := files.write(); err != nil {
+	config := configuration{Spec: spec, Ports: ports, Plugins: "/cni", CgroupRoot: "/own"}
+	if err := config.writeNodeFiles(); err != nil {
 		t.Fatal(err)
 	}
 	for _, component := range all {
-		args := arguments(component, spec, ports)
+		args, err := config.arguments(component)
+		if err != nil {
+			t.Fatal(err)
+		}
 		text := strings.Join(args, " ")
 		for _, arg := range args {
 			_, path, _ := strings.Cut(arg, "=")
@@ -190,6 +205,57 @@ func TestEveryComponentOfARealNodeIsConfigured(t *testing.T) {
 		// Otherwise it would not be known whether it is ready.
 		if port := strconv.Itoa(ports[component]); !strings.Contains(text, port) {
 			t.Errorf("%s is not told of its port %s: %s", component, port, text)
+		}
+	}
+}
+
+// TestFilesOfANodeAreOfTheirTypes decodes what the components would decode leniently: an unknown field would have no effect.
+func TestFilesOfANodeAreOfTheirTypes(t *testing.T) {
+	config := configuration{Spec: state.Spec{Dir: t.TempDir(), Node: state.NodeReal}, Plugins: "/cni", CgroupRoot: "/own"}
+	if err := config.writeNodeFiles(); err != nil {
+		t.Fatal(err)
+	}
+	kubelet, proxy := &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{}
+	network := map[string]any{}
+	for file, object := range map[string]any{"kubelet.yaml": kubelet, "kube-proxy.yaml": proxy, "cni/10-devcluster.conflist": &network} {
+		data, err := os.ReadFile(state.Dir(config.Spec.Dir).Path("node", "etc", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, object); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if kubelet.ClusterDomain != "cluster.local" || proxy.Mode != "nftables" {
+		t.Errorf("the kubelet has %+v, kube-proxy %+v", kubelet, proxy)
+	}
+}
+
+// TestObjectsOfANewClusterAreOfTheirTypes decodes the manifests as the API server does.
+func TestObjectsOfANewClusterAreOfTheirTypes(t *testing.T) {
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	for node, want := range map[string]int{state.NodeSimulated: 4, state.NodeReal: 8} {
+		config := configuration{Spec: state.Spec{Dir: "/d", Node: node, Nodes: 2}}
+		text, err := config.render("config/manifests/" + node + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node == state.NodeReal {
+			text += "---\n" + provisioner.Manifest
+		}
+		documents := strings.Split(text, "\n---\n")
+		if len(documents) != want {
+			t.Errorf("%s: %d objects, want %d", node, len(documents), want)
+		}
+		for _, document := range documents {
+			object, kind, err := decoder.Decode([]byte(document), nil, nil)
+			if err != nil {
+				t.Errorf("%s: %v:\n%s", node, err, document)
+				continue
+			}
+			if node, ok := object.(*corev1.Node); ok && !node.Status.Allocatable.Pods().Equal(resource.MustParse("100000")) {
+				t.Errorf("%s has room for %s Pods", kind, node.Status.Allocatable.Pods())
+			}
 		}
 	}
 }

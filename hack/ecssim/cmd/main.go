@@ -156,15 +156,10 @@ func (o *options) serve(ctx context.Context, accounts []ecssim.Account, stdout i
 	if server.Shutdown(last) != nil {
 		server.Close()
 	}
-	return notClosed(<-ended)
-}
-
-// notClosed leaves out the error of a server that was closed.
-func notClosed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // tls returns what HTTPS needs, or nil for HTTP.
@@ -179,8 +174,8 @@ func (o *options) tls() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// invitation says how the operator is pointed here. The secret of no key but the default
-// one is in it.
+// invitation returns the instructions to start the operator with this server. It
+// contains no secret except that of the default key.
 func invitation(scheme string, address net.Addr, accounts []ecssim.Account) string {
 	host, port, _ := net.SplitHostPort(address.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
@@ -219,8 +214,8 @@ func handler(accounts []ecssim.Account, speed float64, stdout io.Writer) http.Ha
 	})
 }
 
-// lineOf is what is printed of a call. What the client chose is quoted if it would break
-// the line, and the message is left out: it may have what was signed in it.
+// lineOf returns the line that is printed for a call. It quotes values of the client that
+// would break the line. It omits the message, which may contain the string that was signed.
 func lineOf(call ecssim.Call) string {
 	result := call.Code
 	if result == "" {

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed" // for the page
 	"html/template"
 	"net/http"
 	"slices"
@@ -15,40 +16,11 @@ import (
 	"github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
+//go:embed page.html
+var pageHTML string
+
 // page shows the instances. It loads nothing but itself.
-var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="3">
-<title>ECS</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }
-table { border-collapse: collapse }
-th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid #8884 }
-.gone { opacity: .5 }
-</style>
-</head>
-<body>
-<h1>ECS</h1>
-{{- if .Instances}}
-<table>
-<tr><th>Instance</th><th>Name</th><th>Region</th><th>State</th><th>Type</th><th>Owner</th></tr>
-{{- range .Instances}}
-<tr{{if .Gone}} class="gone"{{end}}><td>{{.ID}}</td><td>{{.Name}}</td>` +
-	`<td>{{.RegionID}}</td><td>{{.State}}</td><td>{{.Type}}</td><td>{{.Owner}}</td></tr>
-{{- end}}
-</table>
-{{- else}}
-<p>There is no instance yet.</p>
-{{- end}}
-{{- if .More}}
-<p>And {{.More}} that were released before.</p>
-{{- end}}
-</body>
-</html>
-`))
+var page = template.Must(template.New("page").Parse(pageHTML))
 
 // row is an instance on the page.
 type row struct {

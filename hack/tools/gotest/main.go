@@ -7,9 +7,9 @@ SPDX-License-Identifier: Apache-2.0
 //
 //	gotest [-artifacts DIRECTORY] FILE ARGUMENTS...
 //
-// It runs go test with the arguments and prints what go test would, and it
-// appends one line to FILE for every test that was skipped, with the reason that
-// the test gave. DIRECTORY is emptied, and then holds what tests keep in their
+// It runs go test with the arguments and prints what go test would, and after each
+// package its tests that took longer than half a minute. It appends one line to FILE
+// for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds what tests keep in their
 // T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
 package main
 
@@ -111,13 +111,17 @@ func appendLines(file string, lines []string) error {
 	return f.Close()
 }
 
-// event is what go test -json prints: see go doc test2json.
+// event is one line that go test -json prints: see go doc test2json.
 type event struct {
 	Action  string
 	Package string
 	Test    string
 	Output  string
+	Elapsed float64 // seconds
 }
+
+// slow is what a test may take, in seconds, before report names it.
+const slow = 30
 
 // test names one test, or with an empty name all of a package.
 type test struct{ pkg, name string }
@@ -126,13 +130,14 @@ type test struct{ pkg, name string }
 // returns the tests that were skipped.
 func report(in io.Reader, out io.Writer) ([]string, error) {
 	var skipped []string
-	outputs := map[test][]string{} // of what has not ended yet
+	outputs := map[test][]string{}    // of what has not ended yet
+	slowTests := map[string][]event{} // of packages that have not ended yet
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
-			fmt.Fprintln(out, lines.Text()) // not one of its events: tell as it is
+			fmt.Fprintln(out, lines.Text()) // not an event of go test: print it unchanged
 			continue
 		}
 		key := test{e.Package, e.Test}
@@ -148,13 +153,15 @@ func report(in io.Reader, out io.Writer) ([]string, error) {
 				printWithoutFraming(out, outputs[key]) // a package without tests
 			}
 			delete(outputs, key)
-		case "pass":
-			if e.Test == "" {
+		case "pass", "fail":
+			if e.Action == "fail" || e.Test == "" {
 				printWithoutFraming(out, outputs[key])
 			}
-			delete(outputs, key)
-		case "fail":
-			printWithoutFraming(out, outputs[key])
+			if e.Test == "" {
+				printSlow(out, slowTests[e.Package])
+			} else if e.Elapsed > slow && !strings.Contains(e.Test, "/") {
+				slowTests[e.Package] = append(slowTests[e.Package], e)
+			}
 			delete(outputs, key)
 		}
 	}
@@ -165,7 +172,7 @@ func report(in io.Reader, out io.Writer) ([]string, error) {
 }
 
 var (
-	// framing is what -v adds around the output of tests.
+	// framing matches the lines that -v adds to the output of tests.
 	framing = regexp.MustCompile(`^\s*=== |^PASS\n$`)
 	// verdict is how a test ended, and place is where it said something.
 	verdict = regexp.MustCompile(`^\s*--- (FAIL|SKIP): `)
@@ -181,6 +188,14 @@ func printWithoutFraming(out io.Writer, output []string) {
 		if !framing.MatchString(line) {
 			fmt.Fprint(out, line)
 		}
+	}
+}
+
+// printSlow prints tests and how long they took, the slowest first.
+func printSlow(out io.Writer, tests []event) {
+	slices.SortFunc(tests, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range tests {
+		fmt.Fprintf(out, "    %.0fs %s\n", e.Elapsed, e.Test)
 	}
 }
 

@@ -25,6 +25,9 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"a","Test":"TestY/sub","Output":"    x_test.go:9: there is no real node: not root\n"}
 {"Action":"output","Package":"a","Test":"TestY/sub","Output":"    --- SKIP: TestY/sub (0.00s)\n"}
 {"Action":"skip","Package":"a","Test":"TestY/sub"}
+{"Action":"pass","Package":"a","Test":"TestSlow/sub","Elapsed":31}
+{"Action":"pass","Package":"a","Test":"TestSlow","Elapsed":31}
+{"Action":"pass","Package":"a","Test":"TestSlower","Elapsed":61.7}
 {"Action":"output","Package":"a","Output":"PASS\n"}
 {"Action":"output","Package":"a","Output":"ok  \ta\t0.010s\n"}
 {"Action":"pass","Package":"a","Elapsed":0.01}
@@ -42,6 +45,8 @@ func TestReport(t *testing.T) {
 not an event
 `
 	want := `ok  	a	0.010s
+    62s TestSlower
+    31s TestSlow
 --- FAIL: TestZ (0.00s)
     z_test.go:3: got 1, want 2
 FAIL

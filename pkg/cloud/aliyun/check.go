@@ -7,13 +7,12 @@ package aliyun
 
 import "context"
 
-// Check returns the number of the account, and an error unless the access key is accepted and
-// may ask for the region's instances. It asks for none and changes nothing: the second call is
-// a dry run.
+// Check returns the number of the account. It returns an error unless ECS accepts the access
+// key, and the key may list the instances of the region. It changes nothing.
 func (r *Region) Check(ctx context.Context) (account string, err error) {
 	account, err = r.Account(ctx)
 	if err != nil {
 		return "", err
 	}
-	return account, r.proven(ctx)
+	return account, r.checkListAccess(ctx)
 }

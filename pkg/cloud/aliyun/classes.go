@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// classes are of codes, and of what a code begins with up to a dot: the longest that is here
-// tells. Codes are at
+// classes are the classes of error codes. A key is a code, or the beginning of codes up to a
+// dot. The longest key that matches a code decides. Codes are at
 // https://api.alibabacloud.com/document/Ecs/2014-05-26/errorCode
 var classes = map[string]Class{
 	"InternalError":      Transient,
@@ -109,7 +109,8 @@ func classify(status int, code, message string) Class {
 	return Transient
 }
 
-// denied returns what a bare OperationDenied means, which only its message tells.
+// denied returns the class of the code OperationDenied without a suffix. Only the message shows
+// the cause.
 func denied(message string) Class {
 	message = strings.ToLower(message)
 	for _, sign := range []string{"stock", "sold out", "not available", "insufficient"} {
@@ -138,7 +139,8 @@ func (a *answer) refusal() *Error {
 	return e
 }
 
-// aboutCredentials says what ECS means. Its own messages hold what was signed.
+// aboutCredentials returns the meaning of an error of ECS about credentials. The messages of ECS
+// itself contain the string that was signed.
 func aboutCredentials(code string) string {
 	switch {
 	case code == "InvalidAccessKeyId.NotFound":

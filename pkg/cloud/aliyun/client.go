@@ -3,16 +3,16 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package aliyun talks to the ECS of Alibaba Cloud as one who runs instances in it: every
-// call goes out once, or once more if its time or nonce was not accepted, with the context
-// of its caller, and every error says what it means (Error.Class) and holds nothing secret.
-// What to do is for its callers to decide.
+// Package aliyun is a client of Alibaba Cloud ECS that manages instances. It sends every call
+// once, with the context of its caller. If ECS rejected the time or the nonce, it sends the
+// call a second time. Every error has a class (Error.Class) and holds no secret. The callers
+// decide what to do about an error.
 //
-// It stands on alibaba-cloud-sdk-go, which knows no contexts, is not for many goroutines,
-// puts secrets into its errors, and panics at answers that are not as they should be. So
-// each call has a client of its own, and a transport between the SDK and the network that
-// reads the answer before the SDK does. The client of services/ecs is never used: with it,
-// its hundreds of methods would be linked.
+// It uses alibaba-cloud-sdk-go. That SDK has no contexts, cannot be used by several goroutines,
+// puts secrets into its errors, and panics at malformed answers. So each call has an SDK client
+// of its own, and a transport between the SDK and the network reads the answer before the SDK
+// does. The package never uses the client of services/ecs: the linker would keep its hundreds
+// of methods.
 package aliyun
 
 import (
@@ -43,6 +43,8 @@ type Config struct {
 	// by the rules of net/http and not by those of the SDK.
 	Transport http.RoundTripper
 	UserAgent string
+	// ReadOnly has every call fail that is none of readActions, before it is sent.
+	ReadOnly bool
 	// Clock is of the rate limits and of what is remembered: the real one if it is nil.
 	// Requests are always signed with the time of the machine.
 	Clock clock.Clock
@@ -54,24 +56,24 @@ type Cloud struct {
 	endpoint  *url.URL // nil for Alibaba Cloud's own
 	transport http.RoundTripper
 	userAgent string
+	readOnly  bool
 	chain     *chain
 	limiter   *limiter
 
 	clock clock.Clock
 
-	mu       sync.Mutex
-	accounts map[string]string    // account numbers by access key ID
-	proofs   map[proven]time.Time // when an account was last known to have the right to list instances
+	mu         sync.Mutex
+	accounts   map[string]string         // account numbers by access key ID
+	listAccess map[keyInRegion]time.Time // the start of the last dry run that showed the right to list instances
 }
 
-// proven is who may ask, by access key ID, and where.
-type proven struct{ key, region string }
+// keyInRegion is an access key ID and a region.
+type keyInRegion struct{ key, region string }
 
-// maxAccounts bounds what is remembered of accounts. Access keys of a RAM role have
-// another ID every hour.
+// maxAccounts limits the size of both maps. Access keys of a RAM role get a new ID every hour.
 const maxAccounts = 1000
 
-// New returns a Cloud. It starts nothing. An error is one line that says what to put right.
+// New returns a Cloud. It starts nothing. An error is one line that says what to correct.
 func New(config Config) (*Cloud, error) {
 	// The SDK reads DEBUG when the process starts, and then prints every signed URL.
 	if slices.Contains(strings.Split(os.Getenv("DEBUG"), ","), "sdk") {
@@ -88,14 +90,15 @@ func New(config Config) (*Cloud, error) {
 		config.Transport = newTransport()
 	}
 	return &Cloud{
-		endpoint:  endpoint,
-		transport: config.Transport,
-		userAgent: config.UserAgent,
-		chain:     newChain(config.Clock),
-		limiter:   newLimiter(config.Clock),
-		clock:     config.Clock,
-		accounts:  map[string]string{},
-		proofs:    map[proven]time.Time{},
+		endpoint:   endpoint,
+		transport:  config.Transport,
+		userAgent:  config.UserAgent,
+		readOnly:   config.ReadOnly,
+		chain:      newChain(config.Clock),
+		limiter:    newLimiter(config.Clock),
+		clock:      config.Clock,
+		accounts:   map[string]string{},
+		listAccess: map[keyInRegion]time.Time{},
 	}, nil
 }
 
@@ -173,22 +176,25 @@ func (c *Cloud) remember(key *AccessKey, account string) {
 	c.accounts[key.ID] = account
 }
 
-// mayAsk returns whether it was proven a moment ago that an access key may ask for instances.
-func (c *Cloud) mayAsk(key, region string) bool {
+// hasListAccess reports whether the last recorded access is less than listAccessTTL ago.
+func (c *Cloud) hasListAccess(key, region string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, ok := c.proofs[proven{key, region}]
-	return ok && c.clock.Since(at) < proofLasts
+	at, ok := c.listAccess[keyInRegion{key, region}]
+	return ok && c.clock.Since(at) < listAccessTTL
 }
 
-func (c *Cloud) mayAskSince(key, region string, at time.Time) {
+func (c *Cloud) recordListAccess(key, region string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.proofs) >= maxAccounts {
-		clear(c.proofs)
+	if len(c.listAccess) >= maxAccounts {
+		clear(c.listAccess)
 	}
-	c.proofs[proven{key, region}] = at
+	c.listAccess[keyInRegion{key, region}] = at
 }
+
+// readActions are the actions of a read-only Cloud.
+var readActions = []string{"DescribeInstances", "GetCallerIdentity"}
 
 var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
@@ -206,6 +212,9 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 	action := first.GetActionName()
 	if ctx.Err() != nil {
 		return ended(ctx).of(action)
+	}
+	if r.cloud.readOnly && !slices.Contains(readActions, action) {
+		return (&Error{Class: Rejected, Message: "this client only reads"}).of(action)
 	}
 	if !regionName.MatchString(r.name) {
 		return unknownRegion(r.name, "that is no name of a region").of(action)
@@ -238,13 +247,13 @@ func (r *Region) bucket(key *AccessKey, action string) bucketKey {
 	return bucketKey{account: account, region: r.name, action: action}
 }
 
-// unknownRegion is what ECS says of a region that it does not know, for when there is not
-// even an ECS to say so.
+// unknownRegion returns the error that ECS returns for an unknown region. It is used if there is
+// no ECS endpoint to send the request to.
 func unknownRegion(region, why string) *Error {
 	return &Error{Class: Rejected, Code: "InvalidRegionId.NotFound", Message: clean(fmt.Sprintf("there is no region %q: %s", region, why))}
 }
 
-// incomplete is the error of an answer that lacks something, and so says nothing.
+// incomplete returns the error for an answer that lacks a part, so that it has no meaning.
 func incomplete(action, requestID, what string) *Error {
-	return &Error{Action: action, Class: Transient, Message: "the answer has not got " + what, RequestID: identifier(requestID)}
+	return &Error{Action: action, Class: Transient, Message: "the answer lacks " + what, RequestID: identifier(requestID)}
 }

@@ -133,7 +133,7 @@ func TestNoAnswer(t *testing.T) {
 		"no list":                        {says(200, fine), "a list of instances"},
 		"a list that is null":            {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},
 		"an instance without an ID": {
-			says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of every instance",
+			says(200, `{"RequestId":"R-1","Instances":{"Instance":[{"Status":"Running"}]}}`), "the ID of an instance",
 		},
 		"an answer that never ends":         {endless, "longer than 4 MiB"},
 		"a page that is followed by itself": {says(200, `{"RequestId":"R-1","NextToken":"A","Instances":{"Instance":[]}}`), "the same page"},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// AccessKey is what requests are signed with. It never shows, however it is printed.
+// AccessKey is the key that signs requests. No way of printing it shows the secret.
 type AccessKey struct {
 	ID            string
 	Secret        string

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Class is what an error means to who made the call.
+// Class is what an error means to the caller.
 type Class string
 
 // The classes. All but Transient and InFlight say that the call has changed nothing.

@@ -18,19 +18,23 @@ import (
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"k8s.io/utils/ptr"
 )
 
 const (
-	// pageSize is the most that DescribeInstances gives, and takes IDs of, at once.
+	// pageSize is the largest number of IDs in a DescribeInstances request, and of instances in its response.
 	pageSize = 100
-	// maxPages bounds a Find: an answer of ten thousand instances is no answer.
+	// maxPages limits Find to 10,000 instances.
 	maxPages = 100
-	// minutes is the layout of CreationTime.
-	minutes = "2006-01-02T15:04Z"
+	// creationTimeLayout is the layout of CreationTime.
+	creationTimeLayout = "2006-01-02T15:04Z"
+	// listAccessTTL is how long a check of the right to list instances is valid. Two answers that are further apart have a
+	// check each.
+	listAccessTTL = 10 * time.Second
 )
 
-// Create makes an instance, which goes from Pending to Stopped, and returns its ID. The same
-// request twice has the same parameters, as ClientToken needs it:
+// Create creates an instance, which goes from Pending to Stopped, and returns its ID. Equal
+// CreateRequests lead to equal parameters. ECS requires this for calls with the same ClientToken:
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-createinstance
 func (r *Region) Create(ctx context.Context, create CreateRequest) (string, error) {
 	response := ecs.CreateCreateInstanceResponse()
@@ -97,7 +101,7 @@ func dataDisks(disks []Disk) *[]ecs.CreateInstanceDataDisk {
 	return &wanted
 }
 
-// integer returns "" for 0: what is empty is not sent.
+// integer returns "" for 0: the SDK does not send empty parameters.
 func integer(n int) requests.Integer {
 	if n == 0 {
 		return ""
@@ -105,8 +109,8 @@ func integer(n int) requests.Integer {
 	return requests.Integer(strconv.Itoa(n))
 }
 
-// Describe returns those of at most 100 instances that are there: what it does not return
-// is not there, or not yet.
+// Describe returns the instances with these IDs, at most 100. An instance that it omits does
+// not exist, or ECS does not show it yet.
 func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error) {
 	switch {
 	case len(ids) == 0: // To ECS, no ID means all instances.
@@ -115,13 +119,10 @@ func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error)
 		return nil, &Error{
 			Action:  "DescribeInstances",
 			Class:   Rejected,
-			Message: fmt.Sprintf("%d instances are more than the %d that may be asked for at once", len(ids), pageSize),
+			Message: fmt.Sprintf("a request takes %d IDs at most, got %d", pageSize, len(ids)),
 		}
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: "the IDs are no JSON"}
-	}
+	list, _ := json.Marshal(ids) // It cannot fail for strings.
 	instances, err := r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.InstanceIds = string(list) })
 	if err != nil {
 		return nil, err
@@ -129,11 +130,10 @@ func (r *Region) Describe(ctx context.Context, ids []string) ([]Instance, error)
 	return slices.DeleteFunc(instances, func(i Instance) bool { return !slices.Contains(ids, i.ID) }), nil
 }
 
-// Find returns all instances that have all of the tags, of which there must be some. That
-// there are none is only said if the access key may ask for them: so with Describe.
+// Find returns all instances that have all of the tags. It returns an error if there are no tags.
 func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, error) {
 	if len(tags) == 0 {
-		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: "without a tag to find them by, all instances would be found"}
+		return nil, &Error{Action: "DescribeInstances", Class: Rejected, Message: "a search without tags would find all instances"}
 	}
 	filter := []ecs.DescribeInstancesTag{}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -142,41 +142,36 @@ func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, 
 	return r.describe(ctx, func(request *ecs.DescribeInstancesRequest) { request.Tag = &filter })
 }
 
-// proofLasts is how long it is taken for granted that one may ask. Whoever concludes from two
-// answers that are further apart than that concludes nothing wrong.
-const proofLasts = 10 * time.Second
-
-// proven returns nil if an answer that shows nothing means that there is nothing. ECS has long
-// answered those who may not ask with an empty list:
+// checkListAccess returns an error unless a dry run less than listAccessTTL ago showed that the
+// access key may list instances. ECS can answer a key without this right with an empty list:
 // https://www.alibabacloud.com/help/en/ecs/announcement-of-changes-to-the-authentication-mechanism-for-alibaba-cloud-ecs-query-type-apis
-// A dry run says whether one may.
-func (r *Region) proven(ctx context.Context) error {
+func (r *Region) checkListAccess(ctx context.Context) error {
 	key, fail := r.credentials(ctx)
 	if fail != nil {
 		return fail.of("DescribeInstances")
 	}
-	if r.cloud.mayAsk(key.ID, r.name) {
+	if r.cloud.hasListAccess(key.ID, r.name) {
 		return nil
 	}
 	response := ecs.CreateDescribeInstancesResponse()
-	asked := r.cloud.clock.Now()
+	start := r.cloud.clock.Now()
 	err := r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateDescribeInstancesRequest()
 		request.DryRun = requests.NewBoolean(true)
 		return request
 	}, response)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "DryRunOperation" {
-		r.cloud.mayAskSince(key.ID, r.name, asked)
+		r.cloud.recordListAccess(key.ID, r.name, start)
 		return nil
 	}
 	if err == nil {
-		return incomplete("DescribeInstances", response.RequestId, "a word of whether one may ask, which was all that was asked")
+		return incomplete("DescribeInstances", response.RequestId, "the code DryRunOperation")
 	}
 	return err
 }
 
-// describe reads all pages of an answer. TotalCount has no meaning when pages are asked for
-// by token: only the token tells that there is more.
+// describe reads all pages. Only NextToken shows that there is another page: TotalCount has no
+// meaning when pages are requested by token. An empty result means that no instance matches.
 func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstancesRequest)) ([]Instance, error) {
 	found := []Instance{}
 	seen := map[string]bool{}
@@ -193,27 +188,26 @@ func (r *Region) describe(ctx context.Context, filter func(*ecs.DescribeInstance
 		if err != nil {
 			return nil, err
 		}
-		if response.Instances.Instance == nil { // An answer without a list does not say that there are none.
+		if response.Instances.Instance == nil { // A missing list does not mean that there are no instances.
 			return nil, incomplete("DescribeInstances", response.RequestId, "a list of instances")
 		}
 		for i := range response.Instances.Instance {
 			instance := instanceOf(&response.Instances.Instance[i])
 			if instance.ID == "" {
-				return nil, incomplete("DescribeInstances", response.RequestId, "the ID of every instance")
+				return nil, incomplete("DescribeInstances", response.RequestId, "the ID of an instance")
 			}
-			if !seen[instance.ID] { // One may come twice when others go meanwhile.
+			if !seen[instance.ID] { // If instances are deleted meanwhile, another can be on two pages.
 				seen[instance.ID] = true
 				found = append(found, instance)
 			}
 		}
-		if response.NextToken == "" && len(found) == 0 {
-			return found, r.proven(ctx)
-		}
-		if response.NextToken == "" {
+		switch {
+		case response.NextToken == "" && len(found) == 0:
+			return found, r.checkListAccess(ctx)
+		case response.NextToken == "":
 			return found, nil
-		}
-		if response.NextToken == token {
-			return nil, incomplete("DescribeInstances", response.RequestId, "an end: the next page is the same page")
+		case response.NextToken == token:
+			return nil, incomplete("DescribeInstances", response.RequestId, "an end: its NextToken leads to the same page")
 		}
 		token = response.NextToken
 	}
@@ -246,13 +240,13 @@ func instanceOf(is *ecs.Instance) Instance {
 	for _, lock := range is.OperationLocks.LockReason {
 		instance.Locks = append(instance.Locks, lock.LockReason)
 	}
-	if created, err := time.Parse(minutes, is.CreationTime); err == nil {
+	if created, err := time.Parse(creationTimeLayout, is.CreationTime); err == nil {
 		instance.CreationTime = created
 	}
 	return instance
 }
 
-// Start starts an instance that is Stopped.
+// Start starts a Stopped instance.
 func (r *Region) Start(ctx context.Context, id string) error {
 	return r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateStartInstanceRequest()
@@ -261,7 +255,7 @@ func (r *Region) Start(ctx context.Context, id string) error {
 	}, ecs.CreateStartInstanceResponse())
 }
 
-// Stop shuts down an instance that is Running, as by its power button.
+// Stop shuts down a Running instance, like its power button.
 func (r *Region) Stop(ctx context.Context, id string) error {
 	return r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateStopInstanceRequest()
@@ -270,7 +264,7 @@ func (r *Region) Stop(ctx context.Context, id string) error {
 	}, ecs.CreateStopInstanceResponse())
 }
 
-// Delete releases an instance that is Stopped or, by force, one that is Running, too.
+// Delete releases a Stopped instance. With force, it also releases a Running one.
 func (r *Region) Delete(ctx context.Context, id string, force bool) error {
 	return r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateDeleteInstanceRequest()
@@ -282,7 +276,7 @@ func (r *Region) Delete(ctx context.Context, id string, force bool) error {
 	}, ecs.CreateDeleteInstanceResponse())
 }
 
-// SetType gives an instance that is Stopped, and PostPaid, another instance type.
+// SetType changes the instance type of a Stopped PostPaid instance.
 func (r *Region) SetType(ctx context.Context, id, instanceType string) error {
 	return r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateModifyInstanceSpecRequest()
@@ -292,27 +286,23 @@ func (r *Region) SetType(ctx context.Context, id, instanceType string) error {
 	}, ecs.CreateModifyInstanceSpecResponse())
 }
 
-// Modify changes what can be changed of an instance in every state. An empty Change is
-// none, and neither are an empty name and an empty list of security groups.
+// Modify changes the name and the security groups of an instance, in any state. It leaves the
+// name alone if the change has none or "", and the groups if the change lists none.
 func (r *Region) Modify(ctx context.Context, id string, change Change) error {
-	name := change.Name != nil && *change.Name != ""
-	if !name && len(change.SecurityGroupIDs) == 0 {
+	name := ptr.Deref(change.Name, "")
+	if name == "" && len(change.SecurityGroupIDs) == 0 {
 		return nil
 	}
 	return r.call(ctx, func() requests.AcsRequest {
 		request := ecs.CreateModifyInstanceAttributeRequest()
 		request.InstanceId = id
-		if name {
-			request.InstanceName = *change.Name
-		}
-		if len(change.SecurityGroupIDs) > 0 {
-			request.SecurityGroupIds = &change.SecurityGroupIDs
-		}
+		request.InstanceName = name
+		request.SecurityGroupIds = &change.SecurityGroupIDs
 		return request
 	}, ecs.CreateModifyInstanceAttributeResponse())
 }
 
-// Tag sets tags of an instance. Others that it has stay.
+// Tag sets tags of an instance. The other tags stay.
 func (r *Region) Tag(ctx context.Context, id string, tags map[string]string) error {
 	if len(tags) == 0 {
 		return nil
@@ -330,9 +320,9 @@ func (r *Region) Tag(ctx context.Context, id string, tags map[string]string) err
 	}, ecs.CreateTagResourcesResponse())
 }
 
-// Untag takes tags of an instance away. Those that it has not got are no error.
+// Untag removes tags from an instance. It ignores tags that the instance does not have.
 func (r *Region) Untag(ctx context.Context, id string, keys []string) error {
-	if len(keys) == 0 { // Not even to ask: with All, ECS would take away every tag.
+	if len(keys) == 0 {
 		return nil
 	}
 	return r.call(ctx, func() requests.AcsRequest {

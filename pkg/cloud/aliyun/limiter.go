@@ -45,10 +45,10 @@ const (
 	maxBuckets = 1000
 )
 
-// bucketKey is what ECS counts together.
+// bucketKey identifies calls that ECS counts together.
 type bucketKey struct{ account, region, action string }
 
-// bucket is what is known of the calls that ECS counts together.
+// bucket is the state of the calls that ECS counts together.
 type bucket struct {
 	limiter *rate.Limiter
 	until   time.Time // when a pause ends

@@ -6,28 +6,38 @@ SPDX-License-Identifier: Apache-2.0
 package aliyun
 
 import (
-	"sync/atomic"
+	"context"
+	"slices"
+	"sync"
 	"time"
 )
 
-// Observer is told of every request that was sent: what for, to which region (as a user has
-// written it), what came of it ("" if it was carried out), and after how long. It may be
-// called by many goroutines at once.
-type Observer func(action, region string, class Class, took time.Duration)
+// Observer is called after every request, with the context of the call, the action, the region (as
+// the user wrote it), the class of the error ("" for success), and the duration. Several goroutines
+// may call it at once.
+type Observer func(ctx context.Context, action, region string, class Class, took time.Duration)
 
-var observer atomic.Pointer[Observer]
+var observers struct {
+	sync.RWMutex
+	all []Observer
+}
 
-// SetObserver has observe told of all requests from now on.
-func SetObserver(observe Observer) { observer.Store(&observe) }
+// AddObserver adds an Observer of all requests from now on.
+func AddObserver(observe Observer) {
+	observers.Lock()
+	defer observers.Unlock()
+	observers.all = append(slices.Clip(observers.all), observe)
+}
 
-func (r *Region) observe(action string, fail *Error, took time.Duration) {
-	observe := observer.Load()
-	if observe == nil {
-		return
-	}
+func (r *Region) observe(ctx context.Context, action string, fail *Error, took time.Duration) {
 	class := Class("")
 	if fail != nil {
 		class = fail.Class
 	}
-	(*observe)(action, r.name, class, took)
+	observers.RLock()
+	all := observers.all
+	observers.RUnlock()
+	for _, observe := range all {
+		observe(ctx, action, r.name, class, took)
+	}
 }

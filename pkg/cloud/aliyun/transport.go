@@ -33,17 +33,17 @@ const (
 	// A call that makes instances may take a minute; all others answer in a second or two.
 	createTimeout = 60 * time.Second
 	otherTimeout  = 15 * time.Second
-	// slack is what the SDK waits longer than the context, for the context to tell.
+	// slack is the time that the SDK waits longer than the context, so that the context ends first.
 	slack = 5 * time.Second
 	// maxBody is some ten times what a hundred instances take.
 	maxBody = 4 << 20
 )
 
-// newTransport returns what all calls share if nothing else is wanted.
+// newTransport returns the transport that all calls share by default.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		OnProxyConnectResponse: asked,
+		OnProxyConnectResponse: checkProxy,
 		DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    10 * time.Second,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
@@ -53,15 +53,15 @@ func newTransport() *http.Transport {
 	}
 }
 
-// errProxy is that a proxy does not let a request through.
+// errProxy is the error when a proxy does not accept a CONNECT.
 type errProxy struct{ status int }
 
 func (e errProxy) Error() string {
 	return fmt.Sprintf("the proxy of HTTPS_PROXY says %d %s", e.status, http.StatusText(e.status))
 }
 
-// asked is told of a proxy's answer to CONNECT.
-func asked(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+// checkProxy returns an error if a proxy did not accept a CONNECT.
+func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return errProxy{response.StatusCode}
 	}
@@ -88,7 +88,7 @@ func (r *Region) exchange(ctx context.Context, key *AccessKey, request requests.
 	done := r.do(x, key, request, response)
 	fail := r.verdict(x, done)
 	if x.host != "" {
-		r.observe(request.GetActionName(), fail, time.Since(start))
+		r.observe(ctx, request.GetActionName(), fail, time.Since(start))
 	}
 	if fail != nil {
 		fail.redact(key, request)
@@ -164,7 +164,7 @@ type exchange struct {
 var (
 	errRedirected = errors.New("it was redirected, as ECS never does")
 	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)
-	// errNone is what the SDK is told: it needs no more.
+	// errNone is the error that the SDK gets instead of one with details.
 	errNone = errors.New("no answer")
 )
 
@@ -256,7 +256,7 @@ func distrust(err error) string {
 	return ""
 }
 
-// answer is what every answer of ECS has.
+// answer holds the fields that every answer of ECS has.
 type answer struct {
 	status    int
 	requestID string

@@ -7,7 +7,7 @@ package aliyun
 
 import "time"
 
-// State is what ECS calls an instance's status.
+// State is an instance's state, the field Status of ECS.
 type State string
 
 // The states of an instance (https://www.alibabacloud.com/help/en/ecs/user-guide/instance-lifecycle).
@@ -20,7 +20,7 @@ const (
 	StateStopped  State = "Stopped"
 )
 
-// Instance is what DescribeInstances says of an instance.
+// Instance is an instance as DescribeInstances returns it.
 type Instance struct {
 	ID                 string
 	Name               string
@@ -72,8 +72,8 @@ type CreateRequest struct {
 	Tags                    map[string]string
 }
 
-// Change is what is changed of an instance. What is nil stays as it is.
+// Change holds the fields of an instance to change. A field that is nil stays unchanged.
 type Change struct {
 	Name             *string
-	SecurityGroupIDs []string // all that it is to be in
+	SecurityGroupIDs []string // all groups of the instance after the change
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/report"
@@ -49,30 +50,31 @@ func taken(labelled bool, controller *metav1.OwnerReference) func(*server) {
 			ObjectMeta: metav1.ObjectMeta{Name: "sample-greeting", Namespace: "default", UID: "foreign"},
 			Data:       map[string]string{"greeting": "theirs"},
 		}
-		theirs.SetGroupVersionKind(gvk)
 		if labelled {
 			theirs.Labels = map[string]string{v1.LabelApiExampleA: "sample"}
 		}
 		if controller != nil {
 			theirs.OwnerReferences = []metav1.OwnerReference{*controller}
 		}
-		s.configMap = nil
-		s.store(theirs)
+		s.Put(theirs)
 	}
 }
 
-func gone(s *server) { s.configMap = nil }
+func gone(s *server) { s.Remove("configmaps", configMapKey) }
+
+func goneExample(s *server) { s.Remove("apiexampleas", key) }
 
 // dying is what a delete does to a ConfigMap that has a finalizer.
 func dying(s *server) {
-	s.alter(func(c *corev1.ConfigMap) { c.DeletionTimestamp = ptr.To(metav1.NewTime(t0)) })
+	s.alter(func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/held"} })
+	s.Delete("configmaps", configMapKey)
 }
 
 // garbled makes what the operator owns of the ConfigMap unreadable.
 func garbled(s *server) {
-	changed := s.configMap.DeepCopy()
-	changed.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
-	s.store(changed)
+	fakeapi.Edit(s.Server, configMapKey, "", func(c *corev1.ConfigMap) {
+		c.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"x:a":{}}`)
+	})
 }
 
 func data(key, value string) func(*server) {
@@ -81,7 +83,7 @@ func data(key, value string) func(*server) {
 
 func edit(change func(*v1.ApiExampleA)) func(*server) {
 	return func(s *server) {
-		s.edit(func(e *v1.ApiExampleA) {
+		fakeapi.Edit(s.Server, key, "user", func(e *v1.ApiExampleA) {
 			e.Generation++
 			change(e)
 		})
@@ -94,17 +96,17 @@ func paused(e *v1.ApiExampleA) { e.Annotations = map[string]string{glassback.Ann
 
 func answer(err error) func(*server) {
 	return func(s *server) {
-		s.before = func(request string) error {
-			if strings.HasPrefix(request, "update") {
-				return nil
+		s.Before = func(r fakeapi.Request) error {
+			if r.Verb == "apply" {
+				return err
 			}
-			return err
+			return nil
 		}
 	}
 }
 
 func TestSync(t *testing.T) {
-	invalid := apierrors.NewInvalid(gvk.GroupKind(), "sample-greeting", nil)
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(), "sample-greeting", nil)
 	forbidden := apierrors.NewForbidden(corev1.Resource("configmaps"), "sample-greeting", errors.New("exceeded quota"))
 	conflict := apierrors.NewConflict(corev1.Resource("configmaps"), "sample-greeting", errors.New("the version is another"))
 	type want struct {
@@ -150,7 +152,7 @@ func TestSync(t *testing.T) {
 				if _, _, err := s.sync(t); err != nil {
 					t.Error(err)
 				}
-				s.requests = nil
+				s.Forget()
 			}},
 			want: func() want {
 				w := settled(statusRequest)
@@ -199,7 +201,7 @@ func TestSync(t *testing.T) {
 				if _, _, err := s.sync(t); err != nil {
 					t.Error(err)
 				}
-				s.requests, _ = nil, s.sent()
+				s.forget()
 			}},
 			want: failed(child.ReasonConflict, want{after: child.Recheck, left: "theirs"}),
 		},
@@ -220,9 +222,10 @@ func TestSync(t *testing.T) {
 				if _, _, err := s.sync(t); err != nil {
 					t.Error(err)
 				}
-				s.requests = nil
+				s.Forget()
 				s.connect()
-				s.hide = true
+				s.configMaps.See(0)
+				s.configMaps = s.Cache("configmaps", cache.NewStore(cache.MetaNamespaceKeyFunc), nil) // So that the operator's stays empty.
 			}},
 			want: want{
 				requests: []string{createRequest, getRequest, applyRequest}, left: jimmy,
@@ -263,7 +266,7 @@ func TestSync(t *testing.T) {
 		},
 		"another client wrote the object in between: a quiet retry": {
 			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
-				s.before = func(string) error {
+				s.Before = func(fakeapi.Request) error {
 					return apierrors.NewConflict(v1.Resource("apiexampleas"), "sample", errors.New("the version is another"))
 				}
 			}},
@@ -276,7 +279,7 @@ func TestSync(t *testing.T) {
 		},
 		"the object was deleted in between: nothing to report on": {
 			given: []func(*server){edit(func(*v1.ApiExampleA) {}), func(s *server) {
-				s.before = func(string) error { return apierrors.NewNotFound(v1.Resource("apiexampleas"), "sample") }
+				s.Before = func(fakeapi.Request) error { return apierrors.NewNotFound(v1.Resource("apiexampleas"), "sample") }
 			}},
 			want: settled(statusRequest),
 		},
@@ -324,7 +327,7 @@ func TestSync(t *testing.T) {
 			w.left = "edited"
 			return w
 		}()},
-		"an object that is gone is nothing to do": {given: []func(*server){func(s *server) { s.example = nil }}, want: want{left: jimmy}},
+		"an object that is gone is nothing to do": {given: []func(*server){goneExample}, want: want{left: jimmy}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(example(test.app...))
@@ -349,21 +352,21 @@ func TestSync(t *testing.T) {
 				t.Errorf("events %q, want %q", events, test.want.events)
 			}
 			left := ""
-			if s.configMap != nil {
-				left = s.configMap.Data["greeting"]
+			if c := s.configMap(); c != nil {
+				left = c.Data["greeting"]
 			}
 			if left != test.want.left {
 				t.Errorf("the ConfigMap says %q, want %q", left, test.want.left)
 			}
-			if s.example == nil {
+			if s.example() == nil {
 				return
 			}
 			for kind, reason := range map[string]string{glassback.ConditionReady: test.want.ready, glassback.ConditionDegraded: test.want.degraded} {
-				if got := reasonOf(s.example, kind); got != reason {
+				if got := reasonOf(s.example(), kind); got != reason {
 					t.Errorf("%s has reason %q, want %q", kind, got, reason)
 				}
 			}
-			if got := s.example.Status; got.Status != test.want.state || got.Greeting != test.want.greeting {
+			if got := s.example().Status; got.Status != test.want.state || got.Greeting != test.want.greeting {
 				t.Errorf("status %s with %q, want %s with %q", got.Status, got.Greeting, test.want.state, test.want.greeting)
 			}
 		})
@@ -425,8 +428,8 @@ func TestTheStatusComesWithoutAnEvent(t *testing.T) {
 				s.clock.SetTime(s.clock.Now().Add(after))
 				s.catchUp()
 			}
-			if s.example.Status.ObservedGeneration != s.example.Generation || s.example.Status.Greeting != s.example.Greeting() {
-				t.Errorf("status %+v, want that it greets", s.example.Status)
+			if e := s.example(); e.Status.ObservedGeneration != e.Generation || e.Status.Greeting != e.Greeting() {
+				t.Errorf("status %+v, want that it greets", e.Status)
 			}
 		})
 	}
@@ -468,7 +471,7 @@ func TestAFight(t *testing.T) {
 			if writes < 15 || writes > 25 || statuses != 1 {
 				t.Errorf("%d writes and %d statuses in an hour, want 4 at once, then ever fewer, and one status", writes, statuses)
 			}
-			if got := reasonOf(s.example, glassback.ConditionReady); got != "ConfigMapContested" {
+			if got := reasonOf(s.example(), glassback.ConditionReady); got != "ConfigMapContested" {
 				t.Errorf("Ready has reason %s, want ConfigMapContested", got)
 			}
 			// They stop.
@@ -480,8 +483,9 @@ func TestAFight(t *testing.T) {
 				}
 				s.clock.SetTime(s.clock.Now().Add(after))
 			}
-			if got := reasonOf(s.example, glassback.ConditionReady); got != reasonGreeted || s.configMap.Data["greeting"] != s.example.Greeting() {
-				t.Errorf("Ready has reason %s and the data is %v, want that it greets", got, s.configMap.Data)
+			got, data := reasonOf(s.example(), glassback.ConditionReady), s.configMap().Data
+			if got != reasonGreeted || data["greeting"] != s.example().Greeting() {
+				t.Errorf("Ready has reason %s and the data is %v, want that it greets", got, data)
 			}
 		})
 	}
@@ -496,17 +500,17 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := reasonOf(s.example, glassback.ConditionReady); got != "ConfigMapContested" {
+	if got := reasonOf(s.example(), glassback.ConditionReady); got != "ConfigMapContested" {
 		t.Fatalf("Ready has reason %s, want ConfigMapContested", got)
 	}
-	was := s.example
-	s.example = nil
+	again := s.example().DeepCopy()
+	goneExample(s)
 	s.catchUp()
 	if _, _, err := s.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	s.example = was
-	s.edit(func(e *v1.ApiExampleA) { e.Status = v1.ApiExampleAStatus{} })
+	again.Status = v1.ApiExampleAStatus{}
+	s.Put(again)
 	s.catchUp()
 	if requests, _, err := s.sync(t); err != nil || !slices.Equal(requests, []string{applyRequest}) {
 		t.Errorf("requests %q, error %v of one that has the name anew; want the repair at once", requests, err)
@@ -515,18 +519,13 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 
 func TestAStaleCacheChangesNothingOfOthers(t *testing.T) {
 	s := newServer(example()).settle(t)
+	before := s.configMaps.At()
 	taken(true, nil)(s)
-	theirs := s.configMap
-	cached, _, err := s.configMapCache.GetByKey("default/sample-greeting")
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := s.configMap()
 	edit(func(e *v1.ApiExampleA) { e.Spec.FirstName = "Ada" })(s)
 	s.catchUp()
-	if err := s.configMapCache.Replace([]any{cached}, ""); err != nil {
-		t.Fatal(err)
-	}
-	if requests, _, err := s.sync(t); !apierrors.IsConflict(err) || s.configMap != theirs {
+	s.configMaps.See(before)
+	if requests, _, err := s.sync(t); !apierrors.IsConflict(err) || s.configMap() != theirs {
 		t.Errorf("requests %q, error %v, want a conflict and another owner's ConfigMap as it was", requests, err)
 	}
 }
@@ -539,7 +538,7 @@ func TestAFreedNameIsTaken(t *testing.T) {
 	}
 	s.catchUp()
 	gone(s)
-	s.requests, _ = nil, s.sent()
+	s.forget()
 	var all []string
 	for range 3 {
 		requests, _, err := s.sync(t)
@@ -577,7 +576,7 @@ func TestTombstones(t *testing.T) {
 		requests []string
 	}{
 		"of the ConfigMap: it is made again": {gone, []string{createRequest}},
-		"of the object: nothing":             {func(s *server) { s.example = nil }, nil},
+		"of the object: nothing":             {goneExample, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -594,21 +593,19 @@ func TestTombstones(t *testing.T) {
 				}
 				go c.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.
 				synctest.Wait()
-				tombstones := map[*deaf]any{examples: s.example, configMaps: s.configMap}
-				wasExample := s.example
+				tombstones := map[*deaf]any{examples: s.example(), configMaps: s.configMap()}
 				test.gone(s)
-				if s.example != nil {
+				if s.example() != nil {
 					delete(tombstones, examples)
 				} else {
 					delete(tombstones, configMaps)
 				}
-				s.examples, s.configMapCache = examples.GetStore(), configMaps.GetStore()
-				s.catchUp()
+				s.fill(examples, configMaps)
 				for informer, obj := range tombstones {
 					informer.handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: "default/sample", Obj: obj})
 				}
 				if n := c.loop.Queue.Len(); n != 1 {
-					t.Fatalf("%d keys wait, want that of %s", n, wasExample.Name)
+					t.Fatalf("%d keys wait, want that of %s", n, key)
 				}
 				queued, _ := c.loop.Queue.Get()
 				c.loop.Queue.Done(queued)
@@ -618,8 +615,8 @@ func TestTombstones(t *testing.T) {
 				if _, err := c.Sync(quiet(t), queued); err != nil {
 					t.Fatal(err)
 				}
-				if !slices.Equal(s.requests, test.requests) {
-					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				if requests := fakeapi.Strings(s.Requests()); !slices.Equal(requests, test.requests) {
+					t.Errorf("requests %q, want %q", requests, test.requests)
 				}
 			})
 		})
@@ -639,8 +636,8 @@ func TestGreeting(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := newServer(example(func(e *v1.ApiExampleA) { e.Spec = test.spec })).settle(t)
-			if want := map[string]string{"greeting": test.want}; !maps.Equal(s.configMap.Data, want) || s.example.Status.Greeting != test.want {
-				t.Errorf("data %v and status %q, want %q", s.configMap.Data, s.example.Status.Greeting, test.want)
+			if want := map[string]string{"greeting": test.want}; !maps.Equal(s.configMap().Data, want) || s.example().Status.Greeting != test.want {
+				t.Errorf("data %v and status %q, want %q", s.configMap().Data, s.example().Status.Greeting, test.want)
 			}
 		})
 	}

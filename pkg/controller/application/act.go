@@ -26,23 +26,33 @@ type outcome struct {
 
 // act writes the children that differ from their desired state. An error at one child does not stop the others.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
+	return carryOut(c.changes(o, p), func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
+}
+
+// changes returns the change of each child; none if the spec is invalid.
+func (c *Controller) changes(o *observed, p plan) []child.Change {
 	if p.invalid != nil {
-		return outcome{}, nil
+		return nil
 	}
 	app := o.app
 	listed := func(kind string) bool {
 		return slices.ContainsFunc(app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == kind })
 	}
-	var out outcome
-	var errs []error
-	for _, change := range []child.Change{
+	return []child.Change{
 		c.services.Reconcile(app, app.Name, o.service, listed("Service"), p.service),
 		c.deployments.Reconcile(app, app.Name, o.deployment, listed("Deployment"), p.deployment),
 		c.ingresses.Reconcile(app, app.Name, o.ingress, listed("Ingress"), p.ingress),
 		c.autoscalers.Reconcile(app, app.Name, o.autoscaler, listed("HorizontalPodAutoscaler"), p.autoscaler),
 		c.budgets.Reconcile(app, app.Name, o.budget, listed("PodDisruptionBudget"), p.budget),
-	} {
-		done, err := change.Do(ctx)
+	}
+}
+
+// carryOut calls do with each change, and returns the outcome of all.
+func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
+	var out outcome
+	var errs []error
+	for _, change := range changes {
+		done, err := do(change)
 		out.wrote = out.wrote || done.Wrote
 		out.wait = loop.Soonest(out.wait, done.Wait)
 		if done.Gone {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // BenchmarkSync measures a sync that writes nothing.
@@ -31,7 +32,7 @@ func BenchmarkSync(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			s := newServer(application(bench.app...)).settle(b)
 			o := s.connect()
-			deployment := cached(s.children["deployments"])
+			deployment := fakeapi.WithOwnFields(s.child("deployments"))
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if bench.next != nil {
@@ -41,8 +42,8 @@ func BenchmarkSync(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if _, err := o.Sync(b.Context(), key); err != nil || len(s.requests) > 0 {
-					b.Fatalf("requests %q, error %v; want none", s.requests, err)
+				if _, err := o.Sync(b.Context(), key); err != nil || len(s.Requests()) > 0 {
+					b.Fatalf("requests %q, error %v; want none", s.requests(0), err)
 				}
 			}
 		})

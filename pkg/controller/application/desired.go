@@ -29,9 +29,6 @@ import (
 // The builders below return the fields of each child that the operator owns: only what the spec requests, so that other
 // clients can set all other fields. They return nil for a child that the spec does not request.
 
-// containerName is the name of the container in the Pod.
-const containerName = "app"
-
 // deployment returns the Deployment that runs the image. owned holds the fields that this operator owns now, nil if there
 // is no Deployment; hpa is the present autoscaler, or nil.
 func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
@@ -56,8 +53,9 @@ func deployment(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguratio
 //
 // With an autoscaler, the operator applies the present value while it owns the field. If it stopped at once, the field
 // would have no owner, and the API server would default it to 1. When the autoscaler changes the number, it becomes the
-// owner of the field, and the operator no longer applies it. An apply in between does not undo that change: it is for the
-// version that the cache showed. The same holds until an autoscaler that the spec no longer requests is gone.
+// owner of the field, and the operator no longer applies it. If the cache does not show that change yet, the apply fails
+// with a conflict: it names the version in the cache. All of this also holds for an autoscaler that the spec no longer
+// requests, until it is gone.
 func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration, hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
 	autoscaling, n := app.Spec.Autoscaling, *app.Spec.Replicas
 	switch {
@@ -79,21 +77,21 @@ func replicas(app *v1.Application, owned *appsv1ac.DeploymentApplyConfiguration,
 	return within(autoscaling, n)
 }
 
-// within returns the number closest to n within the limits of the autoscaler. An autoscaler does not scale a Deployment
-// that has 0 replicas.
+// within returns the number closest to n within the limits of the autoscaler. It is never 0: an autoscaler does not scale a
+// Deployment with 0 replicas.
 func within(a *v1.Autoscaling, n int32) *int32 {
 	return ptr.To(max(*a.MinReplicas, min(n, a.MaxReplicas)))
 }
 
 func container(spec *v1.ApplicationSpec) (*corev1ac.ContainerApplyConfiguration, error) {
-	c := corev1ac.Container().WithName(containerName).WithImage(spec.Image).
+	c := corev1ac.Container().WithName("app").WithImage(spec.Image).
 		WithPorts(corev1ac.ContainerPort().WithName(v1.PortName).WithContainerPort(*spec.Port).WithProtocol(corev1.ProtocolTCP)).
 		WithCommand(spec.Command...).WithArgs(spec.Args...)
 	if len(spec.Env) > 0 {
 		if err := convert(spec.Env, &c.Env); err != nil {
 			return nil, fmt.Errorf("convert env: %w", err)
 		}
-		// A fieldRef has one owner as a whole, with what the API server defaults in it.
+		// A fieldRef is atomic: the operator also owns the apiVersion that the API server defaults, so it must request it.
 		for i := range c.Env {
 			if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == nil {
 				from.FieldRef.WithAPIVersion("v1")

@@ -33,6 +33,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // desired is what there should be, by resource: apply configurations.
@@ -158,7 +159,7 @@ func TestDesiredSurvivesTheRoundTrip(t *testing.T) {
 			s := newServer(app)
 			for resource, configuration := range desired(t, app) {
 				apply(t, s, resource, app.Name, configuration)
-				if owned := extract(t, cached(s.children[resource])); !equality.Semantic.DeepEqual(owned, configuration) {
+				if owned := extract(t, fakeapi.WithOwnFields(s.child(resource))); !equality.Semantic.DeepEqual(owned, configuration) {
 					t.Errorf("%s: what is owned is\n%s\nwanted is\n%s", resource, text(t, owned), text(t, configuration))
 				}
 			}
@@ -180,7 +181,7 @@ func TestAChangedOrderIsAppliedOnce(t *testing.T) {
 	slices.Reverse(app.Spec.ImagePullSecrets)
 	wanted := desired(t, app)["deployments"]
 	apply(t, s, "deployments", app.Name, wanted)
-	if owned := extract(t, cached(s.children["deployments"])); !equality.Semantic.DeepEqual(owned, wanted) {
+	if owned := extract(t, fakeapi.WithOwnFields(s.child("deployments"))); !equality.Semantic.DeepEqual(owned, wanted) {
 		t.Errorf("what is owned is\n%s\nwanted is\n%s", text(t, owned), text(t, wanted))
 	}
 }
@@ -193,9 +194,9 @@ func apply(t *testing.T, s *server, resource, name string, configuration any) {
 		t.Fatal(err)
 	}
 	gvr := kinds[resource].GroupVersion().WithResource(resource)
-	action := clienttesting.NewPatchActionWithOptions(gvr, key.Namespace, name, "application/apply-patch+yaml", data,
+	action := clienttesting.NewPatchActionWithOptions(gvr, s.key.Namespace, name, "application/apply-patch+yaml", data,
 		metav1.PatchOptions{FieldManager: glassback.Name, Force: ptr.To(true)})
-	if _, _, err := s.handle(action); err != nil {
+	if _, err := s.Kube().Invokes(action, nil); err != nil {
 		t.Fatal(err)
 	}
 }

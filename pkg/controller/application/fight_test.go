@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // fights are what another controller may undo at once, and the reason that is told.
@@ -51,7 +52,7 @@ func count(all []written) (children, statuses int) {
 
 // deploy is what the Deployment's controller does, if there is a Deployment.
 func deploy(s *server) {
-	if d, ok := s.children["deployments"].(*appsv1.Deployment); ok && d.Status.ObservedGeneration < d.Generation {
+	if d, ok := s.child("deployments").(*appsv1.Deployment); ok && d.Status.ObservedGeneration < d.Generation {
 		s.rollOut()
 	}
 }
@@ -75,7 +76,7 @@ func TestAFight(t *testing.T) {
 			if at := slices.IndexFunc(all, func(w written) bool { return w.request == statusRequest }); at < 0 || all[at].at > time.Minute {
 				t.Errorf("the status tells of it in %v, want it within a minute", all)
 			}
-			if got := reasonOf(s.app, glassback.ConditionReady); got != test.reason {
+			if got := reasonOf(s.app(), glassback.ConditionReady); got != test.reason {
 				t.Errorf("Ready has reason %s, want %s", got, test.reason)
 			}
 
@@ -83,12 +84,12 @@ func TestAFight(t *testing.T) {
 			if children, statuses := count(all); children != 1 || statuses > 2 {
 				t.Errorf("once it stops: %v, want one repair, and that it is told", all)
 			}
-			for resource, wanted := range desired(t, s.app) {
-				if owned := text(t, extract(t, cached(s.children[resource]))); owned != text(t, wanted) {
+			for resource, wanted := range desired(t, s.app()) {
+				if owned := text(t, extract(t, fakeapi.WithOwnFields(s.child(resource)))); owned != text(t, wanted) {
 					t.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, owned, text(t, wanted))
 				}
 			}
-			if got := reasonOf(s.app, glassback.ConditionReady); got != reasonRolledOut {
+			if got := reasonOf(s.app(), glassback.ConditionReady); got != reasonRolledOut {
 				t.Errorf("Ready has reason %s, want %s", got, reasonRolledOut)
 			}
 			events := o.sent()
@@ -182,10 +183,10 @@ func TestAFightIsForgottenWithTheApplication(t *testing.T) {
 	undo := fights["over the image"].undo
 	undo(s)
 	o.run(t, 10*time.Minute, func() { undo(s); deploy(s) })
-	was := s.app
-	s.change(func(now *state) { now.app = nil })
+	was := s.app()
+	s.Remove("applications", key)
 	o.run(t, 0, func() {})
-	s.change(func(now *state) { now.app = was })
+	s.Put(was)
 	o.catchUp()
 	if requests, _, err := o.sync(t); err != nil || !slices.Equal(requests, []string{"apply deployments"}) {
 		t.Errorf("requests %q, error %v; want the repair at once", requests, err)

@@ -100,11 +100,11 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 				t.Fatalf("%d handlers for %s, want 1", len(informer.handlers), resource)
 			}
 			handler := informer.handlers[0]
-			var obj object = s.app
+			var obj object = s.app()
 			theirs := object(application(func(a *v1.Application) { a.Name = "other" }))
 			want := []cache.ObjectName{cache.NewObjectName("default", "other")}
 			if resource != "applications" {
-				obj, want = s.children[resource], nil
+				obj, want = s.child(resource), nil
 				theirs = foreign(resource, true, &metav1.OwnerReference{
 					APIVersion: "other/v1", Kind: "Application", Name: "sample", Controller: ptr.To(true),
 				})
@@ -137,34 +137,34 @@ func TestEventsOfEveryKindLeadToASync(t *testing.T) {
 func TestTombstones(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		resource string
-		gone     func(*state)
+		gone     func(*server)
 		requests []string
 	}{
-		"of a child: it is made again": {"services", func(now *state) { delete(now.children, "services") }, []string{"create services"}},
-		"of the object: nothing":       {"applications", func(now *state) { now.app = nil }, nil},
+		"of a child: it is made again": {"services", func(s *server) { s.remove("services") }, []string{"create services"}},
+		"of the object: nothing":       {"applications", func(s *server) { s.Remove("applications", key) }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(application()).settle(t)
-				var obj any = s.app
+				var obj any = s.app()
 				if test.resource != "applications" {
-					obj = s.children[test.resource]
+					obj = s.child(test.resource)
 				}
 				c, informers := wired(t, s)
-				s.change(test.gone)
-				o := &operator{Controller: c, server: s, at: map[string]int{}, stores: map[string]cache.Store{}}
+				test.gone(s)
+				stores := map[string]cache.Store{}
 				for resource, informer := range informers {
-					o.stores[resource] = informer.GetStore()
+					stores[resource] = informer.GetStore()
 				}
-				o.catchUp()
+				s.operator(c, stores)
 				informers[test.resource].handlers[0].OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: obj})
 				for _, queued := range queued(c) {
 					if _, err := c.Sync(t.Context(), queued); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if !slices.Equal(s.requests, test.requests) {
-					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				if requests := s.requests(0); !slices.Equal(requests, test.requests) {
+					t.Errorf("requests %q, want %q", requests, test.requests)
 				}
 			})
 		})

@@ -7,13 +7,9 @@ package application
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +26,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 // TestInvariants runs two operators on one Application through random histories:
@@ -43,43 +40,23 @@ import (
 // exactly those that are wanted, the status says so, and nothing is written any more.
 // GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
-	seeds := uint64(30)
-	if n, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
-		h := newHistory(t, seed)
-		for range 80 {
-			h.step()
-			if t.Failed() {
-				t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
-			}
-		}
-		h.settle()
-		if t.Failed() {
-			t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
-		}
-	}
+	fakeapi.Histories(t, 30, 10, 80, func(run *fakeapi.History) (step, settle func()) {
+		h := newHistory(run)
+		return h.step, h.settle
+	})
 }
 
 // history is one random run.
 type history struct {
-	t         *testing.T
-	random    *rand.Rand
+	*fakeapi.History
+
 	server    *server
 	operators [2]*operator
-	log       []string
 	uids      int
 }
 
-// crash is what a write panics with when its operator is killed right after it.
-type crash struct{}
-
-func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{t: t, random: rand.New(rand.NewPCG(seed, 1))}
+func newHistory(run *fakeapi.History) *history {
+	h := &history{History: run}
 	h.server = newServer(h.application())
 	for i := range h.operators {
 		h.operators[i] = h.server.connect()
@@ -96,41 +73,41 @@ func (h *history) application() *v1.Application {
 // spec changes a part of a spec, or all of it.
 func (h *history) spec(a *v1.Application) {
 	all := *a.Spec.Replicas == v1.DefaultReplicas
-	part := func() bool { return all || h.random.IntN(4) == 0 }
+	part := func() bool { return all || h.Random.IntN(4) == 0 }
 	if part() {
-		a.Spec.Replicas = ptr.To(int32(3 + h.random.IntN(3)))
+		a.Spec.Replicas = ptr.To(int32(3 + h.Random.IntN(3)))
 	}
 	if part() {
-		a.Spec.Image = fmt.Sprintf("nginx:1.%d", h.random.IntN(3))
+		a.Spec.Image = fmt.Sprintf("nginx:1.%d", h.Random.IntN(3))
 	}
 	if part() {
-		a.Spec.Service.Enabled, a.Spec.Ingress.Enabled = ptr.To(h.random.IntN(3) > 0), ptr.To(h.random.IntN(2) > 0)
+		a.Spec.Service.Enabled, a.Spec.Ingress.Enabled = ptr.To(h.Random.IntN(3) > 0), ptr.To(h.Random.IntN(2) > 0)
 		*a.Spec.Ingress.Enabled = *a.Spec.Ingress.Enabled && *a.Spec.Service.Enabled
 	}
 	if part() {
-		a.Spec.Service.Port = ptr.To(int32(80 + h.random.IntN(2)))
+		a.Spec.Service.Port = ptr.To(int32(80 + h.Random.IntN(2)))
 	}
 	if part() {
 		a.Spec.Autoscaling = nil
-		if h.random.IntN(2) > 0 {
-			a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To(int32(2 + h.random.IntN(2))), MaxReplicas: int32(4 + h.random.IntN(4))}
+		if h.Random.IntN(2) > 0 {
+			a.Spec.Autoscaling = &v1.Autoscaling{MinReplicas: ptr.To(int32(2 + h.Random.IntN(2))), MaxReplicas: int32(4 + h.Random.IntN(4))}
 		}
 	}
 	if part() {
 		a.Spec.PDB = nil
-		if h.random.IntN(2) > 0 {
+		if h.Random.IntN(2) > 0 {
 			a.Spec.PDB = &v1.DisruptionBudget{}
 		}
 	}
 }
 
 func (h *history) note(format string, args ...any) {
-	h.log = append(h.log, fmt.Sprintf("v%d: ", h.server.version)+fmt.Sprintf(format, args...))
+	h.Note(fmt.Sprintf("v%d: ", h.server.Version())+format, args...)
 }
 
 func (h *history) step() {
-	i, resource := h.random.IntN(len(h.operators)), resourceNames[h.random.IntN(len(resourceNames))]
-	switch n := h.random.IntN(100); {
+	i, resource := h.Random.IntN(len(h.operators)), resourceNames[h.Random.IntN(len(resourceNames))]
+	switch n := h.Random.IntN(100); {
 	case n < 35:
 		h.sync(i)
 	case n < 62:
@@ -139,7 +116,7 @@ func (h *history) step() {
 		h.note("operator %d is started anew", i)
 		h.operators[i] = h.server.connect()
 	case n < 72:
-		h.server.clock.SetTime(h.server.clock.Now().Add(time.Duration(h.random.IntN(6000)) * time.Millisecond))
+		h.server.clock.SetTime(h.server.clock.Now().Add(time.Duration(h.Random.IntN(6000)) * time.Millisecond))
 	case n < 80:
 		h.edit()
 	case n < 86:
@@ -151,12 +128,11 @@ func (h *history) step() {
 	case n < 97:
 		h.release(resource)
 	default:
-		h.collect()
+		h.server.CollectGarbage()
 	}
-	for _, then := range h.server.history {
-		d, ok := then.children["deployments"].(*appsv1.Deployment)
-		if ok && *d.Spec.Replicas == 1 && !isForeign(d) {
-			h.t.Errorf("at version %d there is 1 replica, which no spec asked for", then.version)
+	for _, d := range h.server.deployments(0) {
+		if *d.Spec.Replicas == 1 && !isForeign(d) {
+			h.Errorf("at version %s there is 1 replica, which no spec asked for", d.ResourceVersion)
 		}
 	}
 }
@@ -165,65 +141,47 @@ func (h *history) step() {
 // fully.
 func (h *history) see(i int) {
 	o := h.operators[i]
-	if h.random.IntN(3) > 0 {
+	if h.Random.IntN(3) > 0 {
 		o.catchUp()
 		return
 	}
-	resources := slices.Sorted(maps.Keys(o.stores))
-	resource := resources[h.random.IntN(len(resources))]
-	at := o.at[resource]
-	o.see(resource, at+h.random.IntN(len(h.server.history)-at))
+	resources := slices.Sorted(maps.Keys(o.caches))
+	one := o.caches[resources[h.Random.IntN(len(resources))]]
+	one.See(one.At() + h.Random.Int64N(h.server.Version()-one.At()+1))
 }
 
 // sync runs operator i once, with a fault at some write now and then.
 func (h *history) sync(i int) {
 	o := h.operators[i]
-	fault, writes := h.random.IntN(8), h.random.IntN(4)
-	h.server.before = func(string) error {
-		writes--
-		if fault == 0 && writes == -1 {
-			return errors.New("refused")
-		}
-		return nil
+	fault, at := fakeapi.NoFault, 0
+	if n := h.Random.IntN(8); n < 3 {
+		fault, at = []fakeapi.Fault{fakeapi.Refused, fakeapi.AnswerLost, fakeapi.Crash}[n], h.Random.IntN(4)
 	}
-	h.server.after = func(string) error {
-		if writes != -1 {
-			return nil
+	was, sees := len(h.server.Events()), o.autoscaled()
+	crashed := h.server.Interrupt(func(write int) fakeapi.Fault {
+		if write == at {
+			return fault
 		}
-		switch fault {
-		case 1:
-			return errors.New("answer lost")
-		case 2:
-			panic(crash{})
-		}
-		return nil
+		return fakeapi.NoFault
+	}, func() {
+		requests, after, err := o.sync(h.T)
+		h.note("operator %d synced at %v: %q after %s, error %v", i, o.at(), requests, after, err)
+	})
+	h.leftOthersAlone(was)
+	h.keptTheNumber(was, sees)
+	if crashed {
+		made := h.server.requests(0)
+		h.note("operator %d crashed after %s", i, made[len(made)-1])
+		h.operators[i] = h.server.connect()
 	}
-	was, sees := len(h.server.history), o.autoscaled()
-	defer func() {
-		h.server.before, h.server.after = nil, nil
-		h.leftOthersAlone(was)
-		h.keptTheNumber(was, sees)
-		if r := recover(); r != nil {
-			if _, ok := r.(crash); !ok {
-				panic(r)
-			}
-			h.note("operator %d crashed after %s", i, h.server.requests[len(h.server.requests)-1])
-			h.operators[i] = h.server.connect()
-		}
-	}()
-	requests, after, err := o.sync(h.t)
-	h.note("operator %d synced at %v: %q after %s, error %v", i, o.at, requests, after, err)
 }
 
 // leftOthersAlone checks that the states since then, which an operator made, differ
 // in nothing that is another owner's.
 func (h *history) leftOthersAlone(since int) {
-	for i := since; i < len(h.server.history); i++ {
-		was, is := h.server.history[i-1], h.server.history[i]
-		for resource, child := range was.children {
-			if isForeign(child) && is.children[resource] != child {
-				h.t.Errorf("at version %d another owner's object among the %s was changed or deleted", is.version, resource)
-			}
+	for _, event := range h.server.Events()[since:] {
+		if event.Was != nil && isForeign(event.Was) {
+			h.Errorf("at version %d another owner's object among the %s was changed or deleted", event.Version, event.Resource)
 		}
 	}
 }
@@ -248,20 +206,21 @@ func (o *operator) autoscaled() sight {
 // beyond the bounds that it saw. It also makes a new Deployment as large as the
 // autoscaler has asked for.
 func (h *history) keptTheNumber(since int, sees sight) {
-	for i := since; i < len(h.server.history) && sees.hpa != nil; i++ {
-		then := h.server.history[i]
-		was, there := h.server.history[i-1].children["deployments"].(*appsv1.Deployment)
-		is, ok := then.children["deployments"].(*appsv1.Deployment)
-		if !ok || (there && was.ResourceVersion == is.ResourceVersion) {
+	if sees.hpa == nil {
+		return
+	}
+	for _, event := range h.server.Events()[since:] {
+		is, ok := event.Now.(*appsv1.Deployment)
+		if !ok {
 			continue
 		}
 		want := cmp.Or(sees.hpa.Status.DesiredReplicas, *sees.spec.Replicas)
-		if there {
+		if was, there := event.Was.(*appsv1.Deployment); there {
 			want = *was.Spec.Replicas
 		}
 		got, a := *is.Spec.Replicas, sees.spec.Autoscaling
 		if got != want && (a == nil || got != *within(a, want)) {
-			h.t.Errorf("at version %d there are %d replicas, want %d: the operator saw an autoscaler", then.version, got, want)
+			h.Errorf("at version %d there are %d replicas, want %d: the operator saw an autoscaler", event.Version, got, want)
 		}
 	}
 }
@@ -270,13 +229,13 @@ func isForeign(child object) bool { return strings.HasPrefix(string(child.GetUID
 
 // edit changes the spec. Sometimes the Application is deleted, or made anew.
 func (h *history) edit() {
-	switch n := h.random.IntN(6); {
-	case h.server.app == nil:
+	switch n := h.Random.IntN(6); {
+	case h.server.app() == nil:
 		h.note("the Application is made anew")
-		h.server.change(func(now *state) { now.app = h.application() })
+		h.server.Put(h.application())
 	case n == 0:
 		h.note("the Application is deleted")
-		h.server.change(func(now *state) { now.app = nil })
+		h.server.Remove("applications", key)
 	default:
 		h.note("another client edits the Application")
 		h.server.edit(h.spec)
@@ -285,11 +244,11 @@ func (h *history) edit() {
 
 // drift is what another client does to a child of ours.
 func (h *history) drift(resource string) {
-	child := h.server.children[resource]
+	child := h.server.child(resource)
 	if child == nil || isForeign(child) {
 		return
 	}
-	n := h.random.IntN(5)
+	n := h.Random.IntN(5)
 	h.note("another client does %d to the %s", n, resource)
 	switch n {
 	case 0:
@@ -316,97 +275,82 @@ func (h *history) drift(resource string) {
 // displace puts an object of another owner where a child is, or is to be, or takes
 // it away.
 func (h *history) displace(resource string) {
-	if child := h.server.children[resource]; child != nil && isForeign(child) {
+	if child := h.server.child(resource); child != nil && isForeign(child) {
 		h.note("another client deletes its %s", resource)
 		h.server.remove(resource)
 		return
 	}
 	h.note("another client makes %s of its own", resource)
 	h.uids++
-	labelled := h.random.IntN(2) > 0
+	labelled := h.Random.IntN(2) > 0
 	theirs := foreign(resource, labelled, nil)
 	theirs.SetUID(types.UID(fmt.Sprintf("foreign#%d", h.uids)))
 	if d, ok := theirs.(*appsv1.Deployment); ok {
 		d.Spec.Replicas = ptr.To[int32](1)
 	}
-	h.server.remove(resource)
-	h.server.put(resource, "other-client", theirs)
+	h.server.Put(theirs)
 }
 
 // scale is what the autoscaler does, if there is one.
 func (h *history) scale() {
-	a, ok := h.server.children["horizontalpodautoscalers"].(*autoscalingv2.HorizontalPodAutoscaler)
-	d, is := h.server.children["deployments"].(*appsv1.Deployment)
+	a, ok := h.server.child("horizontalpodautoscalers").(*autoscalingv2.HorizontalPodAutoscaler)
+	d, is := h.server.child("deployments").(*appsv1.Deployment)
 	if !ok || !is || isForeign(a) || isForeign(d) {
 		return
 	}
-	n := *a.Spec.MinReplicas + int32(h.random.IntN(int(a.Spec.MaxReplicas-*a.Spec.MinReplicas)+1))
+	n := *a.Spec.MinReplicas + int32(h.Random.IntN(int(a.Spec.MaxReplicas-*a.Spec.MinReplicas)+1))
 	h.note("the autoscaler scales to %d", n)
 	scaled(n)(h.server)
 }
 
 // release takes a finalizer away, if there is one.
 func (h *history) release(resource string) {
-	if child := h.server.children[resource]; child != nil && len(child.GetFinalizers()) > 0 {
+	if child := h.server.child(resource); child != nil && len(child.GetFinalizers()) > 0 {
 		h.note("the %s are released", resource)
 		h.server.release(resource)
-	}
-}
-
-// collect does what the garbage collector does with a child whose owner is gone.
-func (h *history) collect() {
-	for _, resource := range resourceNames {
-		child := h.server.children[resource]
-		if child == nil {
-			continue
-		}
-		if owner := metav1.GetControllerOf(child); owner != nil && (h.server.app == nil || owner.UID != h.server.app.UID) {
-			h.note("the garbage collector deletes %s", child.GetUID())
-			h.server.destroy(resource)
-		}
 	}
 }
 
 // settle lets everything work without faults until nothing is left to do, and
 // checks what has become of it.
 func (h *history) settle() {
-	if h.server.app == nil {
+	if h.server.app() == nil {
 		h.edit()
 	}
 	for range 50 {
-		was, quiet := len(h.server.history), true
+		was, quiet := h.server.Version(), true
 		for _, resource := range resourceNames {
 			h.release(resource)
 		}
-		h.collect()
-		if d, ok := h.server.children["deployments"].(*appsv1.Deployment); ok && !isForeign(d) && d.Status.ObservedGeneration < d.Generation {
+		h.server.CollectGarbage()
+		if d, ok := h.server.child("deployments").(*appsv1.Deployment); ok && !isForeign(d) && d.Status.ObservedGeneration < d.Generation {
 			h.server.rollOut()
 		}
 		for i, o := range h.operators {
 			h.server.clock.SetTime(h.server.clock.Now().Add(6 * time.Second))
 			o.catchUp()
-			before, sees := len(h.server.history), o.autoscaled()
-			requests, after, err := o.sync(h.t)
+			before, sees := len(h.server.Events()), o.autoscaled()
+			requests, after, err := o.sync(h.T)
 			h.note("settling: operator %d %q after %s, error %v", i, requests, after, err)
 			h.leftOthersAlone(before)
 			h.keptTheNumber(before, sees)
 			quiet = quiet && err == nil && (after == 0 || after == child.Recheck)
 			h.server.clock.SetTime(h.server.clock.Now().Add(after))
 		}
-		if quiet && len(h.server.history) == was {
+		if quiet && h.server.Version() == was {
 			h.account()
 			return
 		}
 	}
-	h.t.Error("it never settled")
+	h.Error("it never settled")
 }
 
 // account checks that there is exactly what is wanted, and that the status says so.
 func (h *history) account() {
-	app, wanted := h.server.app, desired(h.t, h.server.app)
+	app, wanted := h.server.app(), desired(h.T, h.server.app())
 	conflict, resources := false, []string(nil)
 	for _, resource := range resourceNames {
-		child, configuration := h.server.children[resource], wanted[resource]
+		child, configuration := h.server.child(resource), wanted[resource]
 		switch {
 		case child != nil && isForeign(child):
 			conflict = conflict || configuration != nil
@@ -414,21 +358,21 @@ func (h *history) account() {
 		case child != nil && configuration == nil && child.GetLabels()[v1.LabelApplication] == "" && !h.wasListed(resource, child.GetUID()):
 			continue // It lost the label and then its use before any status named it: the operator cannot find it.
 		case (child != nil) != (configuration != nil):
-			h.t.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
+			h.Errorf("there are %s: %t, wanted: %t", resource, child != nil, configuration != nil)
 			continue
 		case child == nil:
 			continue
 		}
 		resources = append(resources, kinds[resource].Kind)
-		owned := extract(h.t, cached(child))
+		owned := extract(h.T, fakeapi.WithOwnFields(child))
 		if resource == "deployments" {
 			configuration = h.deployment(child.(*appsv1.Deployment), owned)
 		}
 		if !equality.Semantic.DeepEqual(owned, configuration) {
-			h.t.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, text(h.t, owned), text(h.t, configuration))
+			h.Errorf("what is owned of %s is\n%s\nwanted is\n%s", resource, text(h.T, owned), text(h.T, configuration))
 		}
 		if !metav1.IsControlledBy(child, app) {
-			h.t.Errorf("%s is not controlled by %s", child.GetUID(), app.UID)
+			h.Errorf("%s is not controlled by %s", child.GetUID(), app.UID)
 		}
 	}
 	var listed []string
@@ -438,37 +382,47 @@ func (h *history) account() {
 	slices.Sort(listed)
 	slices.Sort(resources)
 	if app.Status.ObservedGeneration != app.Generation || !slices.Equal(listed, resources) {
-		h.t.Errorf("the status is about generation %d and %v, want %d and %v", app.Status.ObservedGeneration, listed, app.Generation, resources)
+		h.Errorf("the status is about generation %d and %v, want %d and %v", app.Status.ObservedGeneration, listed, app.Generation, resources)
 	}
 	if is := meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict); is != conflict {
-		h.t.Errorf("Conflict is %t, want %t", is, conflict)
+		h.Errorf("Conflict is %t, want %t", is, conflict)
 	}
 	if is := meta.IsStatusConditionTrue(app.Status.Conditions, glassback.ConditionReady); is == conflict {
-		h.t.Errorf("Ready is %t, want %t: %+v", is, !conflict, app.Status.Conditions)
+		h.Errorf("Ready is %t, want %t: %+v", is, !conflict, app.Status.Conditions)
 	}
 }
 
 // wasListed returns whether a status has told of the child while it was there.
 func (h *history) wasListed(resource string, uid types.UID) bool {
-	return slices.ContainsFunc(h.server.history, func(then state) bool {
-		child := then.children[resource]
-		return child != nil && child.GetUID() == uid && then.app != nil &&
-			slices.ContainsFunc(then.app.Status.Resources, func(r v1.ResourceReference) bool { return r.Kind == kinds[resource].Kind })
-	})
+	var app *v1.Application
+	var child object
+	lists := func(r v1.ResourceReference) bool { return r.Kind == kinds[resource].Kind }
+	for _, event := range h.server.Events() {
+		switch event.Resource {
+		case "applications":
+			app, _ = event.Now.(*v1.Application)
+		case resource:
+			child = event.Now
+		}
+		if child != nil && child.GetUID() == uid && app != nil && slices.ContainsFunc(app.Status.Resources, lists) {
+			return true
+		}
+	}
+	return false
 }
 
 // deployment is what is wanted of the Deployment: the number of replicas is as the
 // spec says, or within the autoscaler's bounds.
 func (h *history) deployment(child *appsv1.Deployment, owned any) any {
-	configuration, err := deployment(h.server.app, nil, nil)
+	configuration, err := deployment(h.server.app(), nil, nil)
 	if err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 	replicas := owned.(*appsv1ac.DeploymentApplyConfiguration).Spec.Replicas
-	if a := h.server.app.Spec.Autoscaling; a != nil {
+	if a := h.server.app().Spec.Autoscaling; a != nil {
 		configuration.Spec.Replicas = replicas
 		if n := *child.Spec.Replicas; replicas != nil && (n < *a.MinReplicas || n > a.MaxReplicas) {
-			h.t.Errorf("%d replicas that the operator owns, which are not within the autoscaler's bounds", n)
+			h.Errorf("%d replicas that the operator owns, which are not within the autoscaler's bounds", n)
 		}
 	}
 	return configuration

@@ -137,7 +137,7 @@ func TestStatusWritesFromCreationToReady(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n > 0 && len(requests) > 0 {
-			statuses = append(statuses, strconv.Itoa(n)+" "+strings.Join(requests, ", ")+": "+reasonOf(s.app, glassback.ConditionReady))
+			statuses = append(statuses, strconv.Itoa(n)+" "+strings.Join(requests, ", ")+": "+reasonOf(s.app(), glassback.ConditionReady))
 		}
 		s.clock.SetTime(s.clock.Now().Add(time.Second))
 	}
@@ -164,9 +164,12 @@ func TestPaceIsForgotten(t *testing.T) {
 	if requests, after, err := o.sync(t); err != nil || len(requests) > 0 || after != minorEvery {
 		t.Fatalf("requests %q after %s, error %v; want none, and to wait", requests, after, err)
 	}
-	app := s.app
+	app := s.app()
 	for _, now := range []*v1.Application{nil, app} {
-		s.change(func(state *state) { state.app = now })
+		s.Remove("applications", key)
+		if now != nil {
+			s.Put(now)
+		}
 		o.catchUp()
 		requests, _, err := o.sync(t)
 		if want := now != nil; err != nil || slices.Equal(requests, []string{statusRequest}) != want {
@@ -176,7 +179,7 @@ func TestPaceIsForgotten(t *testing.T) {
 }
 
 func TestWithoutNumbers(t *testing.T) {
-	settled := newServer(application()).settle(t).app.Status
+	settled := newServer(application()).settle(t).app().Status
 	condition := func(status *v1.ApplicationStatus, kind string) int {
 		for i, c := range status.Conditions {
 			if c.Type == kind {

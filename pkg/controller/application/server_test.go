@@ -6,14 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package application
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,27 +17,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
 	kubeinformers "k8s.io/client-go/informers"
-	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
-	"github.com/glassback/glassback/pkg/apis/glassback"
-	glassbackfake "github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 )
 
@@ -59,40 +43,10 @@ var (
 		"poddisruptionbudgets":     policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 	}
 	resourceNames = slices.Sorted(maps.Keys(kinds))
-
-	// managers merge what is applied, as an API server does.
-	managers = sync.OnceValue(func() map[string]*managedfields.FieldManager {
-		made, converter := map[string]*managedfields.FieldManager{}, applyconfigurations.NewTypeConverter(scheme.Scheme)
-		for resource, gvk := range kinds {
-			m, err := managedfields.NewDefaultFieldManager(converter, scheme.Scheme, defaulter{}, scheme.Scheme, gvk, gvk.GroupVersion(), "", nil)
-			if err != nil {
-				panic(err)
-			}
-			made[resource] = m
-		}
-		return made
-	})
 )
 
-// defaulter sets what matters here of an API server's defaults.
-type defaulter struct{}
-
-func (defaulter) Default(obj runtime.Object) {
-	d, ok := obj.(*appsv1.Deployment)
-	if !ok {
-		return
-	}
-	if d.Spec.Replicas == nil {
-		d.Spec.Replicas = ptr.To[int32](1)
-	}
-	for _, c := range d.Spec.Template.Spec.Containers {
-		for _, e := range c.Env {
-			if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.APIVersion == "" {
-				e.ValueFrom.FieldRef.APIVersion = "v1"
-			}
-		}
-	}
-}
+// object is a child, of whatever kind.
+type object = fakeapi.Object
 
 // application is the sample, as the API server has it.
 func application(change ...func(*v1.Application)) *v1.Application {
@@ -107,117 +61,87 @@ func application(change ...func(*v1.Application)) *v1.Application {
 	return app
 }
 
-// object is a child, of whatever kind.
-type object interface {
-	runtime.Object
-	metav1.Object
-}
-
-// server is what an API server does for this controller: it stores one Application
-// and its children, merges what is applied, gives versions, refuses writes by stale
-// ones, and keeps every state that it was in, so that a cache may lag.
+// server is a fake API server with one Application and its children, which have its name.
 type server struct {
-	clock *clocktesting.FakeClock
-	state
-	history []state
-	// requests are what was asked for. An apply is a "create" if it is for an object
-	// that does not exist, and an "unguarded apply" if it is for whatever there is.
-	requests []string
-	// before and after, if set, are called around each write; an error is the
-	// answer, and a panic is a crash of the one who wrote.
-	before, after func(request string) error
-	uids          int
-	// blind is a resource that no cache shows anything of.
-	blind string
-}
+	*fakeapi.Server
 
-// state is what is stored, and is never changed in place.
-type state struct {
-	version  int
-	app      *v1.Application   // nil if there is none
-	children map[string]object // by resource
+	clock *clocktesting.FakeClock
+	key   cache.ObjectName // of the Application and of each child
+	blind string           // a resource that no cache shows
 }
 
 func newServer(app *v1.Application) *server {
-	s := &server{clock: clocktesting.NewFakeClock(t0)}
-	s.version = 100
-	s.change(func(now *state) { now.app = app })
+	s := &server{Server: fakeapi.New(), clock: clocktesting.NewFakeClock(t0), key: cache.MetaObjectToName(app)}
+	s.Clock, s.Admit = s.clock, s.admit
+	s.Put(app)
 	return s
 }
 
-// change makes a new state from the present one.
-func (s *server) change(f func(*state)) {
-	next := state{version: s.version + 1, app: s.app, children: maps.Clone(s.children)}
-	if next.children == nil {
-		next.children = map[string]object{}
-	}
-	f(&next)
-	if next.app != nil && next.app != s.app {
-		next.app = next.app.DeepCopy()
-		next.app.ResourceVersion = strconv.Itoa(next.version)
-	}
-	for resource, child := range next.children {
-		if child != s.children[resource] {
-			child = child.DeepCopyObject().(object)
-			child.SetResourceVersion(strconv.Itoa(next.version))
-			for i := range child.GetManagedFields() {
-				child.GetManagedFields()[i].Time = nil // It is the real time.
+// admit sets the defaults of a Deployment that these tests rely on, and takes the label from a blind resource.
+func (s *server) admit(_, now object) {
+	if d, ok := now.(*appsv1.Deployment); ok {
+		if d.Spec.Replicas == nil {
+			d.Spec.Replicas = ptr.To[int32](1)
+		}
+		for _, c := range d.Spec.Template.Spec.Containers {
+			for _, e := range c.Env {
+				if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.APIVersion == "" {
+					e.ValueFrom.FieldRef.APIVersion = "v1"
+				}
 			}
-			next.children[resource] = child
 		}
 	}
-	s.state = next
-	s.history = append(s.history, next)
+	if fakeapi.ResourceOf(now) == s.blind {
+		withoutLabel(now)
+	}
 }
 
-// edit changes the Application as another client does.
+// app returns the Application, and nil if there is none.
+func (s *server) app() *v1.Application { return fakeapi.Get[*v1.Application](s.Server, s.key) }
+
+// child returns a child, and nil if there is none.
+func (s *server) child(resource string) object { return s.Get(resource, s.key) }
+
+// children returns all children, by resource.
+func (s *server) children() map[string]object {
+	all := map[string]object{}
+	for _, resource := range resourceNames {
+		if child := s.child(resource); child != nil {
+			all[resource] = child
+		}
+	}
+	return all
+}
+
+// deployments returns the states of the Deployment since so many events.
+func (s *server) deployments(since int) []*appsv1.Deployment {
+	var all []*appsv1.Deployment
+	for _, event := range s.Events()[since:] {
+		if d, ok := event.Now.(*appsv1.Deployment); ok {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// edit changes the Application as another client does. Each edit makes a generation.
 func (s *server) edit(change func(*v1.Application)) {
-	s.change(func(now *state) {
-		now.app = now.app.DeepCopy()
-		now.app.Generation++
-		change(now.app)
+	fakeapi.Edit(s.Server, s.key, "user", func(app *v1.Application) {
+		app.Generation++
+		change(app)
 	})
 }
 
 // alter changes a child as another client does.
 func alter[T object](s *server, resource, who string, change func(T)) {
-	changed := s.children[resource].DeepCopyObject().(object)
-	change(changed.(T))
-	s.put(resource, who, changed)
-}
-
-// put stores a child on behalf of who.
-func (s *server) put(resource, who string, child object) {
-	live := s.children[resource]
-	if live == nil {
-		live = empty(resource)
-	}
-	merged, err := managers()[resource].Update(live.DeepCopyObject(), child, who)
-	if err != nil {
-		panic(err)
-	}
-	s.change(func(now *state) { now.children[resource] = generation(live, merged.(object)) })
+	s.Edit(resource, s.key, who, func(child object) { change(child.(T)) })
 }
 
 // remove takes a child away, whatever it has of finalizers.
-func (s *server) remove(resource string) {
-	s.change(func(now *state) { delete(now.children, resource) })
-}
+func (s *server) remove(resource string) { s.Remove(resource, s.key) }
 
-// destroy deletes a child as the API server does: one with a finalizer stays, on its
-// way out, until that is taken away.
-func (s *server) destroy(resource string) {
-	switch child := s.children[resource]; {
-	case len(child.GetFinalizers()) == 0:
-		s.remove(resource)
-	case child.GetDeletionTimestamp() == nil:
-		s.change(func(now *state) {
-			going := child.DeepCopyObject().(object)
-			going.SetDeletionTimestamp(ptr.To(metav1.NewTime(s.clock.Now())))
-			now.children[resource] = going
-		})
-	}
-}
+// destroy deletes a child as another client does.
+func (s *server) destroy(resource string) { s.Delete(resource, s.key) }
 
 // hold gives a child a finalizer, and release takes it away.
 func (s *server) hold(resource string) {
@@ -225,27 +149,16 @@ func (s *server) hold(resource string) {
 }
 
 func (s *server) release(resource string) {
-	if going := s.children[resource].GetDeletionTimestamp() != nil; going {
-		s.remove(resource)
-		return
-	}
 	alter(s, resource, "other-client", func(child object) { child.SetFinalizers(nil) })
 }
 
-// empty is an object of which nothing is known but the kind.
-func empty(resource string) object {
-	obj, err := scheme.Scheme.New(kinds[resource])
+// foreign is an object that the Application does not control, but perhaps another owner. With the label, the caches show it.
+func foreign(resource string, labelled bool, controller *metav1.OwnerReference) object {
+	obj, err := fakeapi.Scheme.New(kinds[resource])
 	if err != nil {
 		panic(err)
 	}
-	obj.GetObjectKind().SetGroupVersionKind(kinds[resource])
-	return obj.(object)
-}
-
-// foreign is an object that the Application does not control, but perhaps another owner
-// else. With the label, the caches show it.
-func foreign(resource string, labelled bool, controller *metav1.OwnerReference) object {
-	child := empty(resource)
+	child := obj.(object)
 	child.SetNamespace(key.Namespace)
 	child.SetName(key.Name)
 	child.SetUID("foreign")
@@ -258,153 +171,22 @@ func foreign(resource string, labelled bool, controller *metav1.OwnerReference) 
 	return child
 }
 
-// generation counts the versions of a Deployment's spec, and of its annotations, as
-// the API server does.
-func generation(was, is object) object {
-	before, ok := was.(*appsv1.Deployment)
-	if now, is := is.(*appsv1.Deployment); ok && is &&
-		(!equality.Semantic.DeepEqual(before.Spec, now.Spec) || !equality.Semantic.DeepEqual(before.Annotations, now.Annotations)) {
-		now.Generation = before.Generation + 1
+// words returns a request as these tests compare it.
+func words(r fakeapi.Request) string {
+	text := r.Action() + " " + r.Path()
+	if r.Verb == "delete" && r.Propagation != metav1.DeletePropagationBackground {
+		text += ", not in the background"
 	}
-	return is
+	return text
 }
 
-// write carries out one write, between before and after.
-func (s *server) write(request string, f func()) error {
-	if s.before != nil {
-		if err := s.before(request); err != nil {
-			return err
-		}
+// requests returns the requests after the first n.
+func (s *server) requests(n int) []string {
+	var all []string
+	for _, r := range s.Requests()[n:] {
+		all = append(all, words(r))
 	}
-	if f != nil {
-		f()
-	}
-	if s.after != nil {
-		return s.after(request)
-	}
-	return nil
-}
-
-// handle answers a request of a clientset.
-func (s *server) handle(action clienttesting.Action) (bool, runtime.Object, error) {
-	resource := action.GetResource().Resource
-	var obj runtime.Object
-	var err error
-	switch a := action.(type) {
-	case clienttesting.PatchActionImpl:
-		obj, err = s.apply(resource, a)
-	case clienttesting.GetActionImpl:
-		s.requests = append(s.requests, "get "+resource)
-		if s.children[resource] == nil {
-			return true, nil, apierrors.NewNotFound(a.Resource.GroupResource(), a.Name)
-		}
-		obj = s.children[resource].DeepCopyObject()
-	case clienttesting.DeleteActionImpl:
-		err = s.delete(resource, a)
-	case clienttesting.UpdateActionImpl:
-		obj, err = s.updateStatus(a)
-	default:
-		panic(fmt.Sprintf("the controller made a request that the test does not know: %v", action))
-	}
-	return true, obj, err
-}
-
-func (s *server) apply(resource string, action clienttesting.PatchActionImpl) (runtime.Object, error) {
-	if action.PatchType != types.ApplyPatchType || action.PatchOptions.FieldManager != glassback.Name || !*action.PatchOptions.Force {
-		panic(fmt.Sprintf("not a forced apply by %s: %s %+v", glassback.Name, action.PatchType, action.PatchOptions))
-	}
-	patch := &unstructured.Unstructured{}
-	if err := json.Unmarshal(action.Patch, &patch.Object); err != nil {
-		return nil, err
-	}
-	version := patch.GetResourceVersion()
-	request := map[string]string{"": "unguarded apply ", "1": "create "}[version]
-	if request == "" {
-		request = "apply "
-	}
-	request += resource
-	s.requests = append(s.requests, request)
-	live, exists := s.children[resource]
-	if uid := patch.GetUID(); exists && uid != "" && uid != live.GetUID() {
-		return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the UID is another"))
-	}
-	if exists && version != "" && version != live.GetResourceVersion() {
-		return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the version is another"))
-	}
-	if !exists {
-		live = empty(resource)
-		if uid := patch.GetUID(); uid != "" {
-			return nil, apierrors.NewConflict(action.Resource.GroupResource(), action.Name, fmt.Errorf("uid mismatch: %s does not exist", uid))
-		}
-	}
-	merged, err := managers()[resource].Apply(live.DeepCopyObject(), patch, glassback.Name, true)
-	if err != nil {
-		return nil, err
-	}
-	next := generation(live, merged.(object))
-	next.SetResourceVersion(live.GetResourceVersion())
-	if s.blind == resource {
-		withoutLabel(next)
-	}
-	for i := range next.GetManagedFields() {
-		next.GetManagedFields()[i].Time = nil
-	}
-	if !exists {
-		s.uids++
-		next.SetUID(types.UID(fmt.Sprintf("%s#%d", resource, s.uids)))
-	} else if equality.Semantic.DeepEqual(next, live) {
-		return live.DeepCopyObject(), s.write(request, nil)
-	}
-	err = s.write(request, func() { s.change(func(now *state) { now.children[resource] = next }) })
-	if err != nil {
-		return nil, err
-	}
-	return s.children[resource].DeepCopyObject(), nil
-}
-
-func (s *server) delete(resource string, action clienttesting.DeleteActionImpl) error {
-	request := "delete " + resource
-	var uid types.UID
-	var version string
-	if p := action.DeleteOptions.Preconditions; p == nil || p.UID == nil || p.ResourceVersion == nil {
-		request = "unguarded " + request
-	} else {
-		uid, version = *p.UID, *p.ResourceVersion
-	}
-	if policy := action.DeleteOptions.PropagationPolicy; policy == nil || *policy != metav1.DeletePropagationBackground {
-		request += ", not in the background"
-	}
-	s.requests = append(s.requests, request)
-	live := s.children[resource]
-	if live == nil {
-		return apierrors.NewNotFound(action.Resource.GroupResource(), action.Name)
-	}
-	if uid != "" && uid != live.GetUID() {
-		return apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the UID is another"))
-	}
-	if version != "" && version != live.GetResourceVersion() {
-		return apierrors.NewConflict(action.Resource.GroupResource(), action.Name, errors.New("the version is another"))
-	}
-	return s.write(request, func() { s.destroy(resource) })
-}
-
-func (s *server) updateStatus(action clienttesting.UpdateActionImpl) (runtime.Object, error) {
-	request := "update " + action.Resource.Resource + "/" + action.Subresource
-	s.requests = append(s.requests, request)
-	updated := action.Object.(*v1.Application)
-	if s.app == nil {
-		return nil, apierrors.NewNotFound(v1.Resource("applications"), updated.Name)
-	}
-	if updated.ResourceVersion != s.app.ResourceVersion || updated.UID != s.app.UID {
-		return nil, apierrors.NewConflict(v1.Resource("applications"), updated.Name, errors.New("the version is another"))
-	}
-	err := s.write(request, func() {
-		s.change(func(now *state) {
-			now.app = s.app.DeepCopy()
-			now.app.Status = *updated.Status.DeepCopy()
-		})
-	})
-	return s.app.DeepCopy(), err
+	return all
 }
 
 // rollOut is what the Deployment's controller does: it brings the Deployment to
@@ -431,12 +213,12 @@ func (s *server) settle(t testing.TB) *server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, ok := s.children["deployments"].(*appsv1.Deployment)
+		d, ok := s.child("deployments").(*appsv1.Deployment)
 		switch complete := !ok || (d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == *d.Spec.Replicas); {
 		case !complete:
 			s.rollOut()
 		case len(requests) == 0:
-			s.requests = nil
+			s.Forget()
 			return s
 		}
 	}
@@ -444,38 +226,52 @@ func (s *server) settle(t testing.TB) *server {
 	return nil
 }
 
-// operator is one that runs: its controller and its caches.
+// operator is one operator. It does not run: a test brings its caches up to date, and calls Sync.
 type operator struct {
 	*Controller
+
 	server *server
-	stores map[string]cache.Store // by resource
-	at     map[string]int         // which of the server's states each cache shows
+	stores map[string]cache.Store    // by resource
+	caches map[string]*fakeapi.Cache // of these stores
 	events *record.FakeRecorder
 }
 
-// connect starts an operator whose caches show the present.
+// connect starts an operator whose caches show the current state.
 func (s *server) connect() *operator {
-	o := &operator{server: s, at: map[string]int{}}
 	config := s.config()
-	o.events = config.Recorder.(*record.FakeRecorder)
-	o.Controller = newController(config)
-	o.stores = map[string]cache.Store{
+	o := s.operator(newController(config), map[string]cache.Store{
 		"applications":             config.Applications.Informer().GetStore(),
 		"deployments":              config.Deployments.Informer().GetStore(),
 		"services":                 config.Services.Informer().GetStore(),
 		"ingresses":                config.Ingresses.Informer().GetStore(),
 		"horizontalpodautoscalers": config.Autoscalers.Informer().GetStore(),
 		"poddisruptionbudgets":     config.Budgets.Informer().GetStore(),
+	})
+	o.events = config.Recorder.(*record.FakeRecorder)
+	return o
+}
+
+// operator returns the operator of a controller with these stores, by resource.
+func (s *server) operator(c *Controller, stores map[string]cache.Store) *operator {
+	o := &operator{Controller: c, server: s, stores: stores, caches: map[string]*fakeapi.Cache{}}
+	labelled := fakeapi.Labelled(v1.LabelApplication)
+	for resource, store := range stores {
+		o.caches[resource] = s.Cache(resource, store, func(obj object) object {
+			switch resource {
+			case "applications":
+				return obj
+			case s.blind:
+				return nil
+			}
+			return labelled(obj)
+		})
 	}
-	o.catchUp()
 	return o
 }
 
 // config has informers that are never started, unless prepare makes others.
 func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, externalversions.SharedInformerFactory)) Config {
-	kube, client := &kubefake.Clientset{}, &glassbackfake.Clientset{}
-	kube.AddReactor("*", "*", s.handle)
-	client.AddReactor("*", "*", s.handle)
+	kube, client := s.Kube(), s.Glassback()
 	kubeFactory, factory := kubeinformers.NewSharedInformerFactory(kube, 0), externalversions.NewSharedInformerFactory(client, 0)
 	for _, f := range prepare {
 		f(kubeFactory, factory)
@@ -493,50 +289,28 @@ func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, ext
 	}
 }
 
-// catchUp brings all caches to the present.
+// catchUp makes all caches show the current state.
 func (o *operator) catchUp() {
-	for resource := range o.stores {
-		o.see(resource, len(o.server.history)-1)
+	for _, shown := range o.caches {
+		shown.CatchUp()
 	}
 }
 
-// see brings one cache to a state of the server, as the informers show it.
-func (o *operator) see(resource string, at int) {
-	o.at[resource] = at
-	then := o.server.history[at]
-	var objects []any
-	if resource == "applications" {
-		if then.app != nil {
-			objects = append(objects, then.app)
-		}
-	} else if child := then.children[resource]; child != nil && resource != o.server.blind && child.GetLabels()[v1.LabelApplication] != "" {
-		objects = append(objects, cached(child))
+// at returns which versions of the server the caches show.
+func (o *operator) at() map[string]int64 {
+	at := map[string]int64{}
+	for resource, shown := range o.caches {
+		at[resource] = shown.At()
 	}
-	if err := o.stores[resource].Replace(objects, strconv.Itoa(then.version)); err != nil {
-		panic(err)
-	}
-}
-
-// cached is a child as an informer has it: with the managedFields of this operator
-// alone.
-func cached(child object) object {
-	child = child.DeepCopyObject().(object)
-	var own []metav1.ManagedFieldsEntry
-	for _, entry := range child.GetManagedFields() {
-		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
-			own = append(own, entry)
-		}
-	}
-	child.SetManagedFields(own)
-	return child
+	return at
 }
 
 // sync runs Sync once and returns the requests that it made.
 func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	t.Helper()
-	made := len(o.server.requests)
+	made := len(o.server.Requests())
 	after, err := o.Sync(t.Context(), key)
-	return o.server.requests[made:], after, err
+	return o.server.requests(made), after, err
 }
 
 // written is a write of an operator's.
@@ -555,12 +329,12 @@ func (o *operator) run(t testing.TB, long time.Duration, then func()) []written 
 	start := s.clock.Now()
 	for range 10_000 {
 		o.catchUp()
-		was, at := len(s.history), s.clock.Since(start)
+		was, at := s.Version(), s.clock.Since(start)
 		requests, after, err := o.sync(t)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.history) > was {
+		if s.Version() > was {
 			request := requests[len(requests)-1]
 			all = append(all, written{at, request})
 			if request != statusRequest {
@@ -591,26 +365,21 @@ func (o *operator) sent() []string {
 	}
 }
 
-// failing answers the writes that begin so with err.
-func failing(prefix string, err error) func(string) error {
-	return func(request string) error {
-		if strings.HasPrefix(request, prefix) {
+// failing answers the requests that begin so with err.
+func failing(prefix string, err error) func(fakeapi.Request) error {
+	return func(r fakeapi.Request) error {
+		if strings.HasPrefix(words(r), prefix) {
 			return err
 		}
 		return nil
 	}
 }
 
-// hide has something take the label away from the children of a kind, so that no
-// cache shows them.
+// hide has another client take the label away from the children of a kind again and again, so that no cache shows them.
 func hide(resource string) func(*server) {
 	return func(s *server) {
 		s.blind = resource
-		s.change(func(now *state) {
-			hidden := now.children[resource].DeepCopyObject().(object)
-			withoutLabel(hidden)
-			now.children[resource] = hidden
-		})
+		alter(s, resource, "", withoutLabel)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 						inWorld(t, func(w *world) {
 							w.inAccount(testAccount, answered(403, code))
 							w.apply("vm")
-							w.says("vm", reason)
+							w.waitForReason("vm", reason)
 							time.Sleep(after + 2*time.Second) // The status follows the answer.
 							if account := w.get("vm").Status.AccountID; account != "" {
 								t.Errorf("it still is bound to account %s", account)
@@ -84,15 +84,15 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 								w.toOther()
 							}
 							if deleted {
-								w.instances.remove(key("vm"))
+								w.delete("vm")
 								w.within(time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
 								if n := len(w.cloud.Instances()); n > 1 || len(w.alive("")) > 0 {
 									t.Errorf("%d instances were made\n%s", n, w.describe())
 								}
 								return
 							}
-							w.soon("vm")
-							if i := w.one(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
+							w.readySoon("vm")
+							if i := w.onlyInstance(); i.AccountID != otherAccount || w.get("vm").Status.AccountID != otherAccount {
 								t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
 							}
 						})
@@ -145,7 +145,7 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 		w.restart(w.toOther)
 	}
 	if deleted {
-		w.instances.remove(key("vm"))
+		w.delete("vm")
 	}
 	time.Sleep(10 * time.Second) // A sync that has begun with the first key ends.
 	ecs := w.get("vm")
@@ -153,16 +153,16 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 		w.t.Fatalf("it was released\n%s", w.describe())
 	}
 	if ecs.Status.InstanceID == "" {
-		w.advises("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
+		w.waitForAdvice("vm", reasonWrongAccount, true, "may have been made in account "+testAccount, "a key of another account can be used")
 	} else {
-		w.advises("vm", reasonWrongAccount, true, "the instance is in account "+testAccount)
+		w.waitForAdvice("vm", reasonWrongAccount, true, "the instance is in account "+testAccount)
 	}
 	w.cloud.Forget()
 	time.Sleep(30 * time.Minute)
 	if w.get("vm") == nil || w.madeIn(otherAccount) != 0 {
 		w.t.Fatalf("it was released, or made again\n%s", w.describe())
 	}
-	w.mute()
+	w.noChanges()
 	w.back()
 	if deleted {
 		w.within(20*time.Minute, "it to be gone", func() bool { return w.get("vm") == nil })
@@ -177,7 +177,7 @@ func (w *world) unanswered(first ecssim.Fault, when string, deleted bool) {
 		w.toOther()
 		w.within(20*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
 	}
-	if i := w.one(); i.AccountID != w.get("vm").Status.AccountID {
+	if i := w.onlyInstance(); i.AccountID != w.get("vm").Status.AccountID {
 		w.t.Errorf("it is in account %s\n%s", i.AccountID, w.describe())
 	}
 }
@@ -205,7 +205,7 @@ func TestDeathAroundARefusedCreate(t *testing.T) {
 						w.restart(func() {
 							w.toOther()
 							if deleted {
-								w.instances.remove(key("vm"))
+								w.delete("vm")
 							}
 						})
 						time.Sleep(20 * time.Minute)
@@ -243,12 +243,12 @@ func TestRefusalThatWasNone(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.once("CreateInstance", ecssim.Fault{After: ecssim.Error(403, "Forbidden.RAM", "no")})
 				w.apply("vm")
-				w.says("vm", reasonForbidden)
+				w.waitForReason("vm", reasonForbidden)
 				time.Sleep(2 * time.Second)
 				if restarted {
 					w.restart(func() {})
 				}
-				w.instances.remove(key("vm"))
+				w.delete("vm")
 				w.gone("vm")
 				if n := len(w.cloud.Instances()); n != 1 || len(w.alive("")) != 0 {
 					t.Errorf("%d instances were made, and are left: %v\n%s", n, w.alive(""), w.describe())

@@ -149,7 +149,7 @@ func (o *observed) settled(lookedUp time.Time) bool {
 }
 
 // requestedAt returns the time of a call at now for the status. It differs from the time of the last call
-// by a second at least: the status holds seconds, and callOf tells calls apart by them.
+// by a second at least: the status holds seconds, and callOf distinguishes calls by them.
 func requestedAt(now time.Time, last *v1alpha1.Create) metav1.Time {
 	if last != nil && now.Unix() <= last.RequestedTime.Unix() {
 		now = last.RequestedTime.Add(time.Second)

@@ -250,7 +250,7 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 		if err != nil {
 			is = t.seen.failed(err, asked)
 		}
-		cause := trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}}
+		cause := trace.Cause{Object: trace.Object{Kind: "Instance", Name: id}, Urgent: t.seen != nil}
 		cause.Verb, cause.Fields = t.seen.differs(is)
 		if cause.Verb == "" && t.awaited {
 			cause.Verb = string(cache.Sync)

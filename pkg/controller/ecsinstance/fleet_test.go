@@ -66,13 +66,13 @@ func TestManyInstances(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		syncs := w.syncs()
-		calls, writes := w.hour()
+		calls, writes := w.measureHour()
 		syncs = w.syncs() - syncs
 		t.Logf("settled, they took %.2f calls a minute, %d writes and %d syncs in an hour", float64(calls)/60, writes, syncs)
 		if perMinute := float64(calls) / 60; perMinute > 1.05*perMinuteWant || perMinute < 0.9*perMinuteWant || writes > 0 || syncs > 0 {
 			t.Errorf("settled, they took %.2f calls a minute, %d writes and %d syncs in an hour", perMinute, writes, syncs)
 		}
-		w.mute()
+		w.noChanges()
 		for _, c := range w.cloud.Calls() {
 			if ids := strings.Count(c.Params.Get("InstanceIds"), `"i-`); ids != maxBatch {
 				t.Errorf("a call was about %d instances", ids)
@@ -108,12 +108,12 @@ func TestReadyOutlivesAShortSilence(t *testing.T) {
 				}
 				w.cloud.SetFault(nil)
 				time.Sleep(5 * time.Minute)
-				if w.soon("vm"); w.writes() != writes {
+				if w.readySoon("vm"); w.writes() != writes {
 					t.Errorf("it took %d writes", w.writes()-writes)
 				}
 				w.refuse(fault)
 				w.within(6*time.Minute, "it to be told of", func() bool { return !w.isReady("vm") })
-				w.spins(4*67, 2)
+				w.limitHour(4*67, 2)
 				w.cloud.SetFault(nil)
 				w.within(3*time.Minute, "it to be Ready again", func() bool { return w.isReady("vm") })
 			})
@@ -201,7 +201,11 @@ func newObservatory(t *testing.T) *observatory {
 		add: func(user cache.ObjectName, cause trace.Cause) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.told = append(o.told, fmt.Sprint(user.Name, " ", cause.Verb, cause.Fields))
+			told := fmt.Sprint(user.Name, " ", cause.Verb, cause.Fields)
+			if !cause.Urgent {
+				told += ", not urgent"
+			}
+			o.told = append(o.told, told)
 		},
 	}
 	o.begin(t.Context())
@@ -263,7 +267,7 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			inObservatory(t, 2, func(t *testing.T, o *observatory) {
 				o.settles()
-				if told := o.hears(); !slices.Equal(told, []string{"vm-i-0000 Added[]", "vm-i-0001 Added[]"}) {
+				if told := o.hears(); !slices.Equal(told, []string{"vm-i-0000 Added[], not urgent", "vm-i-0001 Added[], not urgent"}) {
 					t.Errorf("at first it tells %q", told)
 				}
 				test.change(o)
@@ -338,15 +342,15 @@ func TestFleetOfObjectsEnds(t *testing.T) {
 			w.apply(name)
 			w.ready(name)
 		}
-		w.instances.remove(key("a"))
+		w.delete("a")
 		w.gone("a")
-		if c, _ := w.hour(); c < 50 {
+		if c, _ := w.measureHour(); c < 50 {
 			t.Errorf("the one that is left was looked at %d times in an hour", c)
 		}
-		w.instances.remove(key("b"))
+		w.delete("b")
 		w.gone("b")
 		time.Sleep(time.Minute)
-		w.spins(0, 0)
+		w.limitHour(0, 0)
 	})
 }
 
@@ -378,8 +382,8 @@ func TestThrottledInWorld(t *testing.T) {
 		w.apply("vm")
 		w.ready("vm")
 		w.refuse(ecssim.Throttled400(), "DescribeInstances")
-		w.says("vm", reasonThrottled)
-		w.spins(67, 0)
+		w.waitForReason("vm", reasonThrottled)
+		w.limitHour(67, 0)
 		w.cloud.SetFault(nil)
 		w.within(3*time.Minute, "it to be Ready", func() bool { return w.isReady("vm") })
 	})

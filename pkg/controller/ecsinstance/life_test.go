@@ -39,7 +39,7 @@ func TestSeedBecomesOneInstance(t *testing.T) {
 		if ecs.Status.IP == "" || ecs.Status.ZoneID == "" || ecs.Status.InstanceType != "ecs.g6.large" || ecs.Status.CreationTime == nil {
 			t.Errorf("status is %+v", ecs.Status)
 		}
-		w.instances.remove(key("ecsinstance-sample"))
+		w.delete("ecsinstance-sample")
 		w.gone("ecsinstance-sample")
 		if alive := w.alive(""); len(alive) > 0 {
 			t.Errorf("there still are %+v", alive)

@@ -33,7 +33,7 @@ type session struct {
 	// fleet looks at, "" for none.
 	access  fleetKey
 	watched string
-	// heldWith is what access was when the hold of the memory began.
+	// heldWith is the value of access when the hold of the memory began.
 	heldWith fleetKey
 	// key is the last access key that the Secret held.
 	key aliyun.AccessKey

@@ -78,7 +78,7 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 		}
 		return late
 	}
-	m.instances.behind, m.secrets.behind = behind, behind
+	m.api.Lag = behind
 	m.cloud.SetFault(m.fault)
 	return m
 }
@@ -172,14 +172,10 @@ func (m *mayhem) run() {
 
 // reconcile gives each object credentials of the account that its instance came to be in.
 func (m *mayhem) reconcile() {
-	for _, k := range m.instances.keys() {
-		ecs, ok := m.instances.get(k)
-		if !ok {
-			continue
-		}
+	for _, ecs := range m.all() {
 		secret := map[string]string{"": "aliyun", testAccount: "aliyun", otherAccount: "other"}[ecs.Status.AccountID]
 		if ecs.Spec.CredentialsSecretRef.Name != secret {
-			m.world.edit(k.Name, func(e *v1alpha1.ECSInstance) { e.Spec.CredentialsSecretRef.Name = secret })
+			m.edit(ecs.Name, func(e *v1alpha1.ECSInstance) { e.Spec.CredentialsSecretRef.Name = secret })
 		}
 	}
 }
@@ -250,15 +246,15 @@ func (m *mayhem) someone() {
 
 func (m *mayhem) create() {
 	name := fmt.Sprintf("vm-%d", m.pick(5)) // Names are used again.
-	if _, there := m.instances.get(key(name)); there {
+	if m.get(name) != nil {
 		return
 	}
 	keep := m.chance(1, 5)
 	script := m.chance(1, 4)
 	m.names = append(m.names, name)
 	if script {
-		if _, there := m.secrets.get(key(name)); !there {
-			m.secrets.create(userData(name))
+		if m.api.Get("secrets", key(name)) == nil {
+			m.api.Put(userData(name))
 		}
 	}
 	m.apply(name, func(e *v1alpha1.ECSInstance) {
@@ -305,7 +301,7 @@ func (m *mayhem) editor() func(*v1alpha1.ECSInstance) {
 }
 
 func (m *mayhem) delete(name string) {
-	m.instances.remove(key(name))
+	m.world.delete(name)
 	m.names = slices.DeleteFunc(m.names, func(n string) bool { return n == name })
 }
 
@@ -342,13 +338,9 @@ func (m *mayhem) console(name string) {
 func (m *mayhem) wrong() []string {
 	var wrong []string
 	live := map[string]bool{}
-	for _, k := range m.instances.keys() {
-		ecs, ok := m.instances.get(k)
-		if !ok {
-			continue
-		}
+	for _, ecs := range m.all() {
 		if ecs.DeletionTimestamp != nil {
-			wrong = append(wrong, k.Name+" is not gone")
+			wrong = append(wrong, ecs.Name+" is not gone")
 			continue
 		}
 		live[string(ecs.UID)] = true
@@ -400,7 +392,7 @@ func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 
 // check looks for what must not have been at any time.
 func (m *mayhem) check() {
-	if n := m.told("Warning TypeChangeRefused"); n > 0 {
+	if n := m.countEvents("Warning TypeChangeRefused"); n > 0 {
 		m.t.Errorf("ECS refuses no type here, and the operator says so %d times\n%s", n, m.describe())
 	}
 	all := m.cloud.Instances()

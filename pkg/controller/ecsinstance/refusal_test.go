@@ -85,10 +85,10 @@ func TestPassingErrorRefusesNoType(t *testing.T) {
 				}, test.faults...)
 				w.edit("vm", setType("ecs.g6.xlarge"))
 				w.within(15*time.Minute, "the new type", func() bool {
-					i := w.one()
+					i := w.onlyInstance()
 					return i.Type == "ecs.g6.xlarge" && i.State == "Running" && w.isReady("vm")
 				})
-				if n := w.told("Warning TypeChangeRefused"); n != 0 || w.get("vm").Status.RefusedInstanceType != "" {
+				if n := w.countEvents("Warning TypeChangeRefused"); n != 0 || w.get("vm").Status.RefusedInstanceType != "" {
 					t.Errorf("the type was refused %d times\n%s", n, w.describe())
 				}
 			})
@@ -131,10 +131,10 @@ func TestTypeThatECSRefuses(t *testing.T) {
 			inWorld(t, func(w *world) {
 				runningWithRestart(w)
 				w.edit("vm", setType("ecs."+kind+".large"))
-				w.within(5*time.Minute, "the refusal", func() bool { return w.told("Warning TypeChangeRefused") == 1 })
+				w.within(5*time.Minute, "the refusal", func() bool { return w.countEvents("Warning TypeChangeRefused") == 1 })
 				time.Sleep(2 * time.Hour)
-				w.soon("vm")
-				if i := w.one(); i.Type != "ecs.g6.large" || i.State != "Running" || w.count("stop") != 1 {
+				w.readySoon("vm")
+				if i := w.onlyInstance(); i.Type != "ecs.g6.large" || i.State != "Running" || w.count("stop") != 1 {
 					t.Errorf("it was stopped %d times, and is %+v", w.count("stop"), i)
 				}
 				if got := w.get("vm").Status.RefusedInstanceType; got != "ecs."+kind+".large" {
@@ -150,7 +150,7 @@ func TestTypeThatECSRefuses(t *testing.T) {
 					}
 				}
 				w.edit("vm", setType("ecs.g6.xlarge"))
-				w.within(5*time.Minute, "the new type", func() bool { return w.one().Type == "ecs.g6.xlarge" && w.isReady("vm") })
+				w.within(5*time.Minute, "the new type", func() bool { return w.onlyInstance().Type == "ecs.g6.xlarge" && w.isReady("vm") })
 				if got := w.get("vm").Status.RefusedInstanceType; got != "" {
 					t.Errorf("refusedInstanceType still is %q", got)
 				}

@@ -55,11 +55,12 @@ func (w *world) gossip() map[string]string {
 	texts["the log"] = w.log.String()
 	texts["the events"] = strings.Join(w.events, "\n")
 	w.mu.Unlock()
-	w.instances.mu.Lock()
-	defer w.instances.mu.Unlock()
 	var all bytes.Buffer
-	for _, e := range w.instances.history {
-		ecs := e.Object.(*v1alpha1.ECSInstance)
+	for _, event := range w.api.Events() {
+		ecs, ok := event.Now.(*v1alpha1.ECSInstance)
+		if !ok {
+			continue
+		}
 		if err := json.NewEncoder(&all).Encode(ecs); err != nil {
 			w.t.Fatal(err)
 		}
@@ -158,8 +159,8 @@ func onTheWay(value string) string {
 
 // scripted returns whether it is the token of an object with a script.
 func (m *mayhem) scripted(token string) bool {
-	for _, k := range m.instances.keys() {
-		if ecs, ok := m.instances.get(k); ok && strings.HasPrefix(token, string(ecs.UID)) {
+	for _, ecs := range m.all() {
+		if strings.HasPrefix(token, string(ecs.UID)) {
 			return ecs.Spec.UserDataSecretRef != nil
 		}
 	}
@@ -168,7 +169,7 @@ func (m *mayhem) scripted(token string) bool {
 
 // secretive changes the Secret of credentials, at once to an access key with its token.
 func (m *mayhem) secretive(id, secret string) {
-	m.secrets.update(key("aliyun"), func(s *corev1.Secret) {
+	m.editSecret("aliyun", func(s *corev1.Secret) {
 		s.Data = map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
 		if id == testID {
 			s.Data[v1alpha1.KeySecurityToken] = []byte(testToken)
@@ -222,7 +223,7 @@ func TestNothingSecretGetsOut(t *testing.T) {
 				m := newSecretiveMayhem(t, seed+1)
 				defer m.finish()
 				m.secretive(testID, testSecret)
-				m.secrets.create(userData("script"))
+				m.api.Put(userData("script"))
 				life := m.start()
 				for n := range 4 {
 					m.apply(fmt.Sprintf("scripted-%d", n), func(e *v1alpha1.ECSInstance) {

@@ -103,10 +103,10 @@ func (s *secrets) start(name, user cache.ObjectName) error {
 		informer: s.informer(name.Namespace, name.Name), users: map[cache.ObjectName]bool{user: true},
 		started: time.Now(), ended: make(chan struct{}),
 	}
-	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { s.enqueueUsers(w, cache.Added, obj) },
-		UpdateFunc: func(_, obj any) { s.enqueueUsers(w, cache.Updated, obj) },
-		DeleteFunc: func(obj any) { s.enqueueUsers(w, cache.Deleted, obj) },
+	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, isInInitialList bool) { s.enqueueUsers(w, cache.Added, obj, !isInInitialList) },
+		UpdateFunc: func(_, obj any) { s.enqueueUsers(w, cache.Updated, obj, true) },
+		DeleteFunc: func(obj any) { s.enqueueUsers(w, cache.Deleted, obj, true) },
 	}); err != nil {
 		return fmt.Errorf("watch Secret %s: %w", name, err)
 	}
@@ -120,8 +120,8 @@ func (s *secrets) start(name, user cache.ObjectName) error {
 	return nil
 }
 
-// enqueueUsers enqueues every user of a Secret that changed.
-func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any) {
+// enqueueUsers enqueues every user of a Secret that changed. Urgent is as in trace.Cause.
+func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any, urgent bool) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -135,7 +135,7 @@ func (s *secrets) enqueueUsers(w *secretWatch, verb cache.DeltaType, obj any) {
 	for _, user := range users {
 		s.add(user, trace.Cause{
 			Object: trace.Object{Kind: "Secret", Namespace: secret.GetNamespace(), Name: secret.GetName()},
-			Verb:   string(verb), ResourceVersion: secret.GetResourceVersion(),
+			Verb:   string(verb), ResourceVersion: secret.GetResourceVersion(), Urgent: urgent,
 		})
 	}
 }

@@ -35,6 +35,7 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/pipeline"
 )
@@ -54,13 +55,12 @@ var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
 // world is what the operator works in: an API server that is faked, and an ECS that is
 // simulated. All of it runs in a bubble of testing/synctest, so that hours pass in no time.
 type world struct {
-	t         *testing.T
-	random    *rand.Rand // of the test's own goroutine
-	dice      *dice      // of all others
-	cloud     *ecssim.Server
-	instances *shelf[*v1alpha1.ECSInstance]
-	secrets   *shelf[*corev1.Secret]
-	lives     []*operator
+	t      *testing.T
+	random *rand.Rand // of the test's own goroutine
+	dice   *dice      // of all others
+	cloud  *ecssim.Server
+	api    *fakeapi.Server
+	lives  []*operator
 
 	quiet  bool // whether only the last lines of the log are kept
 	mu     sync.Mutex
@@ -84,11 +84,19 @@ func newWorld(t *testing.T, seed uint64) *world {
 			{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret},
 			{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},
 		}}),
-		instances: newShelf[*v1alpha1.ECSInstance](v1alpha1.GroupName, "ecsinstances"),
-		secrets:   newShelf[*corev1.Secret]("", "secrets"),
+		api: fakeapi.New(),
 	}
+	w.api.Before = w.requireVersion
 	w.secret("aliyun", testID, testSecret)
 	return w
+}
+
+// requireVersion fails the test if a write can hit a version that the operator has not read.
+func (w *world) requireVersion(r fakeapi.Request) error {
+	if r.Unguarded() {
+		w.t.Errorf("%s names no version", r)
+	}
+	return nil
 }
 
 // Write is for the logger of all lives.
@@ -99,44 +107,6 @@ func (w *world) Write(line []byte) (int, error) {
 		os.Stderr.Write(line)
 	}
 	return w.log.Write(line)
-}
-
-func key(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
-
-// secret makes a Secret of credentials, or changes it.
-func (w *world) secret(name, id, secret string) {
-	data := map[string][]byte{v1alpha1.KeyAccessKeyID: []byte(id), v1alpha1.KeyAccessKeySecret: []byte(secret)}
-	if !w.secrets.update(key(name), func(s *corev1.Secret) { s.Data = data }) {
-		w.secrets.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data})
-	}
-}
-
-// apply makes an ECSInstance like the seed's, but for what change says.
-func (w *world) apply(name string, change ...func(*v1alpha1.ECSInstance)) {
-	ecs := &v1alpha1.ECSInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: v1alpha1.ECSInstanceSpec{
-			RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "centos_7_8_x64_20G_alibase_20200519.vhd", InstanceName: "ins-0702",
-			CredentialsSecretRef: &v1alpha1.SecretReference{Name: "aliyun"},
-		},
-	}
-	for _, c := range change {
-		c(ecs)
-	}
-	ecs.Default()
-	w.instances.create(ecs)
-}
-
-func (w *world) get(name string) *v1alpha1.ECSInstance {
-	ecs, ok := w.instances.get(key(name))
-	if !ok {
-		return nil
-	}
-	return ecs
-}
-
-func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) bool {
-	return w.instances.update(key(name), change)
 }
 
 // operator is one run of the operator, from its start to its end, or its death.
@@ -208,16 +178,21 @@ func (w *world) start() *operator {
 	}
 	informer := pipeline.New(pipeline.Config{
 		Resource: "ecsinstances", Object: &v1alpha1.ECSInstance{},
-		ListerWatcher: w.instances.listWatch(l.name+" instances", listInstances, func(*v1alpha1.ECSInstance) bool { return true }),
-		Indexers:      cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		ListerWatcher: slowList{fakeapi.Source{
+			Server: w.api, Name: l.name + " instances", Example: &v1alpha1.ECSInstance{}, ListFirst: true,
+		}},
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	controller, err := New(Config{
-		Client:       client{life: l},
+		Client:       client{Interface: w.api.Glassback(), life: l},
 		ECSInstances: source{informer},
 		Secret: func(_, name string) cache.SharedIndexInformer {
 			return pipeline.New(pipeline.Config{
 				Resource: "secrets", Object: &corev1.Secret{},
-				ListerWatcher: w.secrets.listWatch(l.name+" Secret "+name, listSecrets, func(s *corev1.Secret) bool { return s.Name == name }),
+				ListerWatcher: slowList{fakeapi.Source{
+					Server: w.api, Name: l.name + " Secret " + name, Example: &corev1.Secret{}, ListFirst: true,
+					Match: func(obj fakeapi.Object) bool { return obj.GetName() == name },
+				}},
 			})
 		},
 		Open: func(key *aliyun.AccessKey, region string) Cloud {
@@ -380,11 +355,11 @@ func (w *world) isReady(name string) bool {
 	return is != nil && is.Status == metav1.ConditionTrue && is.ObservedGeneration == ecs.Generation
 }
 
-// says waits until Ready is False for a reason.
-func (w *world) says(name, reason string) metav1.Condition {
+// waitForReason waits until Ready is False for a reason, and returns Ready.
+func (w *world) waitForReason(name, reason string) metav1.Condition {
 	w.t.Helper()
 	var is *metav1.Condition
-	w.within(15*time.Minute, name+" to say "+reason, func() bool {
+	w.within(15*time.Minute, name+" to have the reason "+reason, func() bool {
 		ecs := w.get(name)
 		if ecs == nil {
 			return false
@@ -415,13 +390,12 @@ func (w *world) count(what string) int {
 	return w.calls[what]
 }
 
-// describe is all that there is to know about a world in which a test has failed.
+// describe returns all that helps to find out why a test failed.
 func (w *world) describe() string {
 	var b strings.Builder
-	for _, k := range w.instances.keys() {
-		ecs, _ := w.instances.get(k)
+	for _, ecs := range w.all() {
 		fmt.Fprintf(&b, "object %s uid %s generation %d deleted %v finalizers %v\n  spec %+v\n  status %+v\n",
-			k, ecs.UID, ecs.Generation, ecs.DeletionTimestamp, ecs.Finalizers, ecs.Spec, ecs.Status)
+			ecs.Name, ecs.UID, ecs.Generation, ecs.DeletionTimestamp, ecs.Finalizers, ecs.Spec, ecs.Status)
 		if ecs.Status.Create != nil {
 			fmt.Fprintf(&b, "  create %+v\n", *ecs.Status.Create)
 		}

@@ -33,5 +33,6 @@ SPDX-License-Identifier: Apache-2.0
 //     of package rediscluster.
 //  3. Another field of a status or another label that nothing selects is harmless, if the
 //     issue asks for it.
-//  4. Say in the commit message which lines change and why. A restructuring changes none.
+//  4. A new example, or a new field in a full.yaml, adds lines for that object, and changes no others.
+//  5. Say in the commit message which lines change and why. A restructuring changes none.
 package golden

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -32,6 +33,7 @@ type redis struct {
 	mu    sync.Mutex
 	nodes map[string]*redisServer // by ID
 	boots map[string]int          // how often a node of that Pod started
+	pods  map[types.UID]bool      // those that exist, at the time of the last request to a node
 	epoch int64
 }
 
@@ -48,7 +50,11 @@ type redisServer struct {
 
 func newRedis(w *world) *redis {
 	r := &redis{w: w, nodes: map[string]*redisServer{}, boots: map[string]int{}}
-	w.created = r.boot
+	w.Admit = func(was, now object) {
+		if was == nil {
+			r.boot(now)
+		}
+	}
 	return r
 }
 
@@ -82,12 +88,6 @@ func (r *redis) boot(obj object) {
 	}
 }
 
-// runs returns whether the node's Pod exists.
-func (r *redis) runs(node *redisServer) bool {
-	pod, err := r.w.stores[0].Get(corev1.SchemeGroupVersion.WithResource("pods"), namespace, node.pod)
-	return err == nil && pod.(object).GetUID() == node.uid
-}
-
 // dial returns the node at an address.
 func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node {
 	return redisConn{redis: r, ip: ip}
@@ -103,10 +103,15 @@ type redisConn struct {
 
 // with calls do with the node, under the lock.
 func (c redisConn) with(do func(*redisServer) error) error {
+	pods := map[types.UID]bool{}
+	for _, pod := range fakeapi.List[*corev1.Pod](c.w.Server) { // Without mu, since the server calls boot with its own lock.
+		pods[pod.UID] = true
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.pods = pods
 	for _, node := range c.nodes {
-		if node.ip == c.ip && c.runs(node) {
+		if node.ip == c.ip && pods[node.uid] {
 			return do(node)
 		}
 	}
@@ -136,7 +141,7 @@ func (c redisConn) View(context.Context) (*redisnode.View, error) {
 		var assigned redisnode.Slots
 		for _, id := range slices.Sorted(maps.Keys(node.knows)) {
 			other := c.nodes[id]
-			lives := c.runs(other)
+			lives := c.pods[other.uid]
 			assigned = assigned.Union(other.slots)
 			view.Table = append(view.Table, redisnode.Entry{
 				ID: id, IP: other.ip, Port: other.port, BusPort: other.port + 10000, Myself: other == node, Master: other.master == "",

@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/redis/v1"
 )
@@ -28,7 +29,7 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 	return func(w *world) (controller, error) {
 		*at = newRedis(w)
 		return rediscluster.New(rediscluster.Config{
-			Kube: evicting{w.kube}, Client: w.own, RedisClusters: pausing{w.ownFrom.Redis().V1().RedisClusters(), w},
+			Kube: fakeapi.Evicting(w.kube), Client: w.own, RedisClusters: pausing{w.ownFrom.Redis().V1().RedisClusters(), w},
 			Pods:       w.kubeFrom.Core().V1().Pods(),
 			Claims:     w.kubeFrom.Core().V1().PersistentVolumeClaims(),
 			Services:   w.kubeFrom.Core().V1().Services(),

@@ -10,24 +10,24 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/glassback/glassback/pkg/fakeapi"
+	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 )
 
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	// client-go's own error handler sleeps by the difference of two clocks, which mixes up the
 	// bubbles of synctest.
 	utilruntime.ErrorHandlers = nil
-	managerOf(corev1.SchemeGroupVersion.WithKind("Pod")) // Outside of a bubble: it takes a while.
+	fakeapi.Prepare() // Outside of a bubble: it takes a while.
 	os.Exit(m.Run())
 }
 
@@ -44,6 +44,11 @@ const examples = "../../../artifacts/examples"
 
 // namespace is that of all objects.
 const namespace = "default"
+
+func named(name string) cache.ObjectName { return cache.NewObjectName(namespace, name) }
+
+// decoder reads objects of all kinds.
+var decoder = serializer.NewCodecFactory(fakeapi.Scheme).UniversalDeserializer()
 
 // world is one scenario: a fake API server and one controller, in a bubble of synctest. Its
 // clock begins on 2000-01-01.
@@ -140,12 +145,7 @@ func (w *world) read(path string) []object {
 	}
 	var all []object
 	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
-		var obj runtime.Object
-		for _, st := range w.stores {
-			if obj, _, err = st.decoder.Decode(document, nil, nil); err == nil {
-				break
-			}
-		}
+		obj, _, err := decoder.Decode(document, nil, nil)
 		if err != nil {
 			w.t.Fatalf("%s: %v", path, err)
 		}
@@ -160,8 +160,6 @@ type defaulted interface{ Default() }
 // apply creates objects as kubectl does. Their UIDs follow from their names.
 func (w *world) apply(objects ...object) {
 	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, obj := range objects {
 		if d, ok := obj.(defaulted); ok {
 			d.Default()
@@ -177,40 +175,13 @@ func (w *world) apply(objects ...object) {
 		if obj.GetUID() == "" {
 			obj.SetUID(types.UID("0a1b2c3d-0000-4000-8000-" + obj.GetName()))
 		}
-		st, gvr := w.storeOf(obj)
-		if _, err := w.create(st, gvr, obj, false); err != nil {
-			w.t.Fatal(err)
-		}
 	}
+	w.Put(objects...) // All at once, so that no sync sees one half of them.
 }
 
-// storeOf returns the store and the resource of an object.
-func (w *world) storeOf(obj runtime.Object) (*store, schema.GroupVersionResource) {
-	for _, st := range w.stores {
-		if kinds, _, err := st.scheme.ObjectKinds(obj); err == nil {
-			gvr, _ := meta.UnsafeGuessKindToResource(kinds[0])
-			return st, gvr
-		}
-	}
-	w.t.Fatalf("there is no store for a %T", obj)
-	return nil, schema.GroupVersionResource{}
-}
-
-// change changes a stored object of that type on behalf of a user or of another controller.
+// change changes a stored object of that type on behalf of a user or of another controller. managedFields stay as they are.
 func change[T object](w *world, name string, change func(T)) {
-	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	st, gvr := w.storeOf(reflect.New(reflect.TypeFor[T]().Elem()).Interface().(runtime.Object))
-	live, err := st.live(gvr, namespace, name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	obj := clone(live)
-	change(obj.(T))
-	if _, err := w.store(st, gvr, live, obj); err != nil {
-		w.t.Fatal(err)
-	}
+	fakeapi.Edit(w.Server, named(name), "", change)
 }
 
 // remove deletes objects of that type on behalf of a user.
@@ -225,25 +196,16 @@ func remove[T object](w *world, names ...string) {
 // an API server adds, and the status of all objects of ours.
 func (w *world) left() map[string]map[string]any {
 	all := map[string]map[string]any{}
-	for i, st := range w.stores {
-		for gvk := range st.scheme.AllKnownTypes() {
-			gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-			list, err := st.List(gvr, gvk, namespace)
-			if err != nil || gvr.Resource == "secrets" {
-				continue // No kind that is stored.
-			}
-			err = meta.EachListItem(list, func(obj runtime.Object) error {
-				fields, name := fieldsOf(obj), gvr.Resource+"/"+obj.(object).GetName()
-				if i == 0 {
-					all[name] = withoutServerFields(fields)
-				} else {
-					all[name] = map[string]any{"status": fields["status"]}
-				}
-				return nil
-			})
-			if err != nil {
-				w.t.Fatal(err)
-			}
+	for _, obj := range w.All() {
+		resource, fields := fakeapi.ResourceOf(obj), fieldsOf(obj)
+		name := resource + "/" + obj.GetName()
+		_, _, err := glassbackscheme.Scheme.ObjectKinds(obj)
+		switch ours := err == nil; {
+		case resource == "secrets":
+		case ours:
+			all[name] = map[string]any{"status": fields["status"]}
+		default:
+			all[name] = withoutServerFields(fields)
 		}
 	}
 	return all

@@ -20,16 +20,21 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/report"
 )
 
 func TestSync(t *testing.T) {
-	invalid := func(action string) error {
-		if !strings.HasPrefix(action, "create") {
+	// noJobs is an API server that answers each creation of a Job with an error.
+	noJobs := func(err error) func(fakeapi.Request) error {
+		return func(r fakeapi.Request) error {
+			if r.Verb == "create" {
+				return err
+			}
 			return nil
 		}
-		return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "sample-1641736205", nil)
 	}
+	invalid := noJobs(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "sample-1641736205", nil))
 	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "sample-1641736205", Namespace: "default", UID: "other"}}
 	// settled is an object whose status is that of its last sync.
 	settled := func(change ...func(*v1.MyCronJob)) *v1.MyCronJob {
@@ -37,7 +42,7 @@ func TestSync(t *testing.T) {
 		if _, _, err := s.connect().sync(t); err != nil {
 			t.Fatal(err)
 		}
-		return s.cron
+		return s.cron()
 	}
 	const create, status = "create jobs sample-1641736205", "update mycronjobs/status sample"
 	type want struct {
@@ -53,7 +58,7 @@ func TestSync(t *testing.T) {
 		mcj    *v1.MyCronJob
 		jobs   []*batchv1.Job
 		now    time.Duration
-		before func(string) error
+		before func(fakeapi.Request) error
 		want   want
 	}{
 		"a new object gets a status": {
@@ -74,7 +79,7 @@ func TestSync(t *testing.T) {
 				if _, _, err := s.connect().sync(t); err != nil {
 					t.Fatal(err)
 				}
-				return s.cron
+				return s.cron()
 			}(),
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 7 * time.Second,
 			want: want{after: 3 * time.Second, ready: reasonScheduled, degraded: report.ReasonAsExpected},
@@ -121,12 +126,7 @@ func TestSync(t *testing.T) {
 		},
 		"an error half-way is returned, and what is known is reported": {
 			mcj: cronjob(), now: 5 * time.Second,
-			before: func(action string) error {
-				if strings.HasPrefix(action, "create") {
-					return errors.New("connection refused")
-				}
-				return nil
-			},
+			before: noJobs(errors.New("connection refused")),
 			want: want{
 				requests: []string{create, status}, after: 5 * time.Second, err: "create Job sample-1641736205: connection refused",
 				events: []string{"Normal Scheduled Jobs are made by schedule: every 5s"}, ready: reasonScheduled, degraded: report.ReasonAsExpected,
@@ -134,12 +134,7 @@ func TestSync(t *testing.T) {
 		},
 		"a Job that is forbidden is tried again, and the status says so": {
 			mcj: settled(), now: 5 * time.Second,
-			before: func(action string) error {
-				if !strings.HasPrefix(action, "create") {
-					return nil
-				}
-				return apierrors.NewForbidden(batchv1.Resource("jobs"), "sample-1641736205", errors.New("exceeded quota"))
-			},
+			before: noJobs(apierrors.NewForbidden(batchv1.Resource("jobs"), "sample-1641736205", errors.New("exceeded quota"))),
 			want: want{
 				requests: []string{create, status}, after: 5 * time.Second,
 				err: `create Job sample-1641736205: jobs.batch "sample-1641736205" is forbidden: exceeded quota`,
@@ -154,16 +149,12 @@ func TestSync(t *testing.T) {
 				m.Status.AccountedTime = ptr.To((t0 + 5).metaTime())
 			}),
 			jobs: []*batchv1.Job{jobAt(cronjob(), 5, complete)}, now: 15 * time.Second,
-			before: func(action string) error {
-				if !strings.HasPrefix(action, "create") {
-					return nil
-				}
-				return errors.New("connection refused")
-			},
+			before: noJobs(errors.New("connection refused")),
 			want: want{
-				requests: []string{"create jobs sample-1641736215", "delete jobs sample-1641736205", "list jobs", status}, after: 5 * time.Second,
-				err:   "create Job sample-1641736215: connection refused",
-				ready: reasonScheduled, degraded: report.ReasonAsExpected, missed: 1,
+				requests: []string{"create jobs sample-1641736215", "delete any version of jobs sample-1641736205", "list jobs", status},
+				after:    5 * time.Second,
+				err:      "create Job sample-1641736215: connection refused",
+				ready:    reasonScheduled, degraded: report.ReasonAsExpected, missed: 1,
 				events: []string{"Warning SlotsMissed Slots up to 2022-01-09T13:50:10Z without a Job: 1"},
 			},
 		},
@@ -191,12 +182,12 @@ func TestSync(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(test.mcj, test.jobs...)
-			s.before = test.before
+			s.Before = test.before
 			s.clock.SetTime(t0.time().Add(test.now))
 			c := s.connect()
 			var was *v1.MyCronJob
 			if test.mcj != nil {
-				was = s.cron.DeepCopy()
+				was = s.cron().DeepCopy()
 			}
 			var observed int64
 			SetMissedObserver(func(namespace string, slots int64) {
@@ -228,14 +219,14 @@ func TestSync(t *testing.T) {
 			}
 			for kind, reason := range map[string]string{glassback.ConditionReady: test.want.ready, glassback.ConditionDegraded: test.want.degraded} {
 				got := ""
-				if condition := meta.FindStatusCondition(s.cron.Status.Conditions, kind); condition != nil {
+				if condition := meta.FindStatusCondition(s.cron().Status.Conditions, kind); condition != nil {
 					got = condition.Reason
 				}
 				if got != reason {
 					t.Errorf("%s has reason %q, want %q", kind, got, reason)
 				}
 			}
-			if missed := s.cron.Status.MissedTotal - was.Status.MissedTotal; missed != test.want.missed {
+			if missed := s.cron().Status.MissedTotal - was.Status.MissedTotal; missed != test.want.missed {
 				t.Errorf("%d slots counted as missed, want %d", missed, test.want.missed)
 			}
 			if observed != test.want.missed {
@@ -276,7 +267,7 @@ func TestSyncDoesNotActOnACacheOlderThanItsWrites(t *testing.T) {
 	if requests, _, _ := c.sync(t); !slices.Equal(requests, []string{"update mycronjobs/status sample"}) {
 		t.Errorf("requests %q once the cache shows the Job, want the status", requests)
 	}
-	if got := s.cron.Status.LastScheduleTime; got == nil || slotAt(got.Time) != t0+5 {
+	if got := s.cron().Status.LastScheduleTime; got == nil || slotAt(got.Time) != t0+5 {
 		t.Errorf("lastScheduleTime %v, want the slot", got)
 	}
 }
@@ -288,13 +279,10 @@ func TestLateJobIsNotMadeFromAStaleCache(t *testing.T) {
 	}))
 	behind := s.connect()
 	// Another operator runs the slot, records it, and deletes its Job.
-	s.change(func(now *state) {
-		now.cron = now.cron.DeepCopy()
-		now.cron.Status.AccountedTime = ptr.To((t0 + 600).metaTime())
-	})
+	s.edit(func(cron *v1.MyCronJob) { cron.Status.AccountedTime = ptr.To((t0 + 600).metaTime()) })
 	s.clock.SetTime((t0 + 600).time().Add(lateAfter + time.Millisecond))
 	requests, _, err := behind.sync(t)
-	if len(s.created) > 0 || !slices.Contains(requests, "get mycronjobs sample") {
+	if len(s.created()) > 0 || !slices.Contains(requests, "get mycronjobs sample") {
 		t.Errorf("requests %q, want a look at the live object and no Job", requests)
 	}
 	if !apierrors.IsConflict(err) {
@@ -315,18 +303,16 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return meta.FindStatusCondition(s.cron.Status.Conditions, glassback.ConditionDegraded).Reason
+		return meta.FindStatusCondition(s.cron().Status.Conditions, glassback.ConditionDegraded).Reason
 	}
 	if got := degraded(11); got != reasonLastJobFailed {
 		t.Errorf("Degraded because of %s, want the failure", got)
 	}
-	s.change(func(now *state) { delete(now.jobs, "sample-1641736210") })
+	s.Remove("jobs", jobKey("sample-1641736210"))
 	if got := degraded(12); got != reasonLastJobFailed {
 		t.Errorf("Degraded because of %s once the failed Job is gone, want the failure still", got)
 	}
-	s.change(func(now *state) {
-		now.jobs["sample-1641736215"] = jobAt(cronjob(), 15, complete)
-	})
+	s.Put(jobAt(cronjob(), 15, complete))
 	if got := degraded(17); got != report.ReasonAsExpected {
 		t.Errorf("Degraded because of %s after a success, want it to be over", got)
 	}
@@ -335,13 +321,13 @@ func TestAFailureIsToldOfUntilASuccess(t *testing.T) {
 func TestALongBatchIsPlannedAnew(t *testing.T) {
 	s := newServer(cronjob(func(m *v1.MyCronJob) { m.Spec.MissedRunPolicy = v1.AllMissed }))
 	s.clock.SetTime(t0.time().Add(17 * time.Second))
-	s.after = func(string) error { // an API server that is slow
+	s.After = func(fakeapi.Request) error { // an API server that is slow
 		s.clock.SetTime(s.clock.Now().Add(actFor + time.Millisecond))
 		return nil
 	}
 	_, _, err := s.connect().sync(t)
-	if len(s.created) != 1 || !apierrors.IsConflict(err) {
-		t.Errorf("%d Jobs were made by what was seen long ago, error %v; want the first alone, and a conflict", len(s.created), err)
+	if n := len(s.created()); n != 1 || !apierrors.IsConflict(err) {
+		t.Errorf("%d Jobs were made by what was seen long ago, error %v; want the first alone, and a conflict", n, err)
 	}
 }
 

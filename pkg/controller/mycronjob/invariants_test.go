@@ -6,13 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package mycronjob
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
 var equal = equality.Semantic.DeepEqual
@@ -32,45 +27,25 @@ var equal = equality.Semantic.DeepEqual
 // no slot runs twice, and in the end every slot has run or is counted.
 // GLASSBACK_SEEDS=n runs so many histories.
 func TestInvariants(t *testing.T) {
-	seeds := uint64(500)
-	if n, err := strconv.ParseUint(os.Getenv("GLASSBACK_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	if testing.Short() {
-		seeds = 50
-	}
-	for seed := range seeds {
-		h := newHistory(t, seed)
-		for range 150 {
-			h.step()
-			if t.Failed() {
-				t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
-			}
-		}
-		h.settle()
-		if t.Failed() {
-			t.Fatalf("seed %d after:\n%s", seed, strings.Join(h.log, "\n"))
-		}
-	}
+	fakeapi.Histories(t, 500, 50, 150, func(run *fakeapi.History) (step, settle func()) {
+		h := newHistory(run)
+		return h.step, h.settle
+	})
 }
 
 // history is one random run.
 type history struct {
-	t         *testing.T
-	random    *rand.Rand
+	*fakeapi.History
+
 	server    *server
 	operators [2]*client
-	log       []string
 	pace      int  // how much time passes at once, at the most, in milliseconds
 	countable bool // whether the timetable stayed the same all the time
 	asked     int  // how often the value of run-now has changed
 }
 
-// crash is what a write panics with when its operator is killed right after it.
-type crash struct{}
-
-func newHistory(t *testing.T, seed uint64) *history {
-	random := rand.New(rand.NewPCG(seed, 1))
+func newHistory(run *fakeapi.History) *history {
+	random := run.Random
 	pick := func(n int) bool { return random.IntN(n) == 0 }
 	m := cronjob(func(m *v1.MyCronJob) {
 		m.Status = v1.MyCronJobStatus{}
@@ -92,7 +67,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 			m.Spec.ConcurrencyPolicy = v1.AllowConcurrent
 		}
 	})
-	h := &history{t: t, random: random, server: newServer(m), countable: true, pace: []int{300, 3000}[random.IntN(2)]}
+	h := &history{History: run, server: newServer(m), countable: true, pace: []int{300, 3000}[random.IntN(2)]}
 	for i := range h.operators {
 		h.operators[i] = h.server.connect()
 	}
@@ -100,17 +75,17 @@ func newHistory(t *testing.T, seed uint64) *history {
 }
 
 func (h *history) note(format string, args ...any) {
-	at := fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.version)
-	h.log = append(h.log, at+fmt.Sprintf(format, args...))
+	at := fmt.Sprintf("%s v%d: ", h.server.clock.Now().UTC().Format("15:04:05.000"), h.server.Version())
+	h.Note(at+format, args...)
 }
 
 func (h *history) step() {
-	i := h.random.IntN(len(h.operators))
-	switch n := h.random.IntN(100); {
+	i := h.Random.IntN(len(h.operators))
+	switch n := h.Random.IntN(100); {
 	case n < 25:
-		d := time.Duration(h.random.IntN(h.pace)) * time.Millisecond
-		if h.random.IntN(12) == 0 && h.pace > 1000 {
-			d = time.Duration(h.random.IntN(90)) * time.Second
+		d := time.Duration(h.Random.IntN(h.pace)) * time.Millisecond
+		if h.Random.IntN(12) == 0 && h.pace > 1000 {
+			d = time.Duration(h.Random.IntN(90)) * time.Second
 		}
 		h.server.clock.SetTime(h.server.clock.Now().Add(d))
 		h.expireJobs()
@@ -130,152 +105,123 @@ func (h *history) step() {
 	default:
 		h.foreignJob()
 	}
-	for name, times := range h.server.created {
+	for name, times := range h.server.created() {
 		if times > 1 {
-			h.t.Errorf("Job %s was made %d times", name, times)
+			h.Errorf("Job %s was made %d times", name, times)
 		}
 	}
 }
 
 // see lets one of the caches of operator i catch up by some states, or fully.
 func (h *history) see(i int) {
-	c, last := h.operators[i], len(h.server.history)-1
-	if h.random.IntN(3) > 0 {
+	c, last := h.operators[i], h.server.Version()
+	if h.Random.IntN(3) > 0 {
 		c.catchUp()
 		return
 	}
-	if h.random.IntN(2) == 0 {
-		c.seeCron(c.atCron + h.random.IntN(last-c.atCron+1))
-	} else {
-		c.seeJobs(c.atJob + h.random.IntN(last-c.atJob+1))
-	}
+	one := []*fakeapi.Cache{c.crons, c.jobs}[h.Random.IntN(2)]
+	one.See(one.At() + h.Random.Int64N(last-one.At()+1))
 }
 
-// sync runs operator i once, with a fault at some write now and then.
+// sync runs operator i once, with a fault of all its writes now and then.
 func (h *history) sync(i int) {
 	c := h.operators[i]
-	fault := h.random.IntN(12)
-	h.server.before = func(string) error {
-		if fault == 0 {
-			return errors.New("refused")
-		}
-		return nil
+	fault := fakeapi.NoFault
+	if n := h.Random.IntN(12); n < 3 {
+		fault = []fakeapi.Fault{fakeapi.Refused, fakeapi.AnswerLost, fakeapi.Crash}[n]
 	}
-	h.server.after = func(string) error {
-		switch fault {
-		case 1:
-			return errors.New("answer lost")
-		case 2:
-			panic(crash{})
-		}
-		return nil
+	crashed := h.server.Interrupt(func(int) fakeapi.Fault { return fault }, func() {
+		requests, after, err := c.sync(h.T)
+		h.note("operator %d synced at cron state %d, job state %d: %q after %s, error %v, %d missed", i, c.crons.At(), c.jobs.At(), requests,
+			after, err, h.server.cron().Status.MissedTotal)
+	})
+	if crashed {
+		made := h.server.Requests()
+		h.note("operator %d crashed after %s", i, made[len(made)-1])
+		h.operators[i] = h.server.connect()
 	}
-	defer func() {
-		h.server.before, h.server.after = nil, nil
-		if r := recover(); r != nil {
-			if _, ok := r.(crash); !ok {
-				panic(r)
-			}
-			h.note("operator %d crashed after %s", i, h.server.actions[len(h.server.actions)-1])
-			h.operators[i] = h.server.connect()
-		}
-	}()
-	requests, after, err := c.sync(h.t)
-	h.note("operator %d synced at cron state %d, job state %d: %q after %s, error %v, %d missed", i, c.atCron, c.atJob, requests, after, err,
-		h.server.cron.Status.MissedTotal)
 }
 
 func (h *history) finishJob() {
-	names := slices.Sorted(maps.Keys(h.server.jobs))
-	if len(names) == 0 {
+	jobs := h.server.jobs()
+	if len(jobs) == 0 {
 		return
 	}
-	name := names[h.random.IntN(len(names))]
-	if finished(h.server.jobs[name]) != "" {
+	job := jobs[h.Random.IntN(len(jobs))]
+	if finished(job) != "" {
 		return
 	}
-	h.note("Job %s ends", name)
-	h.server.change(func(now *state) {
-		job := now.jobs[name].DeepCopy()
-		finish(job, []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}[h.random.IntN(2)])
-		now.jobs[name] = job
+	h.note("Job %s ends", job.Name)
+	h.server.editJob(job.Name, func(job *batchv1.Job) {
+		finish(job, []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}[h.Random.IntN(2)])
 	})
 }
 
 // expireJobs does what Kubernetes does with a Job that has a time to live.
 func (h *history) expireJobs() {
-	for name, job := range h.server.jobs {
+	for _, job := range h.server.jobs() {
 		if ttl := job.Spec.TTLSecondsAfterFinished; ttl != nil && finished(job) != "" {
-			h.server.change(func(now *state) { delete(now.jobs, name) })
+			h.server.Remove("jobs", jobKey(job.Name))
 		}
 	}
 }
 
 // runNow asks for a run by hand, often by a value that there was before.
 func (h *history) runNow() {
-	value := []string{"A", "B", "C"}[h.random.IntN(3)]
-	if value != h.server.cron.Annotations[v1.AnnotationRunNow] {
+	value := []string{"A", "B", "C"}[h.Random.IntN(3)]
+	if value != h.server.cron().Annotations[v1.AnnotationRunNow] {
 		h.asked++
 	}
 	h.note("a user sets run-now to %s", value)
-	h.server.change(func(now *state) {
-		now.cron = now.cron.DeepCopy()
-		now.cron.Annotations = map[string]string{v1.AnnotationRunNow: value}
-	})
+	h.server.asksFor(value)
 }
 
 // edit changes the timetable.
 func (h *history) edit() {
-	if h.random.IntN(4) > 0 {
+	if h.Random.IntN(4) > 0 {
 		return
 	}
 	h.countable = false
 	h.note("another client edits the object")
-	h.server.change(func(now *state) {
-		now.cron = now.cron.DeepCopy()
-		now.cron.Generation++
-		if h.random.IntN(2) == 0 {
-			now.cron.Spec.Suspend = ptr.To(!*now.cron.Spec.Suspend)
+	h.server.edit(func(cron *v1.MyCronJob) {
+		if h.Random.IntN(2) == 0 {
+			cron.Spec.Suspend = ptr.To(!*cron.Spec.Suspend)
 		} else {
-			now.cron.Spec.IntervalSeconds = ptr.To([]int32{3, 5, 7}[h.random.IntN(3)])
+			cron.Spec.IntervalSeconds = ptr.To([]int32{3, 5, 7}[h.Random.IntN(3)])
 		}
 	})
 }
 
 // foreignJob takes the name of a slot that is to come.
 func (h *history) foreignJob() {
-	job := jobAt(h.server.cron, 0)
+	job := jobAt(h.server.cron(), 0)
 	job.Name = fmt.Sprintf("sample-%d", slotAt(h.server.clock.Now())/5*5+5)
 	job.OwnerReferences, job.Labels = nil, nil
-	if h.server.jobs[job.Name] == nil {
+	if h.server.job(job.Name) == nil {
 		h.note("another client makes %s", job.Name)
-		h.server.change(func(now *state) { now.jobs[job.Name] = job })
+		h.server.Put(job)
 	}
 }
 
 // settle lets everything work without faults until nothing is left to do, and
 // checks that all is accounted for.
 func (h *history) settle() {
-	if *h.server.cron.Spec.Suspend {
+	if *h.server.cron().Spec.Suspend {
 		return
 	}
 	for range 300 {
 		quiet := true
 		for i, c := range h.operators {
 			c.catchUp()
-			requests, _, err := c.sync(h.t)
+			requests, _, err := c.sync(h.T)
 			h.note("settling: operator %d %q, error %v", i, requests, err)
 			quiet = quiet && len(requests) == 0
 		}
 		running := 0
-		for _, name := range slices.Sorted(maps.Keys(h.server.jobs)) {
-			if job := h.server.jobs[name]; job.Labels != nil && finished(job) == "" {
+		for _, job := range h.server.jobs() {
+			if job.Labels != nil && finished(job) == "" {
 				running++
-				h.server.change(func(now *state) {
-					job := job.DeepCopy()
-					complete(job)
-					now.jobs[name] = job
-				})
+				h.server.editJob(job.Name, complete)
 			}
 		}
 		if quiet && running == 0 {
@@ -283,41 +229,41 @@ func (h *history) settle() {
 			return
 		}
 	}
-	h.t.Error("it never settled")
+	h.Error("it never settled")
 }
 
 // accountRuns checks that each change of run-now that a sync has seen got one Job.
 func (h *history) accountRuns() {
-	status, value := h.server.cron.Status, h.server.cron.Annotations[v1.AnnotationRunNow]
+	status, value := h.server.cron().Status, h.server.cron().Annotations[v1.AnnotationRunNow]
 	ran := 0
-	for name := range h.server.created {
+	for name := range h.server.created() {
 		if strings.HasPrefix(name, "sample-r") {
 			ran++
 		}
 	}
 	if status.LastRunNow != value || int64(ran) != status.LastRunNowNumber || ran > h.asked {
-		h.t.Errorf("run-now changed %d times, to %q at last: %d Jobs, and the status has %q with number %d",
+		h.Errorf("run-now changed %d times, to %q at last: %d Jobs, and the status has %q with number %d",
 			h.asked, value, ran, status.LastRunNow, status.LastRunNowNumber)
 	}
 }
 
 func (h *history) account() {
 	h.accountRuns()
-	status, table := h.server.cron.Status, timetableFor(h.t, h.server.cron)
+	status, table := h.server.cron().Status, timetableFor(h.T, h.server.cron())
 	if due, _ := table.due(slotAt(status.AccountedTime.Time), h.server.clock.Now()); len(due) > 0 {
-		h.t.Errorf("slots %v are due and not accounted for", due)
+		h.Errorf("slots %v are due and not accounted for", due)
 	}
 	if !h.countable {
 		return
 	}
-	slots, _ := table.due(slotAt(h.server.cron.CreationTimestamp.Time), status.AccountedTime.Add(table.offset))
+	slots, _ := table.due(slotAt(h.server.cron().CreationTimestamp.Time), status.AccountedTime.Add(table.offset))
 	ran := int64(0)
-	for name := range h.server.created {
+	for name := range h.server.created() {
 		if !strings.HasPrefix(name, "sample-r") {
 			ran++
 		}
 	}
 	if ran+status.MissedTotal != int64(len(slots)) {
-		h.t.Errorf("%d slots ran and %d are counted as missed, of %d", ran, status.MissedTotal, len(slots))
+		h.Errorf("%d slots ran and %d are counted as missed, of %d", ran, status.MissedTotal, len(slots))
 	}
 }

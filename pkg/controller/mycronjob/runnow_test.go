@@ -29,10 +29,7 @@ func hourly(m *v1.MyCronJob) {
 
 // asksFor sets the run-now annotation.
 func (s *server) asksFor(value string) {
-	s.change(func(now *state) {
-		now.cron = now.cron.DeepCopy()
-		now.cron.Annotations = map[string]string{v1.AnnotationRunNow: value}
-	})
+	s.edit(func(cron *v1.MyCronJob) { cron.Annotations = map[string]string{v1.AnnotationRunNow: value} })
 }
 
 // rest syncs until nothing is left to do, twelve seconds at a time: by then a Job may be
@@ -40,22 +37,18 @@ func (s *server) asksFor(value string) {
 func (s *server) rest(t *testing.T) {
 	t.Helper()
 	for range 10 {
-		was := s.version
+		was := s.Version()
 		c := s.connect()
 		if _, _, err := c.sync(t); err != nil {
 			t.Fatal(err)
 		}
-		for name, job := range s.jobs {
+		for _, job := range s.jobs() {
 			if finished(job) == "" {
-				s.change(func(now *state) {
-					job := job.DeepCopy()
-					complete(job)
-					now.jobs[name] = job
-				})
+				s.editJob(job.Name, complete)
 			}
 		}
 		s.clock.SetTime(s.clock.Now().Add(12 * time.Second))
-		if s.version == was {
+		if s.Version() == was {
 			return
 		}
 	}
@@ -64,7 +57,7 @@ func (s *server) rest(t *testing.T) {
 
 // runs returns the names of all Jobs that were made by hand.
 func (s *server) runs() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.created)), func(name string) bool { return !strings.HasPrefix(name, "sample-r") })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.created())), func(name string) bool { return !strings.HasPrefix(name, "sample-r") })
 }
 
 // TestEachChangeOfRunNowMakesAJob has values return, while their Jobs are kept and after
@@ -80,7 +73,7 @@ func TestEachChangeOfRunNowMakesAJob(t *testing.T) {
 			if want := []string{runA, "sample-run2", "sample-run3", "sample-run4"}; !slices.Equal(s.runs(), want) {
 				t.Errorf("Jobs %q, want %q", s.runs(), want)
 			}
-			if status := s.cron.Status; status.LastRunNow != "B" || status.LastRunNowNumber != 4 {
+			if status := s.cron().Status; status.LastRunNow != "B" || status.LastRunNowNumber != 4 {
 				t.Errorf("the status has %q with number %d", status.LastRunNow, status.LastRunNowNumber)
 			}
 		})
@@ -168,7 +161,7 @@ func TestRunNowOfAStaleOperator(t *testing.T) {
 	if _, _, err := behind.sync(t); err != nil {
 		t.Error(err)
 	}
-	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created["sample-run2"] != 1 {
-		t.Errorf("Jobs %v, want %q", s.created, want)
+	if want := []string{runA, "sample-run2"}; !slices.Equal(s.runs(), want) || s.created()["sample-run2"] != 1 {
+		t.Errorf("Jobs %v, want %q", s.created(), want)
 	}
 }

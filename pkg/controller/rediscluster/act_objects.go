@@ -65,6 +65,16 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 	if err != nil {
 		return outcome{}, err
 	}
+	changes, err := c.changes(o)
+	if err != nil {
+		return outcome{}, err
+	}
+	return carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Do(ctx) })
+}
+
+// changes returns the changes of the children.
+func (c *Controller) changes(o *observed) ([]child.Change, error) {
+	rdc := o.rdc
 	name := configurationName(rdc)
 	changes := []child.Change{
 		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
@@ -73,7 +83,7 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 	}
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
-		return outcome{}, err
+		return nil, err
 	}
 	for _, cm := range existing {
 		revision := strings.TrimPrefix(cm.Name, rdc.Name+"-")
@@ -81,10 +91,15 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 			changes = append(changes, c.configurations.Reconcile(rdc, cm.Name, c.configurations.Observe(rdc, cm.Name), false, nil))
 		}
 	}
+	return changes, nil
+}
+
+// carryOut calls do with each change, and returns the outcome of all.
+func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, error)) (outcome, error) {
 	var out outcome
 	var errs []error
 	for _, change := range changes {
-		done, err := change.Do(ctx)
+		done, err := do(change)
 		out.wrote = out.wrote || done.Wrote
 		out.wait = loop.Soonest(out.wait, done.Wait)
 		if done.Problem != nil {

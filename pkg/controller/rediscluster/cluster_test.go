@@ -290,6 +290,11 @@ func linkDown(ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { v.LinkUp = false }, ordinals...)
 }
 
+// asks has replicas without a link ask for their masters' data at an IP.
+func asks(ip string, ordinals ...int) alter {
+	return viewed(func(v *redisnode.View) { v.LinkUp, v.MasterIP = false, ip }, ordinals...)
+}
+
 // unlinked has replicas not have been linked to their masters for this long: negative if they
 // were not since they were started.
 func unlinked(lasts time.Duration, offset int64, ordinals ...int) alter {

@@ -160,6 +160,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	if errs := rdc.Validate(nil); len(errs) > 0 {
+		observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
 	children, applyErr := c.applyChildren(ctx, rdc)
@@ -170,6 +171,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}
+	observeNodes(key, o.nodeMetrics())
 	p := decide(o)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	if p.keepStatus {
@@ -191,12 +193,14 @@ func (c *Controller) fetch(key cache.ObjectName) (*v1.RedisCluster, error) {
 		c.owners.Forget(key)
 		c.status.Forget(key)
 		c.sessions.forget(key)
+		observeNodes(key, nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get RedisCluster %s: %w", key, err)
 	}
 	if cached.DeletionTimestamp != nil || cached.Annotations[glassback.AnnotationPaused] == "true" {
+		observeNodes(key, nil)
 		return nil, nil
 	}
 	rdc := cached.DeepCopy()

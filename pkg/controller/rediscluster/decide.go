@@ -30,6 +30,7 @@ var policies = []policy{
 	{"introduceNodes", introduceNodes},           // all nodes know each other, at their current addresses
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
+	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot

@@ -26,7 +26,7 @@ import (
 // lost.
 func replaceLostMasters(o *observed) *plan {
 	if len(o.answering()) == 0 {
-		return nil // No node can tell who has the slots.
+		return nil // No node shows which nodes have the slots.
 	}
 	lost, lostMasters, p := o.findLosses()
 	if p != nil {
@@ -104,7 +104,7 @@ func takeOverFrom(o *observed, n *node, replicas, missing []*member) *plan {
 
 // linkedUntilLoss returns whether a replica was linked to n until n was lost, give or take the time that
 // the nodes need to notice. No other replica can have much more of the data. Redis has such a limit for
-// replicas that are elected, and none for a replica that is told to take over.
+// replicas that are elected, and none for a replica that takes over by a command.
 func (o *observed) linkedUntilLoss(m *member, n *node) bool {
 	return m.unlinkedFor >= 0 && m.unlinkedFor-n.unreachableFor <= o.patience()
 }

@@ -166,6 +166,29 @@ func assignReplicas(o *observed) *plan {
 	return do(commands, "Giving masters to %d replicas", len(commands))
 }
 
+// reconnectReplicas tells replicas once more which master they have, if they ask for its data at an IP that it no longer
+// has. A node that hears of its master's new IP from a third node changes its table, but not where it asks
+// (https://github.com/redis/redis/pull/13572). Its link stays down, or leads to the node that has the IP now.
+//
+// Until the replica has copied its master, it may hold the data of that node. If the master is lost meanwhile, Redis may
+// elect the replica: the operator cannot prevent that, and only shortens the time.
+func reconnectReplicas(o *observed) *plan {
+	var commands []command
+	for _, m := range o.answering() {
+		master := o.masterOf(m)
+		if master == nil || m.view.LinkUp || m.view.MasterIP == "" {
+			continue
+		}
+		if known := m.entry(master.id); known != nil && known.IP == master.ip() && m.view.MasterIP != known.IP {
+			commands = append(commands, command{verb: replicate, on: m, peer: master})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
+}
+
 // bestMaster returns the best master for a replica: one with too few replicas, on another machine if
 // possible. It is nil while the replica does not know that master.
 func (o *observed) bestMaster(replica *member, masters []*member, counts map[*member]int) *member {

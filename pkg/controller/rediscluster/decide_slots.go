@@ -16,8 +16,8 @@ import (
 
 // The policies below decide which master has which slots, and with them its keys and functions.
 //
-// A slot that is being moved has a mark on each of the two nodes, while the old owner still has it. Whoever
-// finds the marks finishes the move.
+// A slot that is being moved has a mark on each of the two nodes, while the old owner still has it. A sync
+// that finds the marks finishes the move.
 
 // maxSlotsPerMove is the maximum number of slots that one command moves.
 const maxSlotsPerMove = 16
@@ -99,7 +99,7 @@ func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
 }
 
 // finishImports continues moves whose old owner was replaced by its replica. The new owner does not know of
-// the move: it gets the mark. And while a member imports a slot, it does not hear who has it.
+// the move: it gets the mark. And while a member imports a slot, it does not learn which node owns it.
 func finishImports(o *observed) *plan {
 	for _, to := range o.answering() {
 		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}

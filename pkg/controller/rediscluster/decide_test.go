@@ -227,6 +227,21 @@ func lossToken(slots string) string {
 	return newLoss(six().rdc, slotsOf(slots), seenAt).token
 }
 
+// TestAStrayReplicaDoesNotTakeOver has a master be lost whose replica may have copied the data of another node.
+func TestAStrayReplicaDoesNotTakeOver(t *testing.T) {
+	stray := func(v *redisnode.View) { v.LinkUp, v.Stray, v.Offset = false, true, 9000 }
+	decisions{
+		"a lost master's only replica is stray": {
+			seen: see(six(), renewed(0), viewed(stray, 3)),
+			want: stuckBy(reasonDataLoss, "The slots 0-5460 (5461 of 16384) have lost what they held").losing("0-5460"),
+		},
+		"another replica is not": {
+			seen: see(sixAnd(replica(0), replica(1), replica(2)), renewed(0), viewed(stray, 3)),
+			want: does("demo-6 takes over", "failover demo-6 FORCE"),
+		},
+	}.run(t)
+}
+
 func TestDecideLosses(t *testing.T) {
 	token := accepting(lossToken("0-5460"))
 	forgetting := does("whose loss was accepted", every("forget demo-%d id-0", 1, 2, 4, 5)...).losing("0-5460")
@@ -547,6 +562,18 @@ func TestDecideFormAndAdopt(t *testing.T) {
 		"the rest of them do, if some are": {seen: see(cluster(lonely...)), want: does("Giving masters to 1", "replicate demo-5 demo-2")},
 		"a silent master gets none": {
 			seen: see(cluster(lonely...), silenced(1, 2)), want: does("Giving masters to 1", "replicate demo-5 demo-0"),
+		},
+		"a replica that asks at an old address of its master is told again": {
+			seen: see(six(), asks("10.9.9.9", 3)), want: does("Connecting 1", "replicate demo-3 demo-0"),
+		},
+		"one that asks at the address that its master has is not": {
+			seen: see(six(), asks("10.1.0.0", 3)), want: waits("Waiting for demo-3 to be up to date"),
+		},
+		"one whose link is up is not, whatever it says": {
+			seen: see(six(), asks("10.9.9.9", 3), viewed(func(v *redisnode.View) { v.LinkUp = true }, 3)), want: settledIs,
+		},
+		"one that does not know its master's address yet hears of it first": {
+			seen: see(six(), asks("10.9.9.9", 3), elsewhere(0, 3)), want: does("Introducing", "meet demo-3 demo-0"),
 		},
 		"one that has just been made waits to be known": {
 			seen: see(six(), renewed(3), forgotten("id-3", 0, 1, 2, 4, 5), greeted(3, 0)), want: waitsBriefly("does not know"),

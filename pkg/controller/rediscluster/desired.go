@@ -69,6 +69,8 @@ var (
 	liveScript string
 	//go:embed scripts/ready.sh
 	readyScript string
+	//go:embed scripts/stop.sh
+	stopScript string
 )
 
 func podName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }

@@ -43,7 +43,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - A replica takes over by force only if no other can have much more of the data: either every replica answers, or
 //     the replica had the link to its master until patience (20 s or more) before the loss. The latter counts only
 //     while it reaches most masters: otherwise they may have elected a replica that does not answer. If the operator
-//     did not see the loss, and the replicas do not tell which one has more data, a user decides.
+//     did not see the loss, and the replicas do not show which one has more data, a user decides.
 //   - It writes functions only to a new master, before its first slot, and only while all masters have the same. A
 //     library that a user deletes does not come back.
 //   - At most one Pod can be evicted at a time, and only while all Pods are ready. The controller replaces a ready Pod

@@ -6,11 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,25 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	restfake "k8s.io/client-go/rest/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
-// evicting is a fake clientset that answers requests for evictions, which the controller
-// sends without the typed client: see evict. It answers as the real API server does, which
+// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow. It answers as the real API server does, which
 // TestEvictionAnswers of hack/devcluster/e2e shows.
-type evicting struct{ *kubefake.Clientset }
-
-// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow.
-func newEvicting(kube *kubefake.Clientset) evicting {
+func newEvicting(kube *kubefake.Clientset) kubernetes.Interface {
 	kube.PrependReactor("create", "pods/eviction", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, evictFrom(kube.Tracker(), action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction))
 	})
-	return evicting{kube}
+	return fakeapi.Evicting(kube)
 }
 
 // evictFrom deletes a Pod if its budget allows that. It counts the Pods as they are, without
@@ -99,39 +91,4 @@ func allowed(objects clienttesting.ObjectTracker, pod *corev1.Pod) error {
 	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause,
 		Message: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", theirs[0].Name, needed, healthy)}}
 	return refusal
-}
-
-func (e evicting) CoreV1() typedcorev1.CoreV1Interface {
-	return evictingCore{e.Clientset.CoreV1()}
-}
-
-type evictingCore struct{ typedcorev1.CoreV1Interface }
-
-func (c evictingCore) RESTClient() rest.Interface {
-	return &restfake.RESTClient{
-		NegotiatedSerializer: scheme.Codecs.WithoutConversion(), GroupVersion: corev1.SchemeGroupVersion, VersionedAPIPath: "/api/v1",
-		Client: restfake.CreateHTTPClient(c.answer),
-	}
-}
-
-// answer is the API server's answer to a request for an eviction.
-func (c evictingCore) answer(request *http.Request) (*http.Response, error) {
-	eviction := &policyv1.Eviction{}
-	if err := json.NewDecoder(request.Body).Decode(eviction); err != nil {
-		return nil, err
-	}
-	status := metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
-	if err := c.Pods(eviction.Namespace).EvictV1(request.Context(), eviction); err != nil {
-		var failed apierrors.APIStatus
-		if !errors.As(err, &failed) {
-			return nil, err
-		}
-		status = failed.Status()
-	}
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	body, err := json.Marshal(status)
-	return &http.Response{
-		StatusCode: int(status.Code), Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
-		Body: io.NopCloser(bytes.NewReader(body)),
-	}, err
 }

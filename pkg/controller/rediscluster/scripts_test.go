@@ -97,7 +97,7 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	rdc.Default()
 	_, n.bus = ports(rdc)
 	n.write("config/redis.conf", strings.Replace(redisConf(rdc), "dir "+dirData, "dir "+n.file("data"), 1)+"bind "+n.ip+"\n")
-	for name, text := range map[string]string{"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript} {
+	for name, text := range map[string]string{"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "stop.sh": stopScript} {
 		n.write("config/"+name, text)
 	}
 	if err := os.Mkdir(n.file("data"), 0o755); err != nil {
@@ -589,6 +589,20 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			}
 			replica.start()
 			replica.eventually("it is ready again", func() bool { out, _ := replica.probe("ready.sh"); return out == "" })
+
+			// Only a master that has a replica hands over, and to the one that is not behind.
+			nodes[1].expect("stop.sh", "")
+			replica.expect("stop.sh", "")
+			first.cli("SET", "bar", "value") // in one of its slots
+			first.expect("stop.sh", "")
+			for n, role := range map[*scriptNode]string{first: "slave", replica: "master", nodes[1]: "master"} {
+				if got, _, _ := strings.Cut(n.cli("ROLE"), "\n"); got != role {
+					t.Errorf("it is a %s after its master has stopped, want a %s", got, role)
+				}
+			}
+			if got := replica.cli("GET", "bar"); got != "value" {
+				t.Errorf("the write that came before is %q", got)
+			}
 
 			// Two masters that are gone are a majority: no replica takes over.
 			for _, n := range nodes[1:3] {

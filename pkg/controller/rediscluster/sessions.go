@@ -62,7 +62,7 @@ type sessions struct {
 }
 
 // session holds what the controller remembers of one RedisCluster between syncs. All of it may be
-// lost: it saves connections, and tells for how long a fact has been true. The workqueue ensures that
+// lost: it saves connections, and records for how long a fact has been true. The workqueue ensures that
 // one sync at a time uses a session.
 type session struct {
 	uid   types.UID

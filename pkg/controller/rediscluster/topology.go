@@ -85,9 +85,9 @@ func (m *member) port() int { return m.self().Port }
 // isReplicaOf returns whether the member is a replica of the node with this ID.
 func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self().MasterID == id }
 
-// hasSynced returns whether a replica ever received its master's data. Redis does not elect a replica
-// that has not, but such a replica would obey a command to take over, and lose the data.
-func (m *member) hasSynced() bool { return m.view.Keys > 0 || m.view.Offset > 1 }
+// hasSynced returns whether a replica ever received its master's data, and not that of another node. Redis does
+// not elect a replica that has not, but such a replica would obey a command to take over, and lose the data.
+func (m *member) hasSynced() bool { return !m.view.Stray && (m.view.Keys > 0 || m.view.Offset > 1) }
 
 // isMeeting returns whether m is in a handshake with the node at this address.
 func (m *member) isMeeting(ip string, port int) bool {

@@ -8,6 +8,7 @@ package rediscluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
@@ -256,6 +258,56 @@ func TestTwoClustersAreNeverMerged(t *testing.T) {
 	}
 	if loadA.lost() > 0 || loadB.lost() > 0 {
 		t.Error("acknowledged writes are lost")
+	}
+}
+
+// TestReplicaAsksAtTheOldAddress has a replica hear of its master's new address from a third
+// node. Redis changes the table then, and goes on asking for the data at the old address.
+func TestReplicaAsksAtTheOldAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "heals", storage)
+	w.ready("the cluster to be formed")
+	shards := w.rdc().Status.Shards
+	master, replica, witness := shards[0].Master, shards[0].Replicas[0], shards[1].Master
+	id := w.view(master).ID
+	entry := func(pod string) *redisnode.Entry {
+		table := w.view(pod).Table
+		return &table[slices.IndexFunc(table, func(e redisnode.Entry) bool { return e.ID == id })]
+	}
+	eventually := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited for %s", what)
+			}
+		}
+	}
+	old := entry(replica).IP
+	for _, name := range []string{master, replica} {
+		w.move(name)
+	}
+	eventually("the master to be missed", func() bool { return entry(witness).Failed })
+	w.stopped[master] = true // The replica starts first, and misses its master too.
+	w.kubelet()
+	eventually("the replica to miss its master", func() bool { return entry(replica).MaybeFailed || entry(replica).Failed })
+	delete(w.stopped, master)
+	w.kubelet()
+	eventually("the replica to hear of the new address", func() bool { return entry(replica).IP != old })
+	if asks := w.view(replica).MasterIP; asks != old {
+		t.Errorf("the replica asks at %s before the operator acts, and should at %s: this version of Redis does better", asks, old)
+	}
+	w.notReady()
+	w.ready("the replica to have its link again")
+}
+
+// move stops the server of a Pod. The next one has another IP.
+func (w *world) move(name string) {
+	p := w.pod(name).DeepCopy()
+	w.servers[p.UID].Stop()
+	delete(w.servers, p.UID)
+	p.Status.PodIP = ""
+	if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), p, "default"); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
@@ -119,7 +120,7 @@ func (w *world) start() {
 	kube := kubeinformers.NewSharedInformerFactory(w.kube, 0)
 	own := externalversions.NewSharedInformerFactory(w.client, 0)
 	w.config = Config{
-		Kube: evicting{w.kube}, Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
+		Kube: fakeapi.Evicting(w.kube), Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},

@@ -40,7 +40,7 @@ const (
 	logLines = 30
 )
 
-// Config says what server to start. All of it may be left out.
+// Config is the configuration of a server. Every field is optional.
 type Config struct {
 	// IP is its address, and the only one that it binds: FreeIP if it is "".
 	IP   string
@@ -49,7 +49,7 @@ type Config struct {
 	// server with the Dir of another one, which has ended, and a new IP is a pod that
 	// came back. A temporary one of the test if it is "".
 	Dir string
-	// Password is what clients and the other nodes must give.
+	// Password is the password that clients and the other nodes must send.
 	Password string
 	// Directives are lines of redis.conf, such as "cluster-node-timeout 1000". They
 	// come after those of Start, and win.

@@ -3,11 +3,11 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package changes tells in which fields two versions of an object differ, by their paths in
-// JSON: for the causes and the events of package trace.
+// Package changes finds the fields in which two versions of an object differ, by their paths
+// in JSON. The causes and the events of package trace contain them.
 //
 // Paths names the fields and nothing else. Between shows values too, as far as they can be
-// shown to anybody who may look at the operator: numbers, times and short texts of typed
+// shown to every user of the operator's page: numbers, times and short texts of typed
 // fields, states of conditions, lengths of lists. What is free text by a user's own names
 // (labels, annotations, data, config: all maps) or of a Secret is not.
 package changes

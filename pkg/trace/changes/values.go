@@ -106,7 +106,7 @@ func conditions(path string, a, b reflect.Value) []trace.Change {
 	return all
 }
 
-// state is what a condition says.
+// state is the type and the status of a condition, as text.
 type state struct{ kind, text string }
 
 func find(states []state, kind string) string {

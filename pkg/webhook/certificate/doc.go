@@ -25,17 +25,16 @@ SPDX-License-Identifier: Apache-2.0
 //	promote  Secret: current (was next)          caBundle: current, and the one before
 //	drop     Secret: current                     caBundle: current
 //
-// Invariants, which a simulation with late caches, restarts and meddling checks:
+// A simulation with stale caches, restarts and other writers checks these invariants:
 //
 //   - No call fails because of a certificate while CAs rotate.
-//   - A Secret that was deleted, or edited, or has expired is repaired. The CA whose leaves
-//     are served then is still in the caBundles, and stays there. A write that fails
-//     keeps no replica from serving.
+//   - A Secret that was deleted or edited, or has expired, is repaired. Meanwhile, the CA of the
+//     served leaves stays in the caBundles. Replicas continue to serve if a write fails.
 //   - Replicas that start at once agree on one CA: the API server lets one create the Secret.
 //   - A replica with a stale cache of the Secret writes no caBundle.
 //   - When nothing changes, nothing is written.
-//   - No key is in a log, in an event or in an error. For what client-go logs, the process has
-//     to limit its verbosity: see maxVerbosity in pkg/app.
+//   - No key is in a log, in an event or in an error. client-go logs the bodies of requests
+//     at a high verbosity, so the process must limit it: see options.MaxVerbosity.
 //
-// Certificates are valid or not by the API server's clock, which judges them.
+// The clock of the API server decides whether a certificate is valid.
 package certificate

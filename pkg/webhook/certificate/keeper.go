@@ -50,9 +50,9 @@ type Registration interface {
 	// Bundles returns the caBundle of every webhook of this operator, from the cache; none
 	// if the configuration does not exist.
 	Bundles() ([][]byte, error)
-	// Says reports whether the cached configuration has this caBundle in every webhook of
+	// UpToDate reports whether the cached configuration has this caBundle in every webhook of
 	// this operator, and its other fields as desired.
-	Says(caBundle []byte) (bool, error)
+	UpToDate(caBundle []byte) (bool, error)
 	// Trust writes the caBundle and the other desired fields of the configuration.
 	Trust(ctx context.Context, caBundle []byte) error
 }
@@ -223,7 +223,7 @@ func everywhere(ca *x509.Certificate, bundles [][]*x509.Certificate) bool {
 	return !slices.ContainsFunc(bundles, func(bundle []*x509.Certificate) bool { return !holds(bundle, ca) })
 }
 
-// settled reports whether every API server presumably trusts a CA. That is so too if no API
+// settled reports whether every API server presumably trusts a CA. It returns true if no API
 // server calls the webhooks.
 func (k *Keeper) settled(ca *x509.Certificate) bool {
 	if len(k.bundles) == 0 {
@@ -239,12 +239,12 @@ func (k *Keeper) trust(ctx context.Context, secret *corev1.Secret, c contents) (
 	bundle := formatBundle(c.trusted)
 	var behind []int
 	for i, r := range k.Registrations {
-		says, err := r.Says(bundle)
+		upToDate, err := r.UpToDate(bundle)
 		if err != nil {
 			return 0, err
 		}
 		switch pause := k.pause(k.wrote[i]); {
-		case says:
+		case upToDate:
 		case pause > 0:
 			wait = max(wait, pause)
 		default:

@@ -143,7 +143,7 @@ type simulatedRegistration struct {
 func (r simulatedRegistration) Bundles() ([][]byte, error) {
 	return [][]byte{r.bundles[r.n].bundle}, nil
 }
-func (r simulatedRegistration) Says(caBundle []byte) (bool, error) {
+func (r simulatedRegistration) UpToDate(caBundle []byte) (bool, error) {
 	return bytes.Equal(r.bundles[r.n].bundle, caBundle), nil
 }
 func (r simulatedRegistration) Trust(_ context.Context, caBundle []byte) error {

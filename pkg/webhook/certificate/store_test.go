@@ -188,7 +188,7 @@ type registration struct {
 }
 
 func (r *registration) Bundles() ([][]byte, error) { return [][]byte{r.bundle}, nil }
-func (r *registration) Says(caBundle []byte) (bool, error) {
+func (r *registration) UpToDate(caBundle []byte) (bool, error) {
 	return bytes.Equal(r.bundle, caBundle), nil
 }
 func (r *registration) Trust(_ context.Context, caBundle []byte) error {

@@ -22,6 +22,9 @@
 {{- if not .metrics.secure }}
 - --metrics-secure=false
 {{- end }}
+{{- if .metrics.objects }}
+- --metrics-objects={{ .metrics.objects }}
+{{- end }}
 {{- end }}
 {{- if .inspect.enabled }}
 - --inspect-bind-address=:8444

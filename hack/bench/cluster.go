@@ -1,0 +1,190 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"github.com/glassback/glassback/pkg/clients"
+)
+
+// cluster is etcd and an API server without nodes, and the requests of this process to it.
+type cluster struct {
+	*clients.Clients
+
+	root       string // of the repository
+	dir        string
+	kubeconfig string
+	server     int          // the API server's process
+	own        atomic.Int64 // requests of this process, without watches
+	spaces     int          // namespaces so far
+}
+
+func (c *cluster) bin(path ...string) string {
+	return filepath.Join(append([]string{c.root, "bin"}, path...)...)
+}
+
+// devcluster runs bin/devcluster, and returns what it prints.
+func (c *cluster) devcluster(ctx context.Context, command string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, c.bin("devcluster"), append([]string{command, "--dir", c.dir}, args...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("devcluster %s: %w: %s", command, err, out)
+	}
+	return string(out), nil
+}
+
+// startCluster starts a cluster with the CustomResourceDefinitions of the repository. The caller stops it, also after an error.
+func startCluster(ctx context.Context, root string) (*cluster, error) {
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	c := &cluster{root: root, dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	if _, err := c.devcluster(ctx, "up", "--node", "none", "--quiet"); err != nil {
+		return c, err
+	}
+	if _, err := c.devcluster(ctx, "kubectl", "--", "apply", "--server-side", "-k", filepath.Join(root, "artifacts", "crd")); err != nil {
+		return c, err
+	}
+	status, err := c.devcluster(ctx, "status")
+	if err != nil {
+		return c, err
+	}
+	if c.server, err = pidOf(status, "kube-apiserver"); err != nil {
+		return c, err
+	}
+	config, err := clients.Load(clients.Flags{Kubeconfig: c.kubeconfig}, clients.Kubectl, "bench")
+	if err != nil {
+		return c, err
+	}
+	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { return counter{next, &c.own} }))
+	c.Clients, err = clients.New(config.Config)
+	return c, err
+}
+
+func (c *cluster) stop() error {
+	_, err := c.devcluster(context.Background(), "down")
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// pidOf finds the process of a component in what devcluster status prints.
+func pidOf(status, component string) (int, error) {
+	for line := range strings.Lines(status) {
+		if fields := strings.Fields(line); len(fields) > 3 && fields[0] == component {
+			return strconv.Atoi(fields[3])
+		}
+	}
+	return 0, fmt.Errorf("no %s in %q", component, status)
+}
+
+// counter counts the requests that are no watches.
+type counter struct {
+	next  http.RoundTripper
+	count *atomic.Int64
+}
+
+// RoundTrip sends a request.
+func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") == "" && !strings.HasPrefix(r.URL.Path, "/metrics") {
+		c.count.Add(1)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// counted are the resources whose requests count: the API server itself sends requests for others.
+var counted = []string{"applications", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets",
+	"mycronjobs", "jobs", "events"}
+
+// requests returns the number of requests of all other clients so far, without watches.
+func (c *cluster) requests(ctx context.Context) (float64, error) {
+	text, err := c.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("get the API server's metrics: %w", err)
+	}
+	return requestsIn(string(text)) - float64(c.own.Load()), nil
+}
+
+// requestsIn sums apiserver_request_total over the counted resources and all verbs but WATCH.
+func requestsIn(metrics string) float64 {
+	sum := 0.0
+	for line := range strings.Lines(metrics) {
+		series, found := strings.CutPrefix(line, "apiserver_request_total{")
+		if !found || strings.Contains(series, `verb="WATCH"`) {
+			continue
+		}
+		labels, value, _ := strings.Cut(series, "} ")
+		for _, resource := range counted {
+			if strings.Contains(labels, `resource="`+resource+`"`) {
+				n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64) // Prometheus' format has a number here.
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// namespace creates a namespace.
+func (c *cluster) namespace(ctx context.Context) (string, error) {
+	c.spaces++
+	ns := fmt.Sprintf("bench-%d", c.spaces)
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	_, err := c.Kube.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
+	return ns, err
+}
+
+// clean deletes the objects of a namespace: the cluster has no controller that does so. An operator still runs. So it deletes the
+// owners, calls settle, and then deletes the children: an operator that still has the owner would create the child again.
+func (c *cluster) clean(ctx context.Context, ns string, settle func() error) error {
+	owners := map[string]rest.Interface{
+		"applications": c.Glassback.AppV1().RESTClient(), "mycronjobs": c.Glassback.BatchV1().RESTClient(),
+	}
+	children := map[string]rest.Interface{
+		"deployments": c.Kube.AppsV1().RESTClient(), "services": c.Kube.CoreV1().RESTClient(),
+		"ingresses": c.Kube.NetworkingV1().RESTClient(), "jobs": c.Kube.BatchV1().RESTClient(), "events": c.Kube.CoreV1().RESTClient(),
+	}
+	if err := remove(ctx, ns, owners); err != nil {
+		return err
+	}
+	if err := settle(); err != nil {
+		return err
+	}
+	return remove(ctx, ns, children)
+}
+
+// remove deletes all objects of some resources.
+func remove(ctx context.Context, ns string, resources map[string]rest.Interface) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for resource, client := range resources {
+		group.Go(func() error {
+			for {
+				// Without a policy, a Job waits for a garbage collector.
+				policy := metav1.DeletePropagationBackground
+				err := client.Delete().Namespace(ns).Resource(resource).Body(&metav1.DeleteOptions{PropagationPolicy: &policy}).Do(ctx).Error()
+				if err == nil || ctx.Err() != nil {
+					return err
+				}
+				time.Sleep(time.Second) // It timed out, and deletes the rest next time.
+			}
+		})
+	}
+	return group.Wait()
+}

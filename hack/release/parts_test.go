@@ -1,0 +1,240 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/ed25519"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/licenseclassifier/v2/assets"
+)
+
+var date = time.Date(2026, 11, 23, 1, 2, 4, 0, time.UTC)
+
+func TestNames(t *testing.T) {
+	s := source{version: "v1.2.3"}
+	for p, want := range map[platform]string{
+		{"linux", "arm64"}:   "glassback-v1.2.3-linux-arm64 glassback",
+		{"windows", "amd64"}: "glassback-v1.2.3-windows-amd64 glassback.exe",
+	} {
+		if got := s.name(p) + " " + p.exe("glassback"); got != want {
+			t.Errorf("%s: %q, want %q", p, got, want)
+		}
+	}
+}
+
+func TestArchivesDependOnTheirContentAlone(t *testing.T) {
+	legal := []entry{{name: "LICENSE", mode: 0o644, data: []byte("text")}}
+	for _, p := range []platform{{"linux", "amd64"}, {"windows", "amd64"}} {
+		built := &program{platform: p, data: []byte("program")}
+		first, err := built.archive(date, legal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := built.archive(date.In(time.FixedZone("", 3600)), legal)
+		if err != nil || !bytes.Equal(first, second) {
+			t.Errorf("%s: two archives differ, error %v", p, err)
+		}
+		if names := tarNames(t, first); !slices.Equal(names, []string{p.exe("glassback"), "LICENSE"}) {
+			t.Errorf("%s: %q", p, names)
+		}
+	}
+}
+
+func TestLicences(t *testing.T) {
+	for name, want := range map[string]bool{
+		"LICENSE": true, "License.md": true, "LICENCE": true, "LICENSE-APACHE": true, "COPYING": true, "NOTICE.txt": true, "PATENTS": true,
+		"licenses.go": false, "README.md": false, "CHANGELOG": false,
+	} {
+		if legal.MatchString(name) != want {
+			t.Errorf("%s: %t", name, !want)
+		}
+	}
+	texts, err := assets.DefaultClassifier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := licensesIn(texts, []string{string(own), "no licence"}); !slices.Equal(got, []string{"Apache-2.0"}) {
+		t.Errorf("the licences of this project are %q", got)
+	}
+	found := map[string]*module{
+		"b": {path: "b", files: []string{string(own)}}, "a": {path: "a", version: "v1", files: []string{"All rights reserved."}},
+	}
+	all, err := classify(found)
+	if err == nil || err.Error() != "a v1 has no licence that is known" {
+		t.Errorf("error %v", err)
+	}
+	if len(all) != 2 || all[0].path != "a" || all[1].license != "Apache-2.0" {
+		t.Fatalf("%v", all)
+	}
+	if text := string(thirdParty(append(all, &module{path: "c", files: all[1].files}))); !strings.Contains(text, "=\nb\nc\n\n") {
+		t.Errorf("modules do not share a text:\n%s", text)
+	}
+}
+
+func TestTheLicencesOfAPackageAreThoseAboveIt(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"LICENSE": "1", "a/third_party/LICENSE": "2", "a/third_party/b/NOTICE": "3", "c/LICENSE": "4", "a/x.go": "5",
+	} {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &module{}
+	for range 2 {
+		if err := m.collect(filepath.Join(root, "a", "third_party", "b"), root); err != nil || !slices.Equal(m.files, []string{"3", "2", "1"}) {
+			t.Errorf("%q, error %v", m.files, err)
+		}
+	}
+}
+
+func TestTheVersionIsThatOfTheCommit(t *testing.T) {
+	write := func(t *testing.T, dir, file, text string) {
+		t.Helper()
+		file = filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const changes = "# Changelog\n\nText.\n\n## v1.2.3\n\n- New.\n\n## v1.2.2\n\n- Old.\n"
+	for name, test := range map[string]struct {
+		version, commit, chart, app, changes string
+		err                                  string
+	}{
+		"all agree":           {"v1.2.3", "c", "1.2.3", "v1.2.3", changes, ""},
+		"no version":          {"dev", "c", "1.2.3", "v1.2.3", changes, "the version must be as in v1.2.3, not \"dev\""},
+		"half a version":      {"v1.2", "c", "1.2.3", "v1.2.3", changes, "the version must be"},
+		"changes":             {"v1.2.3", "c-dirty", "1.2.3", "v1.2.3", changes, "the checkout has changes"},
+		"another chart":       {"v1.2.3", "c", "1.2.2", "v1.2.3", changes, "Chart.yaml has version 1.2.2 and appVersion v1.2.3"},
+		"another appVersion":  {"v1.2.3", "c", "1.2.3", "1.2.3", changes, "Chart.yaml has version 1.2.3 and appVersion 1.2.3"},
+		"an older section":    {"v1.2.2", "c", "1.2.2", "v1.2.2", changes, "the first section of CHANGELOG.md is \"v1.2.3\""},
+		"no section about it": {"v1.2.4", "c", "1.2.4", "v1.2.4", changes, "the first section of CHANGELOG.md is \"v1.2.3\": describe v1.2.4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "artifacts/chart/Chart.yaml", "apiVersion: v2\nname: a\nversion: "+test.chart+"\nappVersion: "+test.app+"\n")
+			write(t, dir, "CHANGELOG.md", test.changes)
+			s := source{root: dir, version: test.version, commit: test.commit}
+			err := s.checkVersion()
+			if (err == nil) != (test.err == "") || (err != nil && !strings.HasPrefix(err.Error(), test.err)) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if notes, err := s.notes(); test.err == "" && (err != nil || string(notes) != "- New.\n") {
+				t.Errorf("notes %q, error %v", notes, err)
+			}
+		})
+	}
+}
+
+func TestChecksumsAndTheirSignature(t *testing.T) {
+	sums := checksums(map[string]string{"b": "2", "a": "1"})
+	if string(sums) != "1  a\n2  b\n" {
+		t.Errorf("%q", sums)
+	}
+	key, public := newKey(t)
+	if signature, err := sign(key, sums); err != nil || !ed25519.Verify(public, sums, signature) {
+		t.Errorf("the signature is wrong: %v", err)
+	}
+	wrong := filepath.Join(t.TempDir(), "key.pem")
+	for text, want := range map[string]string{"": "is not a PEM file", "-----BEGIN X-----\nAA==\n-----END X-----\n": "has no Ed25519 key"} {
+		if err := os.WriteFile(wrong, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sign(wrong, sums); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+func TestTheImageTrustsPublicAuthoritiesOnly(t *testing.T) {
+	if n := bytes.Count(certificates(), []byte("-----BEGIN CERTIFICATE-----\n")); n < 80 {
+		t.Errorf("there are %d certificates", n)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		err  string
+	}{
+		"help":               {nil, "flag: help requested"},
+		"an unknown command": {[]string{"build"}, "there is no command \"build\""},
+		"no date":            {[]string{"make", "--version", "v1.2.3"}, "--date: "},
+		"no files":           {[]string{"publish", "--dist", "/none"}, "look for the files, run make release first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := run(t.Context(), test.args, t.Output()); err == nil || !strings.HasPrefix(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestTheChartHasTheImageOfTheRelease(t *testing.T) {
+	r := &release{source: source{root: root, date: date}, image: "registry.example.com/glassback"}
+	data, err := r.chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := map[string]string{
+		"glassback/values.yaml": "\n  repository: registry.example.com/glassback\n",
+		"glassback/Chart.yaml":  " image: registry.example.com/glassback:v",
+	}
+	for reader := tar.NewReader(unzipped); len(images) > 0; {
+		header, err := reader.Next()
+		if err != nil {
+			t.Fatalf("the chart has no %v: %v", images, err)
+		}
+		text, err := io.ReadAll(reader)
+		if err != nil || !strings.Contains(string(text), images[header.Name]) {
+			t.Errorf("%s has another image, error %v", header.Name, err)
+		}
+		delete(images, header.Name)
+	}
+}
+
+func TestManifestsHaveTheImageOfTheRelease(t *testing.T) {
+	r := &release{source: source{root: root, version: "v1.2.3"}, image: "registry.example.com/glassback"}
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for file, directory := range variants {
+		text, err := r.manifest(directory, digest)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if n := strings.Count(string(text), "\nkind: CustomResourceDefinition\n"); n != 5 {
+			t.Errorf("%s has %d definitions", file, n)
+		}
+		image := "image: registry.example.com/glassback:v1.2.3@" + digest + "\n"
+		if n := strings.Count(string(text), image); (n == 1) != (directory != "crd") {
+			t.Errorf("%s has %d times %s", file, n, image)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiexamplea
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/preview"
+)
+
+// Plan returns what Sync would do for one ApiExampleA, and does nothing. It returns nil for an object that Sync leaves alone. It is not
+// for a Controller that runs. All that it reads is in the caches, so offline makes no difference.
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*preview.Plan, error) {
+	example, err := c.fetch(key)
+	if example == nil || err != nil {
+		return nil, err
+	}
+	o, err := c.observe(ctx, example)
+	if err != nil {
+		return nil, err
+	}
+	p, plan := decide(o), &preview.Plan{}
+	var out outcome
+	if p.invalid != nil {
+		plan.Note = p.invalid.Message
+	} else {
+		change := c.configMaps.Reconcile(example, example.ConfigMapName(), o.configMap, false, child.Exactly(p.configMap))
+		out, err = change.Preview(ctx, plan)
+	}
+	if err != nil || out.Wrote {
+		return plan, err // The next sync reports.
+	}
+	return plan, c.status.Preview(example, statusOf(o, p, out), plan)
+}

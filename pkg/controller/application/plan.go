@@ -1,0 +1,37 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package application
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/preview"
+)
+
+// Plan returns what Sync would do for one Application, and does nothing. It returns nil for an object that Sync leaves alone. It is not
+// for a Controller that runs. All that it reads is in the caches, so offline makes no difference.
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, _ bool) (*preview.Plan, error) {
+	app, err := c.fetch(key)
+	if app == nil || err != nil {
+		return nil, err
+	}
+	o, err := c.observe(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	p, plan := decide(o), &preview.Plan{}
+	if p.invalid != nil {
+		plan.Note = p.invalid.Message
+	}
+	out, err := carryOut(c.changes(o, p), func(change child.Change) (child.Outcome, error) { return change.Preview(ctx, plan) })
+	if err != nil || out.wrote {
+		return plan, err // The next sync reports.
+	}
+	return plan, c.status.Preview(app, statusOf(o, p, out), plan)
+}

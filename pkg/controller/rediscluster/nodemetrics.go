@@ -1,0 +1,75 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"sync/atomic"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// NodeMetrics is what a metric can show of the redis-server in a Pod, as the last sync observed it.
+type NodeMetrics struct {
+	Pod string
+	// Answers is whether the redis-server answered. All other fields are 0 otherwise.
+	Answers bool
+	Master  bool
+	// LinkUp is whether a replica is connected to its master.
+	LinkUp bool
+	// Slots is how many slots a master owns.
+	Slots int
+	Keys  int64
+	// Offset is how many bytes of its history a master has sent, or a replica has applied.
+	Offset int64
+	// Lag is how many of these bytes a replica lacks. It is negative for a master, and if the master does not answer.
+	Lag int64
+	redisnode.Stats
+}
+
+// NodesObserver is called with the nodes of a RedisCluster after each poll, and with nil when the operator no longer
+// polls them. Several goroutines may call it at once.
+type NodesObserver func(cluster cache.ObjectName, nodes []NodeMetrics)
+
+var nodesObserver atomic.Pointer[NodesObserver]
+
+// SetNodesObserver sets the NodesObserver of all controllers from now on.
+func SetNodesObserver(observe NodesObserver) { nodesObserver.Store(&observe) }
+
+func observeNodes(cluster cache.ObjectName, nodes []NodeMetrics) {
+	if observe := nodesObserver.Load(); observe != nil {
+		(*observe)(cluster, nodes)
+	}
+}
+
+// nodeMetrics returns one NodeMetrics for each Pod that exists.
+func (o *observed) nodeMetrics() []NodeMetrics {
+	var all []NodeMetrics
+	for _, m := range o.members {
+		switch {
+		case m.pod == nil:
+		case !m.answers():
+			all = append(all, NodeMetrics{Pod: m.name})
+		default:
+			all = append(all, NodeMetrics{
+				Pod: m.name, Answers: true, Master: m.view.Master, LinkUp: m.view.LinkUp, Slots: o.slots[m.id].Len(),
+				Keys: m.view.Keys, Offset: m.view.Offset, Lag: o.lag(m), Stats: m.view.Stats,
+			})
+		}
+	}
+	return all
+}
+
+// lag returns how many bytes a replica lacks; -1 if that is unknown. The master is not asked at the same moment, so it
+// may seem to be behind.
+func (o *observed) lag(m *member) int64 {
+	master := o.byID[m.self().MasterID]
+	if m.view.Master || master == nil || !master.answers() {
+		return -1
+	}
+	return max(master.view.Offset-m.view.Offset, 0)
+}

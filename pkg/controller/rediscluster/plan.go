@@ -1,0 +1,134 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/child"
+	"github.com/glassback/glassback/pkg/preview"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// DialReadOnly is Dial, but the Node refuses every command that may change something.
+func DialReadOnly(ip string, port int, password string) Node {
+	return redisnode.DialReadOnly(ip, port, password)
+}
+
+// Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. It is not
+// for a Controller that runs. With offline, it asks no redis-server. Where Sync would write a child and observe again, Plan goes on: it
+// shows what the present nodes need, too.
+func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error) {
+	rdc, err := c.fetch(key)
+	if rdc == nil || err != nil {
+		return nil, err
+	}
+	plan := &preview.Plan{}
+	if errs := rdc.Validate(nil); len(errs) > 0 {
+		plan.Note = errs.ToAggregate().Error()
+		return plan, c.status.Preview(rdc, statusOfInvalid(rdc, errs, c.clock.Now()), plan)
+	}
+	o, err := c.observeObjects(rdc)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := c.changes(o)
+	if err != nil {
+		return nil, err
+	}
+	children, err := carryOut(changes, func(change child.Change) (child.Outcome, error) { return change.Preview(ctx, plan) })
+	if err != nil {
+		return nil, err
+	}
+	plan.Incomplete = "the redis-servers were not asked"
+	if !offline {
+		defer c.sessions.forget(key)
+		if o, err = c.observe(ctx, rdc); err != nil {
+			return nil, err
+		}
+		plan.Incomplete = o.unasked()
+	}
+	if plan.Incomplete != "" {
+		return plan, o.previewPods(plan)
+	}
+	p := decide(o)
+	plan.Policy, plan.Step, plan.Waiting = p.policy, p.progress(), p.waits() || p.keepStatus
+	if p.keepStatus {
+		plan.Step = "Waiting for redis-servers that do not answer"
+		if len(o.problems) > 0 {
+			plan.Step = o.problems[0].message
+		}
+		return plan, nil
+	}
+	if err := c.status.Preview(rdc, statusOf(o, p, children), plan); err != nil {
+		return nil, err
+	}
+	return plan, o.previewCommands(plan, slices.Concat(p.upkeep, p.commands))
+}
+
+// unasked returns which redis-servers do not answer although their Pods are ready; "" if all answer. This process may have no way to them.
+func (o *observed) unasked() string {
+	var silent []string
+	for _, m := range o.members {
+		if m.pod != nil && isReady(m.pod) && whyNotAsked(m.pod) == nil && !m.answers() && len(o.problems) == 0 {
+			silent = append(silent, fmt.Sprintf("%s does not answer: %s", m.name, m.whySilent))
+		}
+	}
+	return strings.Join(silent, "; ")
+}
+
+// previewPods adds to a plan what follows from the Pods alone.
+func (o *observed) previewPods(plan *preview.Plan) error {
+	if outdated := o.membersWhere(func(m *member) bool { return m.outdated }); len(outdated) > 0 {
+		plan.Waiting = true
+		plan.Step = fmt.Sprintf("Pods with another revision, which are replaced one by one: %d of %d", len(outdated), len(o.members))
+	}
+	return o.previewCommands(plan, missingPods(o))
+}
+
+// previewCommands adds commands to a plan.
+func (o *observed) previewCommands(plan *preview.Plan, commands []command) error {
+	for _, c := range commands {
+		write := preview.Write{Name: c.on.name}
+		var err error
+		switch c.verb {
+		case createClaim:
+			write.Verb, write.Kind, write.Name = "create", "PersistentVolumeClaim", claimName(o.rdc, c.on.ordinal)
+			write.Fields, err = preview.Diff(nil, claim(o.rdc, c.on.ordinal))
+		case growClaim:
+			write.Verb, write.Kind, write.Name = "patch", "PersistentVolumeClaim", c.on.claim.Name
+			grown := c.on.claim.DeepCopy()
+			grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: o.rdc.Spec.Storage.Size}
+			write.Fields, err = preview.Diff(c.on.claim, grown)
+		case deleteClaim:
+			if c.on.claim.DeletionTimestamp != nil {
+				continue
+			}
+			write.Verb, write.Kind, write.Name = "delete", "PersistentVolumeClaim", c.on.claim.Name
+		case createPod:
+			write.Verb, write.Kind = "create", "Pod"
+			write.Fields, err = preview.Diff(nil, pod(o.rdc, c.on.ordinal))
+		case deletePod:
+			write.Verb, write.Kind = "delete", "Pod"
+		case evictPod:
+			write.Verb, write.Kind = "evict", "Pod"
+		default:
+			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		plan.Writes = append(plan.Writes, write)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/leaktest"
+)
+
+func TestPlan(t *testing.T) {
+	const password = "hunter2-of-the-redis-cluster"
+	silent := func(s *stage) { s.views[ipOf(3)] = nil }
+	for sentence, test := range map[string]struct {
+		change     func(*stage)
+		offline    bool
+		want       []string // the lines of the plan without fields; nil for no plan
+		incomplete string   // the beginning
+	}{
+		"settled: nothing to do":                {change: func(*stage) {}, want: []string{"nothing to do"}},
+		"settled and offline: it is incomplete": {change: func(*stage) {}, offline: true, incomplete: "the redis-servers were not asked"},
+		"a Pod is gone: it is created": {
+			change: func(s *stage) { s.destroy("pods", "demo-5") }, offline: true, want: []string{"create Pod demo-5"},
+			incomplete: "the redis-servers were not asked",
+		},
+		"another revision: a roll begins": {
+			change: func(s *stage) { s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:8" }) },
+			want:   []string{"create ConfigMap", "rollPods: ", "update RedisCluster demo", "evict Pod demo-"},
+		},
+		"another revision, offline: the Pods": {
+			change: func(s *stage) { s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:8" }) }, offline: true,
+			want:       []string{"Pods with another revision, which are replaced one by one: 6 of 6"},
+			incomplete: "the redis-servers were not asked",
+		},
+		"a replica that asks for data at an earlier address of its master: a command": {
+			change: func(s *stage) { s.views[ipOf(3)].LinkUp, s.views[ipOf(3)].MasterIP = false, "10.1.7.7" },
+			want:   []string{"reconnectReplicas: ", "update RedisCluster demo", "Redis: replicate demo-3 demo-0"},
+		},
+		"a ready Pod that does not answer: it is incomplete": {change: silent, incomplete: "demo-3 does not answer: connection refused"},
+		"an invalid spec: the status says so": {
+			change: func(s *stage) { s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Addr = "" }) }, want: []string{"update RedisCluster demo"},
+		},
+		"no Secret: the status says so": {
+			change: func(s *stage) {
+				s.edit(func(rdc *v1.RedisCluster) {
+					rdc.Generation++
+					rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "none", Key: "password"}
+				})
+			},
+			want: []string{"stopForProblems: Secret none does not exist", "update RedisCluster demo"},
+		},
+		"a password: it is not shown": {
+			change: func(s *stage) {
+				s.add(&corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: "redis", Namespace: "default"}, Data: map[string][]byte{"password": []byte(password)},
+				})
+				s.password = password
+				s.edit(func(rdc *v1.RedisCluster) {
+					rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "redis", Key: "password"}
+				})
+			},
+			want: []string{"rollPods: ", "evict Pod demo-"},
+		},
+		"paused: no plan": {change: func(s *stage) {
+			s.edit(func(rdc *v1.RedisCluster) { rdc.Annotations = map[string]string{glassback.AnnotationPaused: "true"} })
+		}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := playing(t, six()).settle()
+			test.change(s)
+			s.connect()
+			s.kube.ClearActions()
+			s.client.ClearActions()
+			s.commands = nil
+			plan, err := s.controller.Plan(t.Context(), demoKey, test.offline)
+			if err != nil || (plan == nil) != (test.want == nil && test.incomplete == "") {
+				t.Fatalf("plan %v, error %v", plan, err)
+			}
+			for _, action := range slices.Concat(s.kube.Actions(), s.client.Actions()) {
+				if action.GetVerb() != "get" {
+					t.Errorf("it made the request %s %s", action.GetVerb(), action.GetResource().Resource)
+				}
+			}
+			if len(s.commands) > 0 {
+				t.Errorf("the nodes got %q", s.commands)
+			}
+			if plan == nil {
+				return
+			}
+			lines := plan.Lines(1000)
+			for _, want := range test.want {
+				if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+					t.Errorf("the plan has no line %q", want)
+				}
+			}
+			settled := test.want == nil || test.want[0] == "nothing to do"
+			if plan.Settled() != settled || !strings.HasPrefix(plan.Incomplete, test.incomplete) ||
+				(plan.Incomplete == "") != (test.incomplete == "") {
+				t.Errorf("settled %t, incomplete %q", plan.Settled(), plan.Incomplete)
+			}
+			if leaks := (leaktest.Secrets{"the password": password}).In(strings.Join(lines, "\n")); len(leaks) > 0 {
+				t.Error(leaks)
+			}
+			if t.Failed() {
+				t.Log(strings.Join(lines, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Hands the slots of a master over to a replica before redis-server is asked to end. Without it, nobody serves
+# these slots until the other nodes have noticed. It succeeds in any case: the Pod ends anyway.
+#
+# From the environment: POD_IP, PORT and GLASSBACK_AUTH, as for start.sh.
+set -u
+exec 2>/dev/null
+
+# As in live.sh.
+command -v timeout >/dev/null || timeout() { shift && "$@"; }
+
+if [ -n "${GLASSBACK_AUTH:-}" ]; then
+	REDISCLI_AUTH=$(cat "$GLASSBACK_AUTH") || exit 0
+	export REDISCLI_AUTH
+fi
+
+ask() { timeout 2 redis-cli "$@"; }
+
+me=$(ask -h "$POD_IP" -p "$PORT" CLUSTER MYID)
+[ -n "$me" ] || exit 0
+
+# A line of CLUSTER NODES is ID IP:PORT@BUSPORT FLAGS MASTER-ID … connected. A replica that failed has more flags than one.
+for replica in $(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES |
+	sed -n "s/^[0-9a-f]* \\([^ @]*\\):\\([0-9]*\\)@[^ ]* slave $me .*[0-9] connected\$/\\1,\\2/p"); do
+	ask -h "${replica%,*}" -p "${replica#*,}" INFO replication | grep -q '^master_link_status:up' || continue
+	ask -h "${replica%,*}" -p "${replica#*,}" CLUSTER FAILOVER >/dev/null
+	# Redis gives a failover up after 5 s.
+	timeout 6 redis-cli -h "$POD_IP" -p "$PORT" -r 60 -i 0.1 INFO replication | grep -q '^role:slave' && exit 0
+done
+exit 0

@@ -1,0 +1,106 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package fakeapi
+
+import (
+	"encoding/json"
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+)
+
+// converter knows the schemas of the kinds of Kubernetes.
+var converter = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(Scheme) })
+
+// undefaulted sets no defaults.
+type undefaulted struct{}
+
+func (undefaulted) Default(runtime.Object) {}
+
+// Prepare reads the schemas, which takes a while. Tests in a bubble of testing/synctest call it before.
+func Prepare() { converter() }
+
+// managerOf returns the code that merges applied objects of a kind. The caller holds mu.
+func (s *Server) managerOf(kind schema.GroupVersionKind) *managedfields.FieldManager {
+	if known := s.managers[kind]; known != nil {
+		return known
+	}
+	made, err := managedfields.NewDefaultFieldManager(converter(), Scheme, undefaulted{}, Scheme, kind, kind.GroupVersion(), "", nil)
+	if err != nil {
+		panic(err)
+	}
+	s.managers[kind] = made
+	return made
+}
+
+// apply returns the result of a server-side apply. live is nil if the object does not exist. The caller holds mu.
+func (s *Server) apply(live Object, patch *unstructured.Unstructured, manager string, force bool) (Object, error) {
+	kind := patch.GroupVersionKind()
+	base, err := Scheme.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if live != nil {
+		base = clone(live)
+	}
+	base.GetObjectKind().SetGroupVersionKind(kind)
+	applied, err := s.managerOf(kind).Apply(base, patch, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	return applied.(Object), nil
+}
+
+// track returns now with managedFields: manager owns the fields that differ from was. The caller holds mu.
+func (s *Server) track(was, now Object, manager string) Object {
+	kind := kindOf(was)
+	was = clone(was)
+	was.GetObjectKind().SetGroupVersionKind(kind)
+	now.GetObjectKind().SetGroupVersionKind(kind)
+	tracked, err := s.managerOf(kind).Update(was, now, manager)
+	if err != nil {
+		panic(err)
+	}
+	return tracked.(Object)
+}
+
+// merged returns the result of a JSON merge patch (RFC 7396). It does not change the live object.
+func merged(live Object, patch map[string]any) (Object, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(clone(live))
+	if err != nil {
+		return nil, err
+	}
+	changed, err := json.Marshal(merge(fields, patch))
+	if err != nil {
+		return nil, err
+	}
+	now := reflect.New(reflect.TypeOf(live).Elem()).Interface().(Object)
+	return now, json.Unmarshal(changed, now)
+}
+
+// merge applies a patch to fields, which it changes.
+func merge(fields, patch map[string]any) map[string]any {
+	for key, value := range patch {
+		switch value := value.(type) {
+		case nil:
+			delete(fields, key)
+		case map[string]any:
+			inner, ok := fields[key].(map[string]any)
+			if !ok {
+				inner = map[string]any{}
+			}
+			fields[key] = merge(inner, value)
+		default:
+			fields[key] = value
+		}
+	}
+	return fields
+}

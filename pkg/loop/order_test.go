@@ -1,0 +1,190 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// TestOrder drives the order as a workqueue does: "u1" is an urgent key, and "1" is another one.
+func TestOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		push, touch []string // a touched key is urgent
+		want        []string
+	}{
+		"urgent keys come first": {push: []string{"1", "2", "u1", "3", "u2"}, want: []string{"u1", "u2", "1", "2", "3"}},
+		"a key that becomes urgent moves": {
+			push: []string{"1", "2", "u1", "3"}, touch: []string{"3"}, want: []string{"u1", "3", "1", "2"},
+		},
+		"a key that is urgent keeps its place":    {push: []string{"u1", "u2"}, touch: []string{"u1"}, want: []string{"u1", "u2"}},
+		"a key that does not wait is not touched": {push: []string{"u1"}, touch: []string{"7"}, want: []string{"u1"}},
+		"every eighth key is not urgent": {
+			push: []string{"1", "2", "u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8", "u9"},
+			want: []string{"u1", "u2", "u3", "u4", "u5", "u6", "u7", "1", "u8", "u9", "2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			touched := map[string]bool{}
+			o := newOrder(func(key cache.ObjectName) bool { return key.Name[0] == 'u' || touched[key.Name] })
+			for _, name := range test.push {
+				o.Push(cache.ObjectName{Name: name})
+			}
+			for _, name := range test.touch {
+				touched[name] = true
+				o.Touch(cache.ObjectName{Name: name})
+			}
+			var got []string
+			for o.Len() > 0 {
+				got = append(got, o.Pop().Name)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAKeyThatMovedIsHandedOutOnce adds a key again after it has moved: its old place must not count twice.
+func TestAKeyThatMovedIsHandedOutOnce(t *testing.T) {
+	urgent := false
+	o := newOrder(func(cache.ObjectName) bool { return urgent })
+	o.Push(key)
+	urgent = true
+	o.Touch(key)
+	if got := o.Pop(); got != key || o.Len() != 0 {
+		t.Fatalf("%s, and %d wait", got, o.Len())
+	}
+	urgent = false
+	o.Push(key)
+	if got := o.Pop(); got != key || o.Len() != 0 {
+		t.Fatalf("%s, and %d wait", got, o.Len())
+	}
+	if _, found := o.take(false); found {
+		t.Error("the key is handed out twice")
+	}
+}
+
+func TestOnlyChangesAreUrgent(t *testing.T) {
+	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", ResourceVersion: "1"}}
+	changed := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", ResourceVersion: "2"}}
+	for name, test := range map[string]struct {
+		event  func(cache.ResourceEventHandler)
+		urgent bool
+	}{
+		"an object of the first list": {func(h cache.ResourceEventHandler) { h.OnAdd(old, true) }, false},
+		"a new object":                {func(h cache.ResourceEventHandler) { h.OnAdd(old, false) }, true},
+		"a resync":                    {func(h cache.ResourceEventHandler) { h.OnUpdate(old, old) }, false},
+		"a change":                    {func(h cache.ResourceEventHandler) { h.OnUpdate(old, changed) }, true},
+		"a deletion":                  {func(h cache.ResourceEventHandler) { h.OnDelete(old) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(nil)
+			l.begun.Store(true)
+			test.event(&handler{loop: l, kind: "Job", keyOf: Self})
+			if got := l.causes.urgent(cache.ObjectName{Name: "job"}, time.Now()); got != test.urgent {
+				t.Errorf("urgent is %t, want %t", got, test.urgent)
+			}
+		})
+	}
+}
+
+// TestWhichTimersAreUrgent has a sync ask for a time, or fail, and its key wait for another reason.
+func TestWhichTimersAreUrgent(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		failed, asked, waits bool
+		after                time.Duration // since the sync
+		urgent               bool
+	}{
+		"a time that a sync asked for":                    {asked: true, after: time.Minute, urgent: true},
+		"a time that a failed sync asked for":             {asked: true, failed: true, after: time.Minute, urgent: true},
+		"a retry":                                         {failed: true, after: time.Minute},
+		"a time that has come, of a key that waits":       {asked: true, waits: true, after: time.Minute, urgent: true},
+		"a time that has not come, of a key that waits":   {asked: true, waits: true, after: time.Second},
+		"a key that waits, and has a retry that has come": {failed: true, waits: true, after: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCauses()
+			c.done(key, now, time.Minute, test.failed, test.asked)
+			if test.waits {
+				c.add(key, trace.Cause{Verb: string(cache.Sync)})
+			}
+			if got := c.urgent(key, now.Add(test.after)); got != test.urgent {
+				t.Errorf("urgent is %t, want %t", got, test.urgent)
+			}
+		})
+	}
+}
+
+// TestChangesDoNotWaitBehindARestart has a change, a due time and a failed sync come while the keys of a restart wait.
+func TestChangesDoNotWaitBehindARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const backlog, each = 1000, time.Second
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var synced []string
+		names := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(synced)
+		}
+		l := newLoop(func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
+			time.Sleep(each)
+			mu.Lock()
+			defer mu.Unlock()
+			synced = append(synced, key.Name)
+			switch {
+			case key.Name == "due" && slices.Index(synced, "due") == len(synced)-1:
+				return 10 * time.Second, nil
+			case key.Name == "failing":
+				return 0, errors.New("no")
+			}
+			return 0, nil
+		})
+		cause := trace.Cause{Verb: string(cache.Added)}
+		l.Add(cache.ObjectName{Name: "due"}, cause)
+		l.Add(cache.ObjectName{Name: "failing"}, cause)
+		for i := range backlog {
+			l.Add(cache.ObjectName{Name: fmt.Sprintf("old-%d", i)}, cause)
+		}
+		done := make(chan struct{})
+		go func() { l.Run(ctx, context.WithoutCancel(ctx), 1); close(done) }()
+		time.Sleep(5*each + each/2)
+		l.Add(cache.ObjectName{Name: "old-900"}, trace.Cause{Verb: string(cache.Updated), Urgent: true})
+		time.Sleep(14 * each)
+		order := names()
+		if at := slices.Index(order, "old-900"); at < 5 || at > 6 {
+			t.Errorf("the changed object was number %d of %v", at, order)
+		}
+		if at := slices.Index(order[1:], "due") + 1; at < 10 || at > 12 {
+			t.Errorf("the object that was due after 10 s was number %d of %v", at, order)
+		}
+		time.Sleep(backlog * each)
+		order = names()
+		if at := slices.Index(order[2:], "failing") + 2; at < backlog {
+			t.Errorf("the failed object was number %d again, and %d waited before it", at, backlog)
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(order), func(s string) bool { return !strings.HasPrefix(s, "old-") })); n != backlog {
+			t.Errorf("%d of the restart's objects were synced, want %d", n, backlog)
+		}
+		cancel()
+		<-done
+	})
+}

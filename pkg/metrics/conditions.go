@@ -1,0 +1,157 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// maxConditionSeries limits the series of one kind: any client that may write a status can write any reason. The largest kind of a
+// cluster with 500 namespaces has about as many.
+const maxConditionSeries = 2000
+
+// conditions shows the conditions of the objects that the caches hold. Like informers, it costs nothing until it is scraped.
+type conditions struct {
+	informers  *informers
+	maxObjects int // the number of objects that are shown one by one
+}
+
+var (
+	conditionsDesc = prometheus.NewDesc("glassback_conditions", "Objects of a kind in a namespace that have this condition. "+
+		"Beyond the first 2,000 series of a kind, one series without other labels counts those that are left, and what is wrong comes first.",
+		[]string{"kind", "namespace", "type", "status", "reason"}, nil)
+	objectConditionDesc = prometheus.NewDesc("glassback_object_condition", "Always 1: the labels have a condition of one object. "+
+		"--metrics-objects limits the number of objects; those that are not ready come first.",
+		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
+)
+
+// conditionsOf returns the conditions of an object of that kind; for other kinds there is no function.
+var conditionsOf = map[string]func(any) []metav1.Condition{
+	"ApiExampleA":  func(o any) []metav1.Condition { return o.(*groupav1.ApiExampleA).Status.Conditions },
+	"Application":  func(o any) []metav1.Condition { return o.(*appv1.Application).Status.Conditions },
+	"ECSInstance":  func(o any) []metav1.Condition { return o.(*ecsv1alpha1.ECSInstance).Status.Conditions },
+	"MyCronJob":    func(o any) []metav1.Condition { return o.(*mcjv1.MyCronJob).Status.Conditions },
+	"RedisCluster": func(o any) []metav1.Condition { return o.(*redisv1.RedisCluster).Status.Conditions },
+}
+
+// conditionSeries are the labels of conditionsDesc.
+type conditionSeries struct{ kind, namespace, condition, status, reason string }
+
+// compareSeries puts what is wrong first: the alerts are about it.
+func compareSeries(a, b conditionSeries) int {
+	return cmp.Or(one(a.isFine())-one(b.isFine()), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.condition, b.condition),
+		cmp.Compare(a.status, b.status), cmp.Compare(a.reason, b.reason))
+}
+
+// isFine returns whether the condition is no reason to look at the object.
+func (s *conditionSeries) isFine() bool {
+	switch s.condition {
+	case glassback.ConditionDegraded:
+		return s.status != string(metav1.ConditionTrue)
+	case glassback.ConditionReady:
+		return s.status == string(metav1.ConditionTrue)
+	}
+	return true
+}
+
+// conditionedObject is an object with its conditions.
+type conditionedObject struct {
+	kind, namespace, name string
+	conditions            []metav1.Condition
+}
+
+// compareObjects puts objects that are not ready first.
+func compareObjects(a, b conditionedObject) int {
+	rank := func(o conditionedObject) int {
+		return one(meta.IsStatusConditionTrue(o.conditions, glassback.ConditionReady))
+	}
+	return cmp.Or(rank(a)-rank(b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// count returns the number of objects by series, for each kind, and the objects themselves if they are shown one by one.
+func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects []conditionedObject) {
+	kinds = map[string]map[conditionSeries]int{}
+	for _, m := range c.informers.running() {
+		of := conditionsOf[m.Kind()]
+		if of == nil {
+			continue
+		}
+		counts := kinds[m.Kind()]
+		if counts == nil {
+			counts = map[conditionSeries]int{}
+			kinds[m.Kind()] = counts
+		}
+		for _, cached := range m.GetStore().List() {
+			object, found := cached.(metav1.Object), of(cached)
+			for i := range found {
+				condition := &found[i]
+				counts[conditionSeries{m.Kind(), object.GetNamespace(), condition.Type, string(condition.Status), condition.Reason}]++
+			}
+			if c.maxObjects > 0 {
+				objects = append(objects, conditionedObject{m.Kind(), object.GetNamespace(), object.GetName(), found})
+			}
+		}
+	}
+	return kinds, objects
+}
+
+// bound adds up the series beyond maxConditionSeries. The first ones, by their labels, stay as they are.
+func bound(kind string, counts map[conditionSeries]int) map[conditionSeries]int {
+	if len(counts) <= maxConditionSeries {
+		return counts
+	}
+	all := make([]conditionSeries, 0, len(counts))
+	for series := range counts {
+		all = append(all, series)
+	}
+	slices.SortFunc(all, compareSeries)
+	bounded := make(map[conditionSeries]int, maxConditionSeries)
+	for i, series := range all {
+		if i < maxConditionSeries-1 {
+			bounded[series] = counts[series]
+		} else {
+			bounded[conditionSeries{kind: kind}] += counts[series]
+		}
+	}
+	return bounded
+}
+
+// Describe is for a prometheus.Registerer.
+func (c *conditions) Describe(to chan<- *prometheus.Desc) {
+	to <- conditionsDesc
+	to <- objectConditionDesc
+}
+
+// Collect is for a prometheus.Gatherer.
+func (c *conditions) Collect(to chan<- prometheus.Metric) {
+	kinds, objects := c.count()
+	for kind, counts := range kinds {
+		for s, n := range bound(kind, counts) {
+			to <- prometheus.MustNewConstMetric(conditionsDesc, prometheus.GaugeValue, float64(n),
+				s.kind, s.namespace, s.condition, s.status, s.reason)
+		}
+	}
+	slices.SortFunc(objects, compareObjects)
+	for _, o := range objects[:min(len(objects), c.maxObjects)] {
+		for i := range o.conditions {
+			condition := &o.conditions[i]
+			to <- prometheus.MustNewConstMetric(objectConditionDesc, prometheus.GaugeValue, 1,
+				o.kind, o.namespace, o.name, condition.Type, string(condition.Status), condition.Reason)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package metrics
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/controller/rediscluster"
+)
+
+// maxRedisNodes limits the nodes that are shown. Each has up to 13 series.
+const maxRedisNodes = 1000
+
+// redisNodes shows the nodes of RedisClusters as the leader polled them last.
+type redisNodes struct {
+	mu       sync.Mutex
+	clusters map[cache.ObjectName][]rediscluster.NodeMetrics
+}
+
+var polled redisNodes
+
+// observe is a rediscluster.NodesObserver.
+func (r *redisNodes) observe(cluster cache.ObjectName, nodes []rediscluster.NodeMetrics) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if nodes == nil {
+		delete(r.clusters, cluster)
+		return
+	}
+	if r.clusters == nil {
+		r.clusters = map[cache.ObjectName][]rediscluster.NodeMetrics{}
+	}
+	r.clusters[cluster] = nodes
+}
+
+// redisNode is a node with the labels of its series.
+type redisNode struct {
+	cluster cache.ObjectName
+	rediscluster.NodeMetrics
+}
+
+// compareRedisNodes puts nodes that do not answer first.
+func compareRedisNodes(a, b redisNode) int {
+	return cmp.Or(one(a.Answers)-one(b.Answers), cmp.Compare(a.cluster.Namespace, b.cluster.Namespace),
+		cmp.Compare(a.cluster.Name, b.cluster.Name), cmp.Compare(a.Pod, b.Pod))
+}
+
+func (r *redisNodes) all() []redisNode {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []redisNode
+	for cluster, nodes := range r.clusters {
+		for _, n := range nodes {
+			all = append(all, redisNode{cluster, n})
+		}
+	}
+	slices.SortFunc(all, compareRedisNodes)
+	return all
+}
+
+// redisNodeMetric is a metric of a node.
+type redisNodeMetric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	has   func(*redisNode) bool // whether a node has the metric
+	value func(*redisNode) float64
+}
+
+// newRedisNodeMetric returns a metric of the nodes for which has returns true, or, if has is nil, of those that answer.
+func newRedisNodeMetric(name, help string, kind prometheus.ValueType, has func(*redisNode) bool,
+	value func(*redisNode) float64,
+) redisNodeMetric {
+	if has == nil {
+		has = func(n *redisNode) bool { return n.Answers }
+	}
+	desc := prometheus.NewDesc("glassback_redis_node_"+name, help, []string{"namespace", "rediscluster", "node"}, nil)
+	return redisNodeMetric{desc, kind, has, value}
+}
+
+func isReplica(n *redisNode) bool { return n.Answers && !n.Master }
+
+var (
+	redisNodeMetrics = []redisNodeMetric{
+		newRedisNodeMetric("up", "1 if the Redis node answered the last poll of the operator.",
+			prometheus.GaugeValue, func(*redisNode) bool { return true }, func(n *redisNode) float64 { return float64(one(n.Answers)) }),
+		newRedisNodeMetric("master", "1 for a master, 0 for a replica.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(one(n.Master)) }),
+		newRedisNodeMetric("link_up", "1 for a replica that is connected to its master.",
+			prometheus.GaugeValue, isReplica, func(n *redisNode) float64 { return float64(one(n.LinkUp)) }),
+		newRedisNodeMetric("slots", "Slots that the node owns.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.Slots) }),
+		newRedisNodeMetric("keys", "Keys that the node has.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.Keys) }),
+		newRedisNodeMetric("memory_used_bytes", "Memory that the node has allocated.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.MemoryUsed) }),
+		newRedisNodeMetric("memory_max_bytes", "The limit of that memory, maxmemory; 0 means no limit.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.MemoryMax) }),
+		newRedisNodeMetric("clients", "Connected clients, without replicas.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.Clients) }),
+		newRedisNodeMetric("commands_total", "Commands that the node has processed since its start.",
+			prometheus.CounterValue, nil, func(n *redisNode) float64 { return float64(n.Commands) }),
+		newRedisNodeMetric("evicted_keys_total", "Keys that the node has deleted since its start because it had reached the limit of its memory.",
+			prometheus.CounterValue, nil, func(n *redisNode) float64 { return float64(n.Evicted) }),
+		newRedisNodeMetric("replication_offset_bytes", "Bytes of the replication stream that a master has sent, or a replica has applied.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.Offset) }),
+		newRedisNodeMetric("replication_lag_bytes", "Bytes of its master's replication stream that a replica lacks.",
+			prometheus.GaugeValue, func(n *redisNode) bool { return isReplica(n) && n.Lag >= 0 },
+			func(n *redisNode) float64 { return float64(n.Lag) }),
+		newRedisNodeMetric("last_save_timestamp_seconds",
+			"The time of the last snapshot, in seconds since 1970; the start of the node if there is none.",
+			prometheus.GaugeValue, nil, func(n *redisNode) float64 { return float64(n.LastSave.Unix()) }),
+	}
+	redisNodesOmittedDesc = prometheus.NewDesc("glassback_redis_nodes_omitted",
+		"Redis nodes that no metric shows, because there are more than 1,000. Nodes that do not answer come first.", nil, nil)
+)
+
+// Describe is for a prometheus.Registerer.
+func (r *redisNodes) Describe(to chan<- *prometheus.Desc) {
+	for i := range redisNodeMetrics {
+		to <- redisNodeMetrics[i].desc
+	}
+	to <- redisNodesOmittedDesc
+}
+
+// Collect is for a prometheus.Gatherer.
+func (r *redisNodes) Collect(to chan<- prometheus.Metric) {
+	all := r.all()
+	shown := all[:min(len(all), maxRedisNodes)]
+	for i := range shown {
+		n := &shown[i]
+		for _, m := range redisNodeMetrics {
+			if m.has(n) {
+				to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(n), n.cluster.Namespace, n.cluster.Name, n.Pod)
+			}
+		}
+	}
+	to <- prometheus.MustNewConstMetric(redisNodesOmittedDesc, prometheus.GaugeValue, float64(len(all)-len(shown)))
+}

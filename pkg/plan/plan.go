@@ -1,0 +1,181 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package plan is glassback plan: it prints what this version of the operator would do with each object now, and does nothing. It fills
+// caches once, and runs fetch, observe and decide of each controller. Its clients refuse to write.
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/version"
+)
+
+const usage = `Plan prints what this version of the operator would do with the objects of all five kinds now. It changes nothing: neither in
+the cluster nor in Redis nor in ECS.
+
+Usage:
+  glassback plan [-n NAMESPACE | -A] [--offline] [flags]
+
+For each object, the plan has the writes to the API server with the fields that they change, the commands to Redis, and the calls to ECS.
+It shows no data of Secrets and ConfigMaps, and no values of environment variables. Run it before an upgrade, with the next version.
+
+Redis-servers have the addresses of Pods: outside of the cluster, they do not answer. With --offline, the command asks neither them nor
+ECS, reads no Secret, and says for which objects the plan is incomplete.
+
+The exit code is 0 if there is nothing to do, 2 if there is something to do, and 1 if the command line is wrong, or if the state of an
+object could not be read.
+
+Flags:
+`
+
+// somethingToDo is the exit code if an object is not settled. A wrong command line has the code 1 here.
+const somethingToDo = 2
+
+// settings are the values of the command's flags.
+type settings struct {
+	cluster       clients.Flags
+	namespace     string // empty: that of the kubeconfig's context
+	allNamespaces bool
+	offline       bool
+	endpoint      string // of ECS
+	output        string // text, json or yaml
+}
+
+// Flags returns the flags of the command.
+func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+
+func (o *settings) flags() *pflag.FlagSet {
+	flags := command.Flags("glassback plan")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"namespace of the objects (default: that of the kubeconfig's context, or \"default\")")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "plan for the objects of all namespaces")
+	flags.BoolVar(&o.offline, "offline", false, "ask neither Redis nor ECS, and read no Secret")
+	command.AddOutput(flags, &o.output, command.Text, command.JSON, command.YAML)
+	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: as for kubectl)")
+	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
+	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	flags.StringVar(&o.endpoint, "ecs-endpoint", "", "URL of ECS, as the operator has it (default: Alibaba Cloud's own)")
+	return flags
+}
+
+func parse(args []string, stdout io.Writer) (*settings, error) {
+	o := &settings{}
+	flags := o.flags()
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
+		return nil, err
+	}
+	if err := command.CheckNoArgs(flags); err != nil {
+		return nil, err
+	}
+	if o.namespace != "" {
+		return o, command.CheckNamespace("namespace", o.namespace)
+	}
+	return o, nil
+}
+
+// Run runs glassback plan, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return command.OK
+	}
+	if err != nil {
+		return command.Fail(stderr, err)
+	}
+	c, err := o.connect()
+	if err != nil {
+		return command.Fail(stderr, err)
+	}
+	code, err := o.run(klog.NewContext(ctx, klog.Logger{}), c, stdout, stderr)
+	if err != nil {
+		return command.Fail(stderr, err)
+	}
+	return code
+}
+
+// connect returns clients that only read, and sets the namespace.
+func (o *settings) connect() (*clients.Clients, error) {
+	config, err := clients.Load(o.cluster, clients.Kubectl, "plan")
+	if err != nil {
+		return nil, err
+	}
+	o.namespace = cmp.Or(o.namespace, config.Namespace, command.OwnNamespace(), metav1.NamespaceDefault)
+	if o.allNamespaces {
+		o.namespace = metav1.NamespaceAll
+	}
+	config.Wrap(clients.ReadOnly)
+	return clients.New(config.Config)
+}
+
+// run prints the plan, and returns the exit code that it leads to. An error says that there is no plan.
+func (o *settings) run(ctx context.Context, c *clients.Clients, stdout, stderr io.Writer) (int, error) {
+	cloud, err := aliyun.New(aliyun.Config{Endpoint: o.endpoint, UserAgent: "glassback-plan/" + version.Version(), ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	kinds, err := newKinds(c, cloud, o.namespace)
+	if err != nil {
+		return 0, err
+	}
+	objects, err := planAll(ctx, kinds, o.offline)
+	if err != nil {
+		return 0, err
+	}
+	if o.output == command.JSON || o.output == command.YAML {
+		err = command.Print(stdout, o.output, document{Schema: schemaName, Version: version.Version(), Objects: objects})
+	} else {
+		err = o.print(stdout, stderr, objects)
+	}
+	return o.exitCode(objects), err
+}
+
+// exitCode returns the exit code for these objects.
+func (o *settings) exitCode(objects []Object) int {
+	code := command.OK
+	for _, object := range objects {
+		switch {
+		case object.Error != "" || (object.Incomplete != "" && !o.offline):
+			return command.Failed
+		case !object.Settled:
+			code = somethingToDo
+		}
+	}
+	return code
+}
+
+// document is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only
+// added.
+type document struct {
+	Schema  string   `json:"schema"`
+	Version string   `json:"version"` // of this program
+	Objects []Object `json:"objects"`
+}
+
+const schemaName = "glassback.dev/plan/v1"
+
+// print prints the table.
+func (o *settings) print(stdout, stderr io.Writer, objects []Object) error {
+	if len(objects) == 0 {
+		where := "in namespace " + o.namespace
+		if o.allNamespaces {
+			where = "in any namespace"
+		}
+		fmt.Fprintln(stderr, "There are no objects of Glassback "+where+".")
+		return nil
+	}
+	return printTable(stdout, objects, o.allNamespaces)
+}

@@ -1,0 +1,319 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/preview"
+)
+
+// secrets are values that no output may have.
+var secrets = leaktest.Secrets{
+	"a password of Redis": "hunter2-of-redis", "an access key": "hunter2-of-ecs",
+	"a variable": "hunter2-in-env", "a ConfigMap": "hunter2-in-data",
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "default", Name: name, Generation: 1, CreationTimestamp: metav1.Now()}
+}
+
+// cluster returns an API server with an object of each kind, and the Secrets that they name. The first three are settled.
+func cluster(t *testing.T) *fakeapi.Server {
+	t.Helper()
+	s := fakeapi.New()
+	app := &appv1.Application{ObjectMeta: named("web"), Spec: appv1.ApplicationSpec{Image: "nginx:1.28"}}
+	app.Spec.Env = []appv1.EnvVar{{Name: "PASSWORD", Value: secrets["a variable"]}}
+	cron := &mcjv1.MyCronJob{ObjectMeta: named("backup")}
+	cron.Spec.Suspend, cron.Spec.IntervalSeconds = ptr.To(true), ptr.To[int32](3600)
+	cron.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}},
+	}
+	s.Put(&groupav1.ApiExampleA{ObjectMeta: named("sample"), Spec: groupav1.ApiExampleASpec{FirstName: "Jimmy"}}, app, cron)
+	for range 5 {
+		s.Forget()
+		for _, k := range kindsOf(t, s) {
+			if err := k.fill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range k.store.List() {
+				sync := k.controller.(interface {
+					Sync(context.Context, cache.ObjectName) (time.Duration, error)
+				})
+				if _, err := sync.Sync(t.Context(), cache.MetaObjectToName(object.(metav1.Object))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if requests := s.Requests(); slices.ContainsFunc(requests, fakeapi.Request.Writes) {
+		t.Fatalf("the objects do not settle: %v", requests)
+	}
+	return s
+}
+
+// addCloud adds a RedisCluster and an ECSInstance, and their Secrets.
+func addCloud(s *fakeapi.Server) {
+	key := []byte(secrets["an access key"])
+	s.Put(
+		&corev1.Secret{ObjectMeta: named("redis"), Data: map[string][]byte{"password": []byte(secrets["a password of Redis"])}},
+		&corev1.Secret{ObjectMeta: named("aliyun"), Data: map[string][]byte{
+			ecsv1alpha1.KeyAccessKeyID: []byte("id"), ecsv1alpha1.KeyAccessKeySecret: key,
+		}},
+		&redisv1.RedisCluster{ObjectMeta: named("cache"), Spec: redisv1.RedisClusterSpec{
+			Addr: "10.0.0.1:6379", AuthSecretRef: &redisv1.SecretKeyReference{Name: "redis", Key: "password"},
+		}},
+		&ecsv1alpha1.ECSInstance{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "vm", Generation: 1, Finalizers: []string{ecsv1alpha1.Finalizer}},
+			Spec: ecsv1alpha1.ECSInstanceSpec{
+				RegionID: "cn-beijing", InstanceType: "ecs.g6.large", ImageID: "a.vhd",
+				CredentialsSecretRef: &ecsv1alpha1.SecretReference{Name: "aliyun"},
+			},
+		},
+	)
+}
+
+func clientsOf(s *fakeapi.Server) *clients.Clients {
+	return &clients.Clients{Time: &clients.ServerTime{}, Kube: s.Kube(), Glassback: s.Glassback()}
+}
+
+func kindsOf(t *testing.T, s *fakeapi.Server) []kind {
+	t.Helper()
+	cloud, err := aliyun.New(aliyun.Config{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := newKinds(clientsOf(s), cloud, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
+}
+
+// run runs the program, and checks that it writes nothing and shows no secret.
+func run(t *testing.T, s *fakeapi.Server, o settings) (int, string) {
+	t.Helper()
+	s.Forget()
+	var stdout, stderr strings.Builder
+	// Nothing listens there.
+	o.namespace, o.endpoint = "default", "http://127.0.0.1:1"
+	code, err := o.run(t.Context(), clientsOf(s), &stdout, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if requests := s.Requests(); slices.ContainsFunc(requests, fakeapi.Request.Writes) {
+		t.Errorf("it made the requests %v", requests)
+	}
+	if leaks := secrets.In(stdout.String() + stderr.String()); len(leaks) > 0 {
+		t.Error(leaks)
+	}
+	return code, stdout.String() + stderr.String()
+}
+
+func TestASettledClusterHasNothingToDo(t *testing.T) {
+	code, out := run(t, cluster(t), settings{output: command.Text})
+	const want = "OBJECT       PLAN\naea/sample   nothing to do\napp/web      nothing to do\nmcj/backup   nothing to do\n"
+	if code != command.OK || out != want {
+		t.Errorf("exit code %d, output\n%swant\n%s", code, out, want)
+	}
+	const none = "There are no objects of Glassback in namespace default.\n"
+	if code, out := run(t, fakeapi.New(), settings{}); code != command.OK || out != none {
+		t.Errorf("without objects: exit code %d, %q", code, out)
+	}
+}
+
+func TestWhatIsToDo(t *testing.T) {
+	s := cluster(t)
+	web, greeting := cache.NewObjectName("default", "web"), cache.NewObjectName("default", "sample-greeting")
+	fakeapi.Edit(s, web, "user", func(app *appv1.Application) {
+		app.Generation++
+		app.Spec.Image = "nginx:1.29"
+	})
+	fakeapi.Edit(s, greeting, "user", func(c *corev1.ConfigMap) { c.Data["greeting"] = secrets["a ConfigMap"] })
+	fakeapi.Edit(s, cache.NewObjectName("default", "backup"), "user", func(m *mcjv1.MyCronJob) {
+		m.Annotations = map[string]string{glassback.AnnotationPaused: "true"}
+	})
+	code, out := run(t, s, settings{allNamespaces: true})
+	want := `
+NAMESPACE   OBJECT       PLAN
+default     aea/sample   update ConfigMap sample-greeting
+                             data.greeting: changed, values not shown
+default     app/web      update Deployment web
+                             spec.template.spec.containers[app].image: nginx:1.28 → nginx:1.29
+default     mcj/backup   nothing to do
+                         note: paused
+`
+	if trimmed := regexp.MustCompile(` +\n`).ReplaceAllString("\n"+out, "\n"); code != somethingToDo || trimmed != want {
+		t.Errorf("exit code %d, output%swant%s", code, trimmed, want)
+	}
+	code, out = run(t, s, settings{output: command.JSON})
+	var got document
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != somethingToDo || got.Schema != schemaName || len(got.Objects) != 3 {
+		t.Fatalf("exit code %d, error %v, output\n%s", code, err, out)
+	}
+	wanted := []preview.Write{{Verb: "update", Kind: "Deployment", Name: "web", Fields: []preview.Field{
+		{Path: "spec.template.spec.containers[app].image", Old: "nginx:1.28", New: "nginx:1.29"},
+	}}}
+	if o := got.Objects[1]; o.Kind != "Application" || o.Name != "web" || o.Settled || fmt.Sprint(o.Writes) != fmt.Sprint(wanted) ||
+		!slices.Equal(o.Writes[0].Fields, wanted[0].Fields) {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func TestOfflineSaysWhatIsIncomplete(t *testing.T) {
+	s := cluster(t)
+	addCloud(s)
+	code, out := run(t, s, settings{offline: true})
+	for _, line := range []string{
+		"rdc/cache ", "create ConfigMap cache-", "incomplete: the redis-servers were not asked", "ecs/vm ", "incomplete: ECS was not asked",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("the output has no %q", line)
+		}
+	}
+	if code != somethingToDo || t.Failed() {
+		t.Errorf("exit code %d, output\n%s", code, out)
+	}
+	if requests := s.Requests(); slices.ContainsFunc(requests, func(r fakeapi.Request) bool { return r.Resource == "secrets" }) {
+		t.Errorf("it read a Secret: %v", requests)
+	}
+}
+
+// TestTheRoleInTheDocumentIsEnough compares the rights in the document with the requests for objects of all kinds.
+func TestTheRoleInTheDocumentIsEnough(t *testing.T) {
+	s := cluster(t)
+	addCloud(s)
+	if code, out := run(t, s, settings{}); code != command.Failed || !strings.Contains(out, "incomplete: ECS did not answer") {
+		t.Errorf("without an answer of ECS: exit code %d, output\n%s", code, out)
+	}
+	text, err := os.ReadFile("../../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.Unmarshal(regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(text)[1], &role); err != nil {
+		t.Fatal(err)
+	}
+	granted, used := map[string]bool{}, map[string]bool{}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				granted[verb+" "+resource] = true
+			}
+		}
+	}
+	for _, r := range s.Requests() {
+		used[r.Verb+" "+r.Resource] = true
+	}
+	used["watch secrets"] = used["list secrets"] // An informer lists them. The fake server does not count its watch.
+	if !maps.Equal(granted, used) {
+		t.Errorf("the document grants\n%v, the program uses\n%v", slices.Sorted(maps.Keys(granted)), slices.Sorted(maps.Keys(used)))
+	}
+}
+
+func TestEveryControllerIsPlanned(t *testing.T) {
+	var planned []string
+	for _, k := range kindsOf(t, fakeapi.New()) {
+		planned = append(planned, strings.ToLower(k.name))
+	}
+	for _, name := range permissions.ControllerNames() {
+		hasKind := slices.ContainsFunc(permissions.OfController(name), func(p permissions.Permission) bool { return p.Subresource == "status" })
+		if hasKind && !slices.Contains(planned, name) {
+			t.Errorf("there is no plan for the objects of the controller %s", name)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	settled, pending := Object{Settled: true}, Object{}
+	failed, incomplete := Object{Error: "e"}, Object{Settled: true, Plan: preview.Plan{Incomplete: "i"}}
+	for sentence, test := range map[string]struct {
+		objects []Object
+		offline bool
+		want    int
+	}{
+		"no objects":                               {nil, false, 0},
+		"all settled":                              {[]Object{settled, settled}, false, 0},
+		"something to do":                          {[]Object{settled, pending, settled}, false, 2},
+		"an error counts more":                     {[]Object{pending, failed}, false, 1},
+		"an incomplete plan is an error":           {[]Object{settled, incomplete}, false, 1},
+		"with --offline it is not":                 {[]Object{settled, incomplete}, true, 0},
+		"with --offline there may be things to do": {[]Object{pending, incomplete}, true, 2},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := (&settings{offline: test.offline}).exitCode(test.objects); got != test.want {
+				t.Errorf("exit code %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTheCommandLine(t *testing.T) {
+	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
+	for sentence, test := range map[string]struct {
+		args []string
+		code int
+		want string // the beginning of the output
+	}{
+		"help":            {[]string{"--help"}, 0, "Plan prints what"},
+		"an unknown flag": {[]string{"--no"}, 1, "glassback: unknown flag"},
+		"an argument":     {[]string{"app/web"}, 1, "glassback: unexpected argument"},
+		"no namespace":    {[]string{"-n", "A"}, 1, "glassback: --namespace \"A\" is not the name of a namespace"},
+		"no kubeconfig":   {[]string{"--kubeconfig", "/none"}, 1, "glassback: cannot read the kubeconfig"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var out strings.Builder
+			if code := Run(t.Context(), test.args, &out, &out); code != test.code || !strings.HasPrefix(out.String(), test.want) {
+				t.Errorf("exit code %d, %q", code, out.String())
+			}
+		})
+	}
+}
+
+func TestTheClientsCannotWrite(t *testing.T) {
+	o := settings{cluster: clients.Flags{Master: "http://127.0.0.1:1"}}
+	c, err := o.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, created := c.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
+	app := &appv1.Application{ObjectMeta: named("a")}
+	_, updated := c.Glassback.AppV1().Applications("default").UpdateStatus(t.Context(), app, metav1.UpdateOptions{})
+	deleted := c.Apiextensions.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), "a", metav1.DeleteOptions{})
+	for verb, err := range map[string]error{"create": created, "update": updated, "delete": deleted} {
+		if err == nil || !strings.Contains(err.Error(), "this client only reads") {
+			t.Errorf("%s: error %v", verb, err)
+		}
+	}
+}

@@ -1,0 +1,505 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package spans
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// carrier answers requests in place of a network.
+type carrier func(*http.Request) (*http.Response, error)
+
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) { return c(r) }
+
+func says(status int, body string) carrier {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}
+
+// logs is a log that a test reads.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.FieldsFunc(l.text.String(), func(r rune) bool { return r == '\n' })
+}
+
+func (l *logs) context() context.Context {
+	return klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(l))))
+}
+
+func TestLinksToTheSyncThatWrote(t *testing.T) {
+	for name, test := range map[string]struct {
+		write trace.Event
+		cause trace.Cause
+		links string // of the second sync
+	}{
+		"the version that was written":    {wrote("apply configmaps", "a", "7"), changed("Updated", "a", "7"), "[0]"},
+		"a later version":                 {wrote("apply configmaps", "a", "7"), changed("Updated", "a", "8"), "[]"},
+		"the same version of another one": {wrote("apply configmaps", "a", "7"), changed("Updated", "b", "7"), "[]"},
+		"the end of what it deleted":      {wrote("delete configmaps", "a", "7"), changed("Deleted", "a", "9"), "[0]"},
+		"a change before the deletion":    {wrote("delete configmaps", "a", "7"), changed("Updated", "a", "7"), "[]"},
+		"the end of what others deleted":  {wrote("apply configmaps", "a", "7"), changed("Deleted", "a", "7"), "[]"},
+		"a timer":                         {wrote("delete configmaps", "", ""), trace.Cause{Verb: trace.VerbAfter}, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			received := &collector{}
+			tracer := start(t, received)
+			tracer.sync(func() { tracer.Observe(test.write) })
+			time.Sleep(time.Millisecond) // for the order of the spans
+			tracer.sync(func() {}, test.cause)
+			tracer.Stop()
+			syncs := received.syncs()
+			if len(syncs) != 2 || len(syncs[0].GetLinks()) > 0 {
+				t.Fatalf("%d syncs: %s", len(syncs), syncs)
+			}
+			if got := linked(syncs, syncs[1]); got != test.links {
+				t.Errorf("links to %s, want %s", got, test.links)
+			}
+		})
+	}
+}
+
+func TestASpanSaysHowItsSyncEnded(t *testing.T) {
+	received := &collector{}
+	tracer := start(t, received)
+	var many []trace.Cause
+	for i := range 8 {
+		many = append(many, trace.Cause{Verb: "Updated", Object: thing, ResourceVersion: strconv.Itoa(i), Fields: []string{"spec.a"}})
+	}
+	tracer.Observe(trace.Event{Stage: trace.Sync, Source: "things", For: thing, Causes: many, More: 3})
+	tracer.Observe(trace.Event{
+		Stage: trace.Done, Source: "things", For: thing, Err: "create Job one: forbidden", After: 1500 * time.Millisecond,
+	})
+	tracer.Stop()
+	span := received.syncs()[0]
+	attributes := attributesText(span.GetAttributes())
+	for _, want := range []string{
+		"glassback.controller=things", "glassback.object.kind=Thing", "k8s.namespace.name=default", "glassback.object.name=one",
+		"glassback.more_causes=int_value:3", "glassback.after_seconds=double_value:1.5",
+	} {
+		if !strings.Contains(attributes, want) {
+			t.Errorf("the attributes are %s, without %s", attributes, want)
+		}
+	}
+	if span.GetStatus().GetMessage() != "create Job one: forbidden" || len(span.GetEvents()) != 8 {
+		t.Errorf("status %s and %d events", span.GetStatus(), len(span.GetEvents()))
+	}
+	if event := causes(span)[7]; !strings.Contains(event, "glassback.resource_version=7") || !strings.Contains(event, "spec.a") {
+		t.Errorf("the last event is %s", event)
+	}
+	if len(tracer.syncing) > 0 {
+		t.Errorf("it remembers %d syncs that have ended", len(tracer.syncing))
+	}
+}
+
+func TestWritesAreBounded(t *testing.T) {
+	tracer := start(t, &collector{})
+	tracer.sync(func() {
+		for i := range maxWrites + 10 {
+			tracer.Observe(wrote("apply configmaps", "a", strconv.Itoa(i)))
+			tracer.Observe(wrote("apply configmaps", "a", strconv.Itoa(i))) // as an apply that changes nothing
+		}
+	})
+	if w := tracer.writes; len(w.spans) != maxWrites || len(w.order) != maxWrites {
+		t.Errorf("%d writes in an order of %d", len(w.spans), len(w.order))
+	}
+	for version, want := range map[int]bool{9: false, 10: true, maxWrites + 9: true} {
+		cause := changed("Updated", "a", strconv.Itoa(version))
+		if _, got := tracer.writes.by(&cause); got != want {
+			t.Errorf("version %d is known: %t, want %t", version, got, want)
+		}
+	}
+}
+
+// A tracer that is off changes neither a Sync nor a transport: there is nothing that could cost anything.
+func TestWithoutAnEndpointNothingIsWrapped(t *testing.T) {
+	tracer, err := Start(t.Context(), Config{})
+	if tracer != nil || err != nil {
+		t.Fatalf("%v, error %v", tracer, err)
+	}
+	l := &loop.Loop{Config: loop.Config{Sync: func(context.Context, cache.ObjectName) (time.Duration, error) { return 0, nil }}}
+	before := reflect.ValueOf(l.Sync).Pointer()
+	tracer.Wrap(l)
+	if reflect.ValueOf(l.Sync).Pointer() != before {
+		t.Error("a Sync is wrapped")
+	}
+	next := &http.Transport{}
+	if got := tracer.Transport(next); got != next {
+		t.Error("a transport is wrapped")
+	}
+	tracer.Stop()
+}
+
+// redisServer answers each command with OK, but HELLO and MIGRATE with an error that quotes their arguments.
+func redisServer(t *testing.T) (string, int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				lines := bufio.NewScanner(conn)
+				for lines.Scan() {
+					count, command := lines.Text(), ""
+					for range 2 * must(strconv.Atoi(strings.TrimPrefix(count, "*"))) {
+						lines.Scan()
+						command += lines.Text() + " "
+					}
+					if strings.Contains(command, "MIGRATE") || strings.Contains(strings.ToUpper(command), "HELLO") {
+						fmt.Fprintf(conn, "-ERR unknown command 'X', with args beginning with: %s\r\n", command)
+					} else {
+						fmt.Fprint(conn, "+OK\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	address := listener.Addr().(*net.TCPAddr)
+	return address.IP.String(), address.Port
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// send sends request by a transport, and ignores the body of the answer.
+func send(by http.RoundTripper, request *http.Request) error {
+	response, err := by.RoundTrip(request)
+	if err == nil {
+		response.Body.Close()
+	}
+	return err
+}
+
+// TestCallsAreChildrenAndTellNoSecret makes a sync that calls the API server, Redis and ECS, and has secrets in all that it sends and gets.
+func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
+	secrets := leaktest.Secrets{
+		"an access key ID": "LTAI5tExampleAccessKeyID", "its secret": "s3cr3tOfTheAccessKey/+=", "its token": "CAIS+securityTokenOfSTS==",
+		"the password of Redis": "password-of-the-default-user", "a Redis key": "session:of-a-customer-4711",
+		"the operator's token": "bearer-token-of-the-operator", "a body": "private-key-in-a-Secret",
+		"an answer": "data-of-another-Secret", "a query": "selector-that-names-a-customer",
+		"a header of the collector": "token-of-the-collector",
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20"+secrets["a header of the collector"])
+	received, log := &collector{}, &logs{}
+	tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: received})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracer.Stop()
+	cloud := must(aliyun.New(aliyun.Config{Transport: says(http.StatusForbidden,
+		`{"RequestId":"R-1","Code":"Forbidden.RAM","Message":"`+secrets["its secret"]+`"}`)}))
+	region := cloud.Open(&aliyun.AccessKey{
+		ID: secrets["an access key ID"], Secret: secrets["its secret"], SecurityToken: secrets["its token"],
+	}, "cn-beijing")
+	ip, port := redisServer(t)
+	node := redisnode.Dial(ip, port, secrets["the password of Redis"])
+	defer node.Close()
+	server := tracer.Transport(says(http.StatusConflict, secrets["an answer"]))
+	broken := tracer.Transport(carrier(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New(secrets["the operator's token"])
+	}))
+
+	l := &loop.Loop{Config: loop.Config{Name: "things", Kind: "Thing"}}
+	var after context.Context
+	l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+		after = ctx
+		if _, err := region.Describe(ctx, []string{"i-1"}); err == nil {
+			t.Error("ECS has not refused")
+		}
+		if err := node.Meet(ctx, "10.0.0.7", 6379, 16379); err != nil {
+			t.Error(err)
+		}
+		if err := node.Migrate(ctx, "10.0.0.7", 6379, secrets["the password of Redis"], time.Second,
+			[]string{secrets["a Redis key"]}); err == nil {
+			t.Error("Redis has not refused")
+		}
+		url := "https://10.0.0.1/api/v1/namespaces/here/secrets/redis?labelSelector=" + secrets["a query"]
+		request := must(http.NewRequestWithContext(ctx, http.MethodPatch, url, strings.NewReader(secrets["a body"])))
+		request.Header.Set("Authorization", "Bearer "+secrets["the operator's token"])
+		request.Header.Set("Content-Type", "application/apply-patch+yaml")
+		if err := send(server, request); err != nil {
+			t.Error(err)
+		}
+		if err := send(broken, request); err == nil {
+			t.Error("the connection is not broken")
+		}
+		return 0, nil
+	}
+	tracer.Wrap(l)
+	tracer.sync(func() { _, _ = l.Sync(t.Context(), cache.NewObjectName("default", "one")) })
+
+	// Calls without a sync, or after it, are no children, and work as well.
+	for _, ctx := range []context.Context{t.Context(), after} {
+		if err := node.Forget(ctx, "id"); err != nil {
+			t.Error(err)
+		}
+		if err := send(server, must(http.NewRequestWithContext(ctx, http.MethodGet, "https://10.0.0.1/api/v1/pods", http.NoBody))); err != nil {
+			t.Error(err)
+		}
+	}
+	tracer.Stop()
+	syncs := received.syncs()
+	if len(syncs) != 1 {
+		t.Fatalf("%d root spans, want one: %s", len(syncs), syncs)
+	}
+	got := received.children(syncs[0])
+	want := []string{
+		"ecs DescribeInstances cloud.provider=alibaba_cloud cloud.region=cn-beijing error=" + string(aliyun.Unauthorized),
+		"redis CLUSTER MEET db.system.name=redis db.operation.name=CLUSTER MEET",
+		"redis MIGRATE db.system.name=redis db.operation.name=MIGRATE error=refused",
+		"apply secrets http.request.method=PATCH k8s.namespace.name=here glassback.object.name=redis " +
+			"http.response.status_code=int_value:409 error=Conflict",
+		"apply secrets http.request.method=PATCH k8s.namespace.name=here glassback.object.name=redis error=no answer",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("below the sync are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, found := range secrets.In(received.text() + strings.Join(log.lines(), "\n")) {
+		t.Error(found)
+	}
+	if header := received.headers[0].Get("Authorization"); header != "Bearer "+secrets["a header of the collector"] {
+		t.Errorf("the collector gets %q", header)
+	}
+}
+
+func TestParsePath(t *testing.T) {
+	for path, want := range map[string][3]string{
+		"/api/v1/namespaces/default/configmaps/a":              {"configmaps", "default", "a"},
+		"/api/v1/namespaces/default/pods/a/eviction":           {"pods/eviction", "default", "a"},
+		"/apis/batch/v1/namespaces/default/jobs":               {"jobs.batch", "default", ""},
+		"/apis/apps/v1/namespaces/default/deployments/a/scale": {"deployments.apps/scale", "default", "a"},
+		"/api/v1/namespaces/default":                           {"namespaces", "", "default"},
+		"/apis/x.example/v1/things/a":                          {"things.x.example", "", "a"},
+		"/k8s/clusters/c-1/api/v1/nodes/a":                     {"nodes", "", "a"},
+		"/version":                                             {},
+		"/":                                                    {},
+		"/api":                                                 {},
+		"/apis/batch/v1":                                       {},
+	} {
+		if resource, namespace, name := parsePath(path); [3]string{resource, namespace, name} != want {
+			t.Errorf("%s is %q %q %q, want %q", path, resource, namespace, name, want)
+		}
+	}
+}
+
+func TestWrongEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		headers    = "OTEL_EXPORTER_OTLP_HEADERS must be NAME=VALUE,..., with percent-encoded values"
+		attributes = "OTEL_RESOURCE_ATTRIBUTES must be NAME=VALUE,..., with percent-encoded values"
+	)
+	for name, test := range map[string]struct{ variable, value, err string }{
+		"a header without a value":       {headersEnv, "token-of-the-collector", headers},
+		"a header with a bad name":       {headersEnv, "my token=token-of-the-collector", headers},
+		"a header that is badly encoded": {headersEnv, "a=token-of-the-collector%zz", headers},
+		"a header of two lines":          {headersEnv, "a=token-of-the-collector%0a", headers},
+		"no file of a CA":                {certificateEnv, file + "-", "read the file of OTEL_EXPORTER_OTLP_CERTIFICATE: open " + file + "-"},
+		"an empty CA":                    {certificateEnv, file, "the file of OTEL_EXPORTER_OTLP_CERTIFICATE, " + file + ", holds no"},
+		"no such sampler": {"OTEL_TRACES_SAMPLER", "often",
+			"OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG do not name a sampler: unsupported sampler: often"},
+		"an attribute without a value": {"OTEL_RESOURCE_ATTRIBUTES", "a", attributes},
+		"an attribute badly encoded":   {"OTEL_RESOURCE_ATTRIBUTES", "a=%zz", attributes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(test.variable, test.value)
+			tracer, err := Start(t.Context(), Config{Endpoint: "http://collector:4318"})
+			if tracer != nil || err == nil || !strings.HasPrefix(err.Error(), test.err) || strings.Contains(err.Error(), "\n") ||
+				strings.Contains(err.Error(), "token-of") {
+				t.Errorf("%v, error %v, want %s", tracer, err, test.err)
+			}
+		})
+	}
+}
+
+func TestTheSamplerOfTheEnvironment(t *testing.T) {
+	for name, test := range map[string]struct {
+		sampler, arg string
+		min, max     int // spans of 1000
+	}{
+		"none: all":   {"", "", 1000, 1000},
+		"always_off":  {"always_off", "", 0, 0},
+		"one in ten":  {"traceidratio", "0.1", 40, 200},
+		"of a parent": {"parentbased_traceidratio", "0", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.sampler != "" {
+				t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
+				t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
+			}
+			received := &collector{}
+			tracer := start(t, received)
+			for i := range 1000 {
+				tracer.sync(func() { tracer.Observe(wrote("apply configmaps", "a", strconv.Itoa(i))) })
+			}
+			tracer.Stop()
+			if got := len(received.syncs()); got < test.min || got > test.max || len(tracer.writes.spans) != got {
+				t.Errorf("%d syncs of 1000, and %d writes", got, len(tracer.writes.spans))
+			}
+		})
+	}
+}
+
+// A collector that does not answer delays no sync, and the end by flushTimeout at most.
+func TestACollectorThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logs{}
+		hangs := carrier(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: hangs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for range 10_000 {
+			tracer.sync(func() {})
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("syncs have waited %s", took)
+		}
+		tracer.Stop()
+		if took := time.Since(began); took != flushTimeout {
+			t.Errorf("the end took %s, want %s", took, flushTimeout)
+		}
+		tracer.Stop()
+		tracer.sync(func() {}) // as webhooks do, which end later
+		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `"Lost spans"`) {
+			t.Errorf("the log is %q", lines)
+		}
+	})
+}
+
+// Lost spans are logged at once, and then once a minute, without credentials.
+func TestLostSpansAreLoggedOnceAMinute(t *testing.T) {
+	for name, test := range map[string]struct {
+		carrier carrier
+		err     string
+	}{
+		"it refuses":       {says(http.StatusUnauthorized, "bad token-of-the-collector"), "the collector answered 401 Unauthorized"},
+		"it redirects":     {says(http.StatusFound, ""), "the collector answered 302 Found"},
+		"it does not work": {says(http.StatusServiceUnavailable, ""), "the collector answered 503 Service Unavailable"},
+		"the proxy is none": {func(*http.Request) (*http.Response, error) {
+			return nil, errors.New(`invalid proxy address "http://me:token-of-the-proxy@proxy:x"`)
+		}, `invalid proxy address \"http://proxy:x\"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := &logs{}
+				tracer, err := Start(log.context(), Config{Endpoint: "http://collector:4318", Transport: test.carrier})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 300 {
+					tracer.sync(func() {})
+					time.Sleep(time.Second)
+				}
+				tracer.Stop()
+				lines := log.lines()
+				if len(lines) != 5 {
+					t.Errorf("%d lines in five minutes: %q", len(lines), lines)
+				}
+				for i, line := range lines {
+					if !strings.Contains(line, test.err) || strings.Contains(line, "token-of") {
+						t.Errorf("line %d is %s", i, line)
+					}
+				}
+				if want := "spans=60"; !strings.Contains(lines[1], want) {
+					t.Errorf("the second line is %s, want %s", lines[1], want)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkSync(b *testing.B) {
+	for name, sampler := range map[string]string{"off": "", "unsampled": "always_off", "sampled": "always_on"} {
+		b.Run(name, func(b *testing.B) {
+			var tracer *Tracer
+			var recorder *trace.Recorder
+			if sampler != "" {
+				b.Setenv("OTEL_TRACES_SAMPLER", sampler)
+				tracer = start(b, &collector{})
+				recorder = trace.NewObserved(tracer.Observe)
+			}
+			api := tracer.Transport(carrier(func(*http.Request) (*http.Response, error) {
+				return nil, io.EOF
+			}))
+			const url = "https://10.0.0.1/api/v1/namespaces/here/secrets/a"
+			request := must(http.NewRequestWithContext(b.Context(), http.MethodPatch, url, http.NoBody))
+			l := &loop.Loop{Config: loop.Config{Name: "things", Kind: "Thing"}}
+			l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+				if ctx != request.Context() {
+					_ = send(api, request.WithContext(ctx))
+				} else {
+					_ = send(api, request)
+				}
+				return 0, nil
+			}
+			tracer.Wrap(l)
+			key, cause := cache.NewObjectName("default", "one"), []trace.Cause{changed("Updated", "a", "7")}
+			b.ReportAllocs()
+			for b.Loop() {
+				recorder.Report(trace.Event{Stage: trace.Sync, Source: "things", Object: thing, For: thing, Causes: cause})
+				_, _ = l.Sync(b.Context(), key)
+				recorder.Report(trace.Event{Stage: trace.Done, Source: "things", Object: thing, For: thing, Causes: cause})
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package status is glassback status: it lists the objects of all five kinds in one table. Objects that are not ready come first.
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/command"
+)
+
+const usage = `Status lists the objects of all five kinds in one table. Objects that are not ready come first.
+
+Usage:
+  glassback status [-n NAMESPACE | -A] [flags]
+
+The column OBJECT has the names that "glassback why" and "kubectl get" accept.
+The exit code is 0 if there is a list, 1 if there is none, and 2 if the command line is wrong.
+
+Flags:
+`
+
+// settings are the values of the command's flags.
+type settings struct {
+	cluster       clients.Flags
+	namespace     string // empty: that of the kubeconfig's context
+	allNamespaces bool
+	output        string // text, wide, json or yaml
+}
+
+// Flags returns the flags of the command.
+func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+
+func (o *settings) flags() *pflag.FlagSet {
+	flags := command.Flags("glassback status")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"namespace of the objects (default: that of the kubeconfig's context, or \"default\")")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "list the objects of all namespaces")
+	command.AddOutput(flags, &o.output, command.Text, command.Wide, command.JSON, command.YAML)
+	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: as for kubectl)")
+	flags.StringVar(&o.cluster.Context, "context", "", "context of the kubeconfig (default: its current one)")
+	flags.StringVar(&o.cluster.Master, "master", "", "URL of the API server; overrides the one in the kubeconfig")
+	return flags
+}
+
+func parse(args []string, stdout io.Writer) (*settings, error) {
+	o := &settings{}
+	flags := o.flags()
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
+		return nil, err
+	}
+	if err := command.CheckNoArgs(flags); err != nil {
+		return nil, err
+	}
+	if o.namespace != "" {
+		return o, command.CheckNamespace("namespace", o.namespace)
+	}
+	return o, nil
+}
+
+// Run runs glassback status, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	if err := o.run(ctx, stdout, stderr); err != nil {
+		return command.Fail(stderr, err)
+	}
+	return command.OK
+}
+
+func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
+	config, err := clients.Load(o.cluster, clients.Kubectl, "status")
+	if err != nil {
+		return err
+	}
+	c, err := clients.New(config.Config)
+	if err != nil {
+		return err
+	}
+	namespace := cmp.Or(o.namespace, config.Namespace, command.OwnNamespace(), metav1.NamespaceDefault)
+	if o.allNamespaces {
+		namespace = metav1.NamespaceAll
+	}
+	objects, err := list(ctx, c.Glassback, namespace)
+	if err != nil {
+		return err
+	}
+	if o.output == command.JSON || o.output == command.YAML {
+		return command.Print(stdout, o.output, document{Schema: schemaName, Objects: objects})
+	}
+	if len(objects) == 0 {
+		where := "in namespace " + namespace
+		if o.allNamespaces {
+			where = "in any namespace"
+		}
+		fmt.Fprintln(stderr, "There are no objects of Glassback "+where+".")
+		return nil
+	}
+	return o.print(stdout, objects, c.Time.Now())
+}
+
+// document is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only
+// added.
+type document struct {
+	Schema  string   `json:"schema"`
+	Objects []Object `json:"objects"`
+}
+
+const schemaName = "glassback.dev/status/v1"
+
+// Object is the state of one object.
+type Object struct {
+	Kind      string      `json:"kind"`
+	Namespace string      `json:"namespace"`
+	Name      string      `json:"name"`
+	Created   metav1.Time `json:"created"`
+	// Ready is the status of the condition Ready, or Unknown if there is none.
+	Ready   metav1.ConditionStatus `json:"ready"`
+	Reason  string                 `json:"reason,omitempty"`
+	Message string                 `json:"message,omitempty"`
+	// Paused says that the operator leaves the object alone.
+	Paused bool `json:"paused,omitempty"`
+
+	short string // the short name of the resource
+}
+
+// objectOf returns the state of one object.
+func objectOf(kind, short string, o metav1.Object, conditions []metav1.Condition) Object {
+	row := Object{
+		Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Created: o.GetCreationTimestamp(), Ready: metav1.ConditionUnknown,
+		Paused: o.GetAnnotations()[glassback.AnnotationPaused] == "true", short: short,
+	}
+	if ready := meta.FindStatusCondition(conditions, glassback.ConditionReady); ready != nil {
+		row.Ready, row.Reason, row.Message = ready.Status, ready.Reason, ready.Message
+	}
+	return row
+}
+
+// compare orders objects that are not ready before others, and then by namespace, kind and name.
+func compare(a, b Object) int {
+	rank := map[metav1.ConditionStatus]int{metav1.ConditionFalse: 0, metav1.ConditionUnknown: 1, metav1.ConditionTrue: 2}
+	return cmp.Or(cmp.Compare(rank[a.Ready], rank[b.Ready]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Name, b.Name))
+}
+
+// print prints the table.
+func (o *settings) print(stdout io.Writer, objects []Object, now time.Time) error {
+	table := tabwriter.NewWriter(stdout, 6, 4, 3, ' ', 0)
+	row := func(namespace, object, ready, reason, age, message string) {
+		line := object + "\t" + ready + "\t" + reason + "\t" + age
+		if o.allNamespaces {
+			line = namespace + "\t" + line
+		}
+		if o.output == command.Wide {
+			line += "\t" + message
+		}
+		fmt.Fprintln(table, line)
+	}
+	row("NAMESPACE", "OBJECT", "READY", "REASON", "AGE", "MESSAGE")
+	for _, object := range objects {
+		reason := cmp.Or(object.Reason, "<none>")
+		if object.Paused {
+			reason += " (paused)"
+		}
+		age := "<unknown>"
+		if !object.Created.IsZero() {
+			age = duration.HumanDuration(now.Sub(object.Created.Time))
+		}
+		row(object.Namespace, object.short+"/"+object.Name, string(object.Ready), command.Printable(reason), age,
+			command.Printable(cmp.Or(object.Message, "<none>")))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}

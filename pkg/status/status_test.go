@@ -1,0 +1,190 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package status
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
+	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
+	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
+	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
+)
+
+var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func named(namespace, name string, age time.Duration) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}
+}
+
+func ready(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: "Progressing", Status: "False"}, {Type: "Ready", Status: status, Reason: reason, Message: message}}
+}
+
+// objects are one of each kind.
+func objects() []runtime.Object {
+	paused := named("b", "paused", time.Hour)
+	paused.Annotations = map[string]string{"glassback.dev/paused": "true"}
+	return []runtime.Object{
+		&groupav1.ApiExampleA{ObjectMeta: named("a", "new", time.Second)},
+		&appv1.Application{ObjectMeta: named("a", "web", 48*time.Hour),
+			Status: appv1.ApplicationStatus{Conditions: ready("True", "Available", "2 of 2")}},
+		&mcjv1.MyCronJob{ObjectMeta: paused, Status: mcjv1.MyCronJobStatus{Conditions: ready("True", "Scheduled", "")}},
+		&redisv1.RedisCluster{ObjectMeta: named("b", "cache", 5*time.Minute),
+			Status: redisv1.RedisClusterStatus{Conditions: ready("False", "SlotsMissing", "no\x1b[2J master")}},
+		&ecsv1alpha1.ECSInstance{ObjectMeta: named("a", "vm", time.Minute),
+			Status: ecsv1alpha1.ECSInstanceStatus{Conditions: ready("False", "Creating", "")}},
+	}
+}
+
+func TestObjectsThatAreNotReadyComeFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings  settings
+		namespace string
+		want      string
+	}{
+		"one namespace": {settings{}, "a", `
+OBJECT    READY     REASON      AGE
+ecs/vm    False     Creating    60s
+aea/new   Unknown   <none>      1s
+app/web   True      Available   2d
+`},
+		"all namespaces": {settings{allNamespaces: true}, "", `
+NAMESPACE   OBJECT       READY     REASON               AGE
+a           ecs/vm       False     Creating             60s
+b           rdc/cache    False     SlotsMissing         5m
+a           aea/new      Unknown   <none>               1s
+a           app/web      True      Available            2d
+b           mcj/paused   True      Scheduled (paused)   60m
+`},
+		"with messages": {settings{output: "wide"}, "b", `
+OBJECT       READY   REASON               AGE   MESSAGE
+rdc/cache    False   SlotsMissing         5m    no [2J master
+mcj/paused   True    Scheduled (paused)   60m   <none>
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := list(t.Context(), fake.NewClientset(objects()...), test.namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := test.settings.print(&out, found, now); err != nil || "\n"+out.String() != test.want {
+				t.Errorf("error %v, table\n%swant%s", err, out.String(), test.want)
+			}
+		})
+	}
+}
+
+func TestAKindThatIsNotInstalledHasNoObjects(t *testing.T) {
+	resource := schema.GroupResource{Group: "app.aiops.org", Resource: "applications"}
+	for name, test := range map[string]struct {
+		err  error
+		want int
+		fail string
+	}{
+		"no CustomResourceDefinition": {apierrors.NewNotFound(resource, ""), 4, ""},
+		"no right":                    {apierrors.NewForbidden(resource, "", errors.New("no")), 0, "list objects of the kind Application: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(objects()...)
+			client.PrependReactor("list", "applications", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+			found, err := list(t.Context(), client, "")
+			if len(found) != test.want || (err == nil) != (test.fail == "") || (err != nil && !strings.HasPrefix(err.Error(), test.fail)) {
+				t.Errorf("%d objects, error %v", len(found), err)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		err  string
+	}{
+		"nothing":               {nil, ""},
+		"as kubectl":            {[]string{"-A", "-o", "wide", "--context", "c", "--kubeconfig", "k"}, ""},
+		"a namespace":           {[]string{"-n", "a"}, ""},
+		"no namespace":          {[]string{"-n", "A"}, "--namespace \"A\" is not the name of a namespace"},
+		"an empty namespace":    {[]string{"-n", ""}, "--namespace must not be empty"},
+		"an unknown output":     {[]string{"-o", "name"}, "--output must be one of text, wide, json, yaml, not \"name\""},
+		"an object":             {[]string{"mcj/a"}, "unexpected argument \"mcj/a\""},
+		"a flag that is of why": {[]string{"--last", "1"}, "unknown flag: --last"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(test.args, io.Discard)
+			if (err == nil) != (test.err == "") || (err != nil && !strings.HasPrefix(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+// TestRun asks a server for the namespace of the context that --context names.
+func TestRun(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.HasSuffix(r.URL.Path, "/mycronjobs") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"MyCronJobList","apiVersion":"batch.wzj.kubebuilder.io/v1",
+			"items":[{"metadata":{"name":"tick","namespace":"shop"}}]}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "config")
+	config := `{"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}],"current-context":"x","contexts":[
+		{"name":"x","context":{"cluster":"none"}},{"name":"y","context":{"cluster":"c","namespace":"shop"}}]}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		args           []string
+		path           string
+		stdout, stderr string
+	}{
+		"of the context": {
+			nil, "/namespaces/shop/mycronjobs", "OBJECT     READY     REASON   AGE\nmcj/tick   Unknown   <none>   <unknown>\n", "",
+		},
+		"of another": {[]string{"-n", "b"}, "/namespaces/b/mycronjobs", "OBJECT ", ""},
+		"of all":     {[]string{"-A"}, "/v1/mycronjobs", "NAMESPACE   OBJECT     READY     REASON   AGE\nshop        mcj/tick ", ""},
+		"as JSON": {[]string{"-o", "json"}, "/namespaces/shop/mycronjobs",
+			"{\n  \"schema\": \"glassback.dev/status/v1\",\n  \"objects\": [\n    {\n      \"kind\": \"MyCronJob\",", ""},
+		"as YAML": {[]string{"-o", "yaml"}, "/namespaces/shop/mycronjobs", "objects:\n- created: null\n  kind: MyCronJob\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked = nil
+			var stdout, stderr strings.Builder
+			code := Run(t.Context(), append([]string{"--kubeconfig", file, "--context", "y"}, test.args...), &stdout, &stderr)
+			if code != command.OK || !strings.HasPrefix(stdout.String(), test.stdout) || stderr.String() != test.stderr {
+				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+			}
+			if !strings.Contains(strings.Join(asked, " ")+" ", test.path+" ") {
+				t.Errorf("asked for %v", asked)
+			}
+		})
+	}
+}
