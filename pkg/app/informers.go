@@ -353,7 +353,8 @@ func trimPod(obj any) (any, error) {
 		}
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers}
 		pod.Status = corev1.PodStatus{
-			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses,
+			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+			InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
 		}
 	}
 	return withoutManagedFields(obj)

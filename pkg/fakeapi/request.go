@@ -47,6 +47,7 @@ type Request struct {
 	UID         types.UID // the UID that a write is for, "" for any
 	Manager     string    // the field manager of a create, update, apply or patch
 	Force       bool      // whether an apply takes fields over
+	DryRun      bool      // whether a create changes nothing
 	Propagation metav1.DeletionPropagation
 
 	Object runtime.Object // of a create or an update
@@ -58,7 +59,9 @@ type Request struct {
 func (r Request) Key() cache.ObjectName { return cache.NewObjectName(r.Namespace, r.Name) }
 
 // Writes returns whether the request can change an object.
-func (r Request) Writes() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
+func (r Request) Writes() bool {
+	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" && !r.DryRun
+}
 
 // Unguarded returns whether a write can hit an object that the client has not read: an update, apply or patch of any version, or a
 // delete or an eviction of any UID.
@@ -76,6 +79,8 @@ func (r Request) Unguarded() bool {
 // apply without force, an unguarded write and a delete of any version are named too.
 func (r Request) Action() string {
 	switch {
+	case r.DryRun:
+		return "try to " + r.Verb
 	case r.Verb == "apply" && r.Manager != glassback.Name:
 		return "apply by " + r.Manager
 	case r.Verb == "apply" && !r.Force:
@@ -189,6 +194,7 @@ func requestOf(action clienttesting.Action) (Request, error) {
 		r.Name = a.Name
 	case clienttesting.CreateActionImpl:
 		r.Name, r.Object, r.Manager = a.Object.(metav1.Object).GetName(), a.Object, a.CreateOptions.FieldManager
+		r.DryRun = len(a.CreateOptions.DryRun) > 0
 		if eviction, ok := a.Object.(*policyv1.Eviction); ok {
 			r.Verb, r.Subresource = "evict", ""
 			preconditions(ptr.To(ptr.Deref(eviction.DeleteOptions, metav1.DeleteOptions{})))
@@ -232,6 +238,9 @@ func (s *Server) carryOut(r *Request, action clienttesting.Action) (runtime.Obje
 		}
 		obj := clone(a.Object.(Object))
 		obj.SetNamespace(r.Namespace)
+		if r.DryRun {
+			return obj, nil
+		}
 		return clone(s.create(r, r.Resource, obj)), nil
 	}
 	if live == nil && r.Verb != "apply" {

@@ -139,11 +139,35 @@ func (e executor) createClaim(ctx context.Context, m *member) error {
 
 func (e executor) createPod(ctx context.Context, m *member) error {
 	created, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
-	if err != nil {
+	switch {
+	case apierrors.IsInvalid(err):
+		return problemError{reasonRejected, "The API server rejects a Pod: " + err.Error()}
+	case err != nil:
 		return nameTaken(err, "Pod "+m.name)
 	}
 	e.written.Record(e.key(), "create pods", e.podCache, created)
 	return nil
+}
+
+// tryReplacement returns a problemError if the API server rejects the Pod that is to replace an outdated one, which then stays. It asks
+// by a dry run of the creation. That the name is taken is checked last, so it is the answer for a valid Pod.
+func (e executor) tryReplacement(ctx context.Context, m *member) error {
+	if !m.outdated || m.ordinal >= int(*e.o.rdc.Spec.Size) {
+		return nil
+	}
+	_, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal),
+		metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsBadRequest(err): // A webhook does not support dry runs.
+		return nil
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"): // The old Pod takes its part of the quota.
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		return problemError{reasonRejected, m.name + " stays, since the API server rejects its new Pod: " + err.Error()}
+	}
+	return fmt.Errorf("dry run of creating the new Pod: %w", err)
 }
 
 // nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not
@@ -190,6 +214,9 @@ func (e executor) deleteClaim(ctx context.Context, m *member) error {
 // deletePod deletes exactly the observed Pod. A Pod that is not ready must not have changed since: if it has become
 // ready, the PodDisruptionBudget counts on it.
 func (e executor) deletePod(ctx context.Context, m *member) error {
+	if err := e.tryReplacement(ctx, m); err != nil {
+		return err
+	}
 	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
 	if !isReady(m.pod) {
 		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
@@ -211,6 +238,9 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
 // PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod.
 func (e executor) evictPod(ctx context.Context, m *member) error {
+	if err := e.tryReplacement(ctx, m); err != nil {
+		return err
+	}
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {

@@ -213,7 +213,7 @@ func waitForReadiness(o *observed) *plan {
 		return nil
 	}
 	for _, m := range o.members {
-		if m.pod == nil || !isReady(m.pod) {
+		if m.pod == nil || !isRedisReady(m.pod) {
 			return wait(check, "Waiting for the Pod %s to be ready", m.name)
 		}
 	}
@@ -238,16 +238,44 @@ func growVolumes(o *observed) *plan {
 	return do(commands, "Growing %d volumes to %s", len(commands), o.rdc.Spec.Storage.Size.String())
 }
 
-// isReady returns whether the Pod has the condition Ready.
+// isReady returns whether the Pod has the condition Ready: all of its containers are ready. The PodDisruptionBudget counts such Pods.
 func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// notStarting returns whether a Pod cannot start without help.
+// isRedisReady returns whether the container redis is ready. Other containers are those of spec.podTemplate.
+func isRedisReady(pod *corev1.Pod) bool {
+	redis := redisStatus(pod)
+	return isReady(pod) || (redis != nil && redis.Ready)
+}
+
+// redisStatus returns the status of the container redis, or nil.
+func redisStatus(pod *corev1.Pod) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == containerName {
+			return s
+		}
+	}
+	return nil
+}
+
+// startingContainers returns the statuses of the init containers and of the container redis, until that runs.
+func startingContainers(pod *corev1.Pod) []corev1.ContainerStatus {
+	redis := redisStatus(pod)
+	switch {
+	case redis == nil:
+		return pod.Status.InitContainerStatuses
+	case redis.State.Running != nil:
+		return nil
+	}
+	return append(slices.Clone(pod.Status.InitContainerStatuses), *redis)
+}
+
+// notStarting returns whether the container redis cannot start without help.
 func notStarting(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
+	for _, s := range startingContainers(pod) {
 		if w := s.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // The scripts.
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -129,6 +131,10 @@ func revision(rdc *v1.RedisCluster) string {
 	if ref := s.AuthSecretRef; ref != nil {
 		add("auth", ref.Name, ref.Key)
 	}
+	if s.PodTemplate != nil && !equality.Semantic.DeepEqual(s.PodTemplate, &v1.PodTemplate{}) {
+		text, _ := json.Marshal(s.PodTemplate) // It cannot fail: the type has no interfaces, and quantities are valid.
+		add("podTemplate", string(text))
+	}
 	sum := sha256.Sum256([]byte(inputs.String()))
 	return hex.EncodeToString(sum[:])[:10]
 }
@@ -227,7 +233,7 @@ func redisConf(rdc *v1.RedisCluster) string {
 // pod returns the Pod of one node.
 func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	name := podName(rdc, ordinal)
-	return &corev1.Pod{
+	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: rdc.Namespace, Labels: labels(rdc),
 			Annotations:     map[string]string{AnnotationRevision: revision(rdc)},
@@ -245,9 +251,14 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 			// Redis neither calls the API server nor reads environment variables with Services.
 			AutomountServiceAccountToken: ptr.To(false),
 			EnableServiceLinks:           ptr.To(false),
-			SecurityContext:              podSecurity(rdc),
+			SecurityContext:              podSecurity(),
 		},
 	}
+	addTemplate(p, rdc)
+	if port, _ := ports(rdc); port < 1024 {
+		allowLowPorts(p.Spec.SecurityContext)
+	}
+	return p
 }
 
 // container returns the container of a Pod. It runs start.sh instead of the image's entrypoint, and not as root.
@@ -332,17 +343,12 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 
 // podSecurity returns what the Pod Security Standard "restricted" requires
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
-func podSecurity(rdc *v1.RedisCluster) *corev1.PodSecurityContext {
-	s := &corev1.PodSecurityContext{
+func podSecurity() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](userID), RunAsGroup: ptr.To[int64](userID),
 		FSGroup: ptr.To[int64](userID), FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	if port, _ := ports(rdc); port < 1024 {
-		// Some container runtimes do not let a user other than root listen on such a port.
-		s.Sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
-	}
-	return s
 }
 
 // antiAffinity makes the scheduler spread the Pods over machines, and then over zones, if possible: a cluster of six can

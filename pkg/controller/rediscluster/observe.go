@@ -261,7 +261,7 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 	for _, m := range o.members {
 		m.unreadyFor = unreadyFor(m.pod, o.now)
 		// The probe of a Pod that stays unready may have another password than the open connection.
-		current.refused = current.refused || m.refused || m.unreadyFor > silentTooLong
+		current.refused = current.refused || m.refused || (m.unreadyFor > silentTooLong && !isRedisReady(m.pod))
 	}
 }
 
@@ -300,7 +300,7 @@ func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
 func portOf(rdc *v1.RedisCluster, pod *corev1.Pod) int {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
-			if p.Name == portRedis {
+			if c.Name == containerName && p.Name == portRedis {
 				return int(p.ContainerPort)
 			}
 		}
@@ -311,7 +311,7 @@ func portOf(rdc *v1.RedisCluster, pod *corev1.Pod) int {
 
 // waitingFor returns what a Pod that does not run waits for.
 func waitingFor(pod *corev1.Pod) string {
-	for _, s := range pod.Status.ContainerStatuses {
+	for _, s := range startingContainers(pod) {
 		w := s.State.Waiting
 		if w == nil || w.Reason == "" {
 			continue

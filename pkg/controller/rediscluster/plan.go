@@ -79,7 +79,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 func (o *observed) unasked() string {
 	var silent []string
 	for _, m := range o.members {
-		if m.pod != nil && isReady(m.pod) && whyNotAsked(m.pod) == nil && !m.answers() && len(o.problems) == 0 {
+		if m.pod != nil && isRedisReady(m.pod) && whyNotAsked(m.pod) == nil && !m.answers() && len(o.problems) == 0 {
 			silent = append(silent, fmt.Sprintf("%s does not answer: %s", m.name, m.whySilent))
 		}
 	}

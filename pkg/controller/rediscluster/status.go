@@ -45,6 +45,7 @@ const (
 	reasonSilent      = "PodNotAnswering"
 	reasonNotStarting = "PodNotStarting"
 	reasonNotReady    = "PodNotReady"
+	reasonRejected    = "PodRejected"
 	reasonNotWritten  = "CannotWrite"
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"

@@ -87,6 +87,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.NodeApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Operation"):
 		return &applyconfigurationredisv1.OperationApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &applyconfigurationredisv1.PodTemplateApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("RedisCluster"):
 		return &applyconfigurationredisv1.RedisClusterApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("RedisClusterSpec"):

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=2"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -112,6 +112,12 @@ type RedisClusterSpec struct {
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	// +optional
 	AuthSecretRef *SecretKeyReference `json:"authSecretRef,omitempty"`
+
+	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
+	// containers. It cannot replace what the operator sets. Who can create a RedisCluster can so
+	// create Pods. A change replaces the Pods one by one.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // ConfigValue is the value of a directive, as in redis.conf. An empty value is written as "".

@@ -27,6 +27,11 @@ const (
 	maxName              = 52
 	maxDirectives        = 64
 	maxDirectiveValue    = 1024
+	maxMetadata          = 64
+	maxPullSecrets       = 16
+	maxContainers        = 16
+	maxVolumes           = 32
+	maxEnv               = 100
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
@@ -92,7 +97,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	if s.AuthSecretRef != nil {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
-	return errs
+	return append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in

@@ -43,6 +43,10 @@ type RedisClusterSpecApplyConfiguration struct {
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
+	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
+	// containers. It cannot replace what the operator sets. Who can create a RedisCluster can so
+	// create Pods. A change replaces the Pods one by one.
+	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -118,5 +122,13 @@ func (b *RedisClusterSpecApplyConfiguration) WithConfig(entries map[string]redis
 // If called multiple times, the AuthSecretRef field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithAuthSecretRef(value *SecretKeyReferenceApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.AuthSecretRef = value
+	return b
+}
+
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.PodTemplate = value
 	return b
 }
