@@ -589,6 +589,9 @@ func TestScriptsProbesOfACluster(t *testing.T) {
 			}
 			replica.start()
 			replica.eventually("it is ready again", func() bool { out, _ := replica.probe("ready.sh"); return out == "" })
+			for _, n := range nodes {
+				n.eventually("it is connected to all", func() bool { return !strings.Contains(n.cli("CLUSTER", "NODES"), "disconnected") })
+			}
 
 			// Only a master that has a replica hands over, and to the one that is not behind.
 			nodes[1].expect("stop.sh", "")

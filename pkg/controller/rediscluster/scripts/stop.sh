@@ -22,12 +22,19 @@ ask() { timeout 2 redis-cli "$@"; }
 me=$(ask -h "$POD_IP" -p "$PORT" CLUSTER MYID)
 [ -n "$me" ] || exit 0
 
-# A line of CLUSTER NODES is ID IP:PORT@BUSPORT FLAGS MASTER-ID … connected. A replica that failed has more flags than one.
-for replica in $(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES |
-	sed -n "s/^[0-9a-f]* \\([^ @]*\\):\\([0-9]*\\)@[^ ]* slave $me .*[0-9] connected\$/\\1,\\2/p"); do
-	ask -h "${replica%,*}" -p "${replica#*,}" INFO replication | grep -q '^master_link_status:up' || continue
-	ask -h "${replica%,*}" -p "${replica#*,}" CLUSTER FAILOVER >/dev/null
-	# Redis gives a failover up after 5 s.
-	timeout 6 redis-cli -h "$POD_IP" -p "$PORT" -r 60 -i 0.1 INFO replication | grep -q '^role:slave' && exit 0
+# A line of CLUSTER NODES is ID IP:PORT@BUSPORT FLAGS MASTER-ID …. A replica that failed has more flags than "slave". Nodes that have
+# just lost their connection connect again within a second.
+for attempt in 1 2 3; do
+	replicas=$(ask -h "$POD_IP" -p "$PORT" CLUSTER NODES |
+		sed -n "s/^[0-9a-f]* \\([^ @]*\\):\\([0-9]*\\)@[^ ]* slave $me .*/\\1,\\2/p")
+	[ -n "$replicas" ] || exit 0
+	for replica in $replicas; do
+		ask -h "${replica%,*}" -p "${replica#*,}" INFO replication | grep -q '^master_link_status:up' || continue
+		[ "$(ask -h "${replica%,*}" -p "${replica#*,}" CLUSTER FAILOVER)" = OK ] || continue
+		# Redis gives a failover up after 5 s.
+		timeout 6 redis-cli -h "$POD_IP" -p "$PORT" -r 60 -i 0.1 INFO replication | grep -q '^role:slave'
+		exit 0
+	done
+	sleep 1
 done
 exit 0
