@@ -76,13 +76,14 @@ var warnings = map[string][]string{
 	"ecsinstance.yaml": {
 		"spec.vSwitchID: without a vSwitch, the operator requests the classic network, which ECS rejects for most accounts",
 	},
-	"mycronjob-forbid.yaml":     nil,
-	"mycronjob-jitter.yaml":     nil,
-	"mycronjob-labels.yaml":     nil,
-	"mycronjob-schedule.yaml":   nil,
-	"mycronjob.yaml":            nil,
-	"rediscluster-storage.yaml": nil,
-	"rediscluster.yaml":         {"spec.storage: without it a Pod's data is gone with the Pod"},
+	"mycronjob-forbid.yaml":      nil,
+	"mycronjob-jitter.yaml":      nil,
+	"mycronjob-labels.yaml":      nil,
+	"mycronjob-schedule.yaml":    nil,
+	"mycronjob.yaml":             nil,
+	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
+	"rediscluster-storage.yaml":  nil,
+	"rediscluster.yaml":          {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
 
 func TestTheSchemaAcceptsTheExamples(t *testing.T) {

@@ -314,6 +314,24 @@ func TestSchemaAndValidateAgreeOnChangesOfStorage(t *testing.T) {
 
 // The largest config is within what its rules may cost when they run. One more directive
 // is too many.
+func TestSchemaAndValidateAgreeOnPodTemplates(t *testing.T) {
+	named := func(n int) (list []any) {
+		for i := range n {
+			list = append(list, map[string]any{"name": fmt.Sprint("n", i)})
+		}
+		return list
+	}
+	server := servers(t)["RedisCluster"]
+	for field, most := range map[string]int{"containers": 16, "initContainers": 16, "volumes": 32, "env": 100, "imagePullSecrets": 16} {
+		for _, n := range []int{0, most, most + 1} {
+			accepted := server.agree(t, redisCluster(map[string]any{"podTemplate": map[string]any{field: named(n)}}))
+			if accepted != (n <= most) {
+				t.Errorf("%d of %s: accepted: %t", n, field, accepted)
+			}
+		}
+	}
+}
+
 func TestSchemaAndValidateAgreeOnTheLargestConfig(t *testing.T) {
 	server := servers(t)["RedisCluster"]
 	for more, want := range []bool{true, false} {
@@ -365,7 +383,7 @@ func (g generator) redisCluster() map[string]any {
 	for _, part := range []struct {
 		name  string
 		value any
-	}{{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()}} {
+	}{{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()}, {"podTemplate", g.podTemplate()}} {
 		if g.oneIn(4) {
 			spec[part.name] = part.value
 		}
@@ -403,6 +421,32 @@ func (g generator) config() any {
 		config[key] = g.mutate(pick(g, "100mb", "allkeys-lru", "3600 1", "5000"), "\n\t\x7f ü")
 	}
 	return config
+}
+
+func (g generator) podTemplate() any {
+	template := map[string]any{}
+	named := func(names ...string) []any {
+		var list []any
+		for range 1 + g.IntN(2) {
+			list = append(list, map[string]any{"name": pick(g, names...)})
+		}
+		return list
+	}
+	for name, value := range map[string]any{
+		"labels":           map[string]any{pick(g, "team", "app", "app.kubernetes.io/name", "app.kubernetes.io/part-of"): "shop"},
+		"annotations":      map[string]any{pick(g, "app", "bytewang123-redis.wzj.kubebuilder.io/revision"): "1"},
+		"securityContext":  map[string]any{},
+		"imagePullSecrets": named("registry", "mirror", ""),
+		"containers":       named("exporter", "proxy", "shipper", "redis"),
+		"initContainers":   named("init", "fetch", "tune", "redis"),
+		"volumes":          named("cache", "certificates", "data"),
+		"env":              named("TZ", "LANG", "POD_IP", "GLASSBACK_AUTH"),
+	} {
+		if g.oneIn(4) {
+			template[name] = value
+		}
+	}
+	return template
 }
 
 func (g generator) secretKey() any {

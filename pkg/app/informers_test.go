@@ -75,8 +75,9 @@ func TestTransforms(t *testing.T) {
 			},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
-				Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
-				ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", Ready: true}},
+				Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "init", Ready: true}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "redis", Ready: true}},
 			},
 		}
 		if secret != "" {

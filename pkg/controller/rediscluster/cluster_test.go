@@ -325,10 +325,31 @@ func going(p *corev1.Pod)     { p.DeletionTimestamp = ptr.To(metav1.NewTime(seen
 func finished(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
 func unstarted(p *corev1.Pod) { p.Status.Phase, p.Status.PodIP = corev1.PodPending, "" }
 
-func crashing(p *corev1.Pod) {
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+// crash is the status of a container that ends again and again.
+func crash(name string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "CrashLoopBackOff", Message: "back-off 10s",
-	}}}}
+	}}}
+}
+
+func crashing(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash(containerName)}
+}
+
+// blocked has the container redis wait for an init container.
+func blocked(p *corev1.Pod) {
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("init")}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"},
+	}}}
+}
+
+// accompanied has the container redis run beside two that do not.
+func accompanied(p *corev1.Pod) {
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: containerName, Ready: true, State: corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{},
+	}}}
 }
 
 // both is all of these.

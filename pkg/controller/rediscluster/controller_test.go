@@ -240,6 +240,9 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 		if action.GetSubresource() == "eviction" {
 			words = "evict pods"
 		}
+		if create, ok := action.(clienttesting.CreateActionImpl); ok && isDryRun(create) {
+			continue
+		}
 		switch a := action.(type) {
 		case clienttesting.PatchAction:
 			words += " " + a.GetName()

@@ -442,6 +442,14 @@ func TestDecideGoneAndBroken(t *testing.T) {
 			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)),
 			want: does("Replacing demo-3", "delete Pod demo-3"),
 		},
+		"one whose init container does not end is, too": {
+			seen: see(six(), podIs(both(old, blocked), 3), silenced(time.Hour, 3)),
+			want: does("Replacing demo-3", "delete Pod demo-3"),
+		},
+		"one whose additional container does not start is not: its node may be loading": {
+			seen: see(six(), podIs(both(old, accompanied), 3), silenced(time.Hour, 3)),
+			want: waits("Waiting for demo-3"),
+		},
 		"unless it is being deleted": {
 			seen: see(six(), stored, podIs(both(old, unstarted, going), 3), silenced(time.Hour, 3)),
 			want: waits("Waiting for demo-3"),
@@ -875,6 +883,9 @@ func TestDecideSpreadRollReady(t *testing.T) {
 		},
 		"an operation ends when all Pods are ready": {
 			seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready"),
+		},
+		"another container than redis may not be ready": {
+			seen: see(six(), under(opRoll), podIs(both(unready, accompanied), 3)), want: settledIs,
 		},
 		"then it has ended":              {seen: see(six(), under(opRoll)), want: settledIs},
 		"a probe that fails begins none": {seen: see(six(), podIs(unready, 3)), want: settledIs},

@@ -75,6 +75,11 @@ var (
 	stopScript string
 )
 
+// stopCommand is stop.sh without its comments.
+var stopCommand = strings.Join(slices.DeleteFunc(strings.SplitAfter(stopScript, "\n"), func(line string) bool {
+	return strings.HasPrefix(strings.TrimSpace(line), "#") || line == "\n"
+}), "")
+
 func podName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
 
 func claimName(rdc *v1.RedisCluster, ordinal int) string { return "data-" + podName(rdc, ordinal) }
@@ -280,6 +285,8 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 			{Name: "config", MountPath: dirConfig, ReadOnly: true},
 			{Name: "tmp", MountPath: "/tmp"},
 		},
+		// Inline, and not in the ConfigMap: so Pods that are created from the ConfigMap of an earlier version have it too.
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", stopCommand}}}},
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.
 		LivenessProbe: probe("live.sh", 10, 6),

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -88,7 +90,13 @@ func TestDesiredRevision(t *testing.T) {
 		"another Secret":   {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Name = "other" }, true},
 		"another key":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef.Key = "other" }, true},
 		"no password":      {func(r *v1.RedisCluster) { r.Spec.AuthSecretRef = nil }, true},
-		"no storage":       {func(r *v1.RedisCluster) { r.Spec.Storage = nil }, true},
+		"a label of the Pods": {func(r *v1.RedisCluster) {
+			r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{"team": "shop"}}
+		}, true},
+		"no security context": {func(r *v1.RedisCluster) {
+			r.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
+		}, true},
+		"no storage": {func(r *v1.RedisCluster) { r.Spec.Storage = nil }, true},
 		"a value that looks like two": {func(r *v1.RedisCluster) {
 			r.Spec.Config["maxmemory"] = "96mb\"\nconfig \"maxmemory-policy\" \"allkeys-lru"
 			delete(r.Spec.Config, "maxmemory-policy")
@@ -103,8 +111,9 @@ func TestDesiredRevision(t *testing.T) {
 		})
 	}
 	for sentence, change := range map[string]func(*v1.RedisCluster){
-		"empty resources": func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
-		"an empty config": func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
+		"an empty podTemplate": func(r *v1.RedisCluster) { r.Spec.PodTemplate = &v1.PodTemplate{Labels: map[string]string{}} },
+		"empty resources":      func(r *v1.RedisCluster) { r.Spec.Resources = &corev1.ResourceRequirements{} },
+		"an empty config":      func(r *v1.RedisCluster) { r.Spec.Config = map[string]v1.ConfigValue{} },
 	} {
 		t.Run(sentence+" are none", func(t *testing.T) {
 			rdc := loadCluster(t, "sample")
@@ -123,7 +132,7 @@ func setLimit(rdc *v1.RedisCluster, name corev1.ResourceName, quantity string) {
 // TestDesiredRevisionsStay fails when an upgrade of the operator would replace the Pods of
 // every cluster. If that is wanted, podRevision was raised, and this changes with it.
 func TestDesiredRevisionsStay(t *testing.T) {
-	for name, want := range map[string]string{"sample": "9a7671aaa6", "full": "d565c0747c"} {
+	for name, want := range map[string]string{"sample": "9a7671aaa6", "full": "d565c0747c", "template": "6a345b1a3a"} {
 		if got := revision(loadCluster(t, name)); got != want {
 			t.Errorf("the revision of %s is %s, and was %s", name, got, want)
 		}
@@ -132,10 +141,14 @@ func TestDesiredRevisionsStay(t *testing.T) {
 
 // TestDesiredLeavesTheRedisClusterAlone has every builder used, on what is made too.
 func TestDesiredLeavesTheRedisClusterAlone(t *testing.T) {
-	for _, name := range []string{"sample", "full"} {
+	for _, name := range []string{"sample", "full", "template"} {
 		rdc := loadCluster(t, name)
 		before := rdc.DeepCopy()
 		p, again := pod(rdc, 0), pod(rdc, 0)
+		p.Labels["changed"], p.Annotations["changed"] = "yes", "yes"
+		for i := range p.Spec.TopologySpreadConstraints {
+			p.Spec.TopologySpreadConstraints[i].LabelSelector = nil
+		}
 		c := claim(rdc, 0)
 		for _, labels := range []map[string]string{
 			service(rdc).Labels, budget(rdc, 6).Labels, configuration(rdc).Labels, p.Labels, selector(rdc),
@@ -192,10 +205,57 @@ func TestDesiredConfig(t *testing.T) {
 
 func TestDesiredLowPortsCanBeListenedOn(t *testing.T) {
 	rdc := loadCluster(t, "sample")
+	rdc.Spec.PodTemplate = &v1.PodTemplate{SecurityContext: &corev1.PodSecurityContext{}}
 	for addr, want := range map[string]int{"127.0.0.1:1023": 1, "127.0.0.1:1024": 0} {
 		rdc.Spec.Addr = addr
 		if got := len(pod(rdc, 0).Spec.SecurityContext.Sysctls); got != want {
 			t.Errorf("%s: %d sysctls, want %d", addr, got, want)
 		}
+	}
+}
+
+func TestDesiredPodTemplate(t *testing.T) {
+	rdc := loadCluster(t, "template")
+	plain := rdc.DeepCopy()
+	plain.Spec.PodTemplate = nil
+	want := pod(plain, 0)
+	want.Labels["team"] = "shop"
+	want.Annotations = map[string]string{"prometheus.io/scrape": "true", AnnotationRevision: revision(rdc)}
+	template := rdc.Spec.PodTemplate
+	spec := &want.Spec
+	spec.NodeSelector, spec.Tolerations, spec.PriorityClassName = template.NodeSelector, template.Tolerations, "high"
+	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
+	}}
+	spec.ImagePullSecrets, spec.ServiceAccountName = template.ImagePullSecrets, "redis"
+	spec.SecurityContext = &corev1.PodSecurityContext{}
+	spec.Affinity.NodeAffinity = template.Affinity.NodeAffinity
+	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: "TZ", Value: "Europe/Berlin"})
+	spec.Containers = append(spec.Containers, template.Containers[0])
+	spec.InitContainers = template.InitContainers
+	spec.Volumes = append(spec.Volumes, template.Volumes[0])
+	spec.Volumes[1].ConfigMap.Name = configurationName(rdc)
+	if got := pod(rdc, 0); !equality.Semantic.DeepEqual(got, want) {
+		t.Error(diff.Diff(want, got))
+	}
+
+	own := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}}}
+	template.Affinity = &corev1.Affinity{PodAntiAffinity: own}
+	if got := pod(rdc, 0).Spec.Affinity; !equality.Semantic.DeepEqual(got, &corev1.Affinity{PodAntiAffinity: own}) {
+		t.Errorf("podAntiAffinity does not replace that of the operator: %+v", got)
+	}
+}
+
+// TestDesiredPodTemplateReplacesNothing is about objects that came past validation.
+func TestDesiredPodTemplateReplacesNothing(t *testing.T) {
+	rdc := loadCluster(t, "sample")
+	rdc.Spec.PodTemplate = &v1.PodTemplate{
+		Labels:      map[string]string{v1.LabelRedisCluster: "other", v1.LabelApp: "other"},
+		Annotations: map[string]string{AnnotationRevision: "other"},
+	}
+	got := pod(rdc, 0)
+	if got.Labels[v1.LabelRedisCluster] != rdc.Name || got.Labels[v1.LabelApp] != v1.AppRedis || got.Annotations[AnnotationRevision] != revision(rdc) {
+		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
 }

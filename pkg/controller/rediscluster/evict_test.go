@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -230,6 +231,70 @@ func TestARollEvicts(t *testing.T) {
 	}
 	if _, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-3", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Pod: %v", err)
+	}
+}
+
+// TestAPodThatWouldBeRejectedStays has the API server reject what is to replace a Pod.
+func TestAPodThatWouldBeRejectedStays(t *testing.T) {
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "demo-3", field.ErrorList{
+		field.Duplicate(field.NewPath("spec", "containers").Index(1).Child("name"), "exporter"),
+	})
+	pods := corev1.Resource("pods")
+	for name, test := range map[string]struct {
+		answer  error
+		alters  []alter
+		writes  []string
+		message string // of Ready, with the next sync
+	}{
+		"it is invalid": {answer: invalid,
+			message: `demo-3 stays, since the API server rejects its new Pod: Pod "demo-3" is invalid: spec.containers[1].name: Duplicate value: "exporter"`},
+		"it is invalid, and the present one is not ready": {answer: invalid, alters: []alter{podIs(unready, 3)},
+			message: "demo-3 stays, since the API server rejects its new Pod"},
+		"a policy forbids it": {answer: apierrors.NewForbidden(pods, "demo-3", errors.New("violates PodSecurity")),
+			message: `demo-3 stays, since the API server rejects its new Pod: pods "demo-3" is forbidden: violates PodSecurity`},
+		"both together exceed a quota": {answer: apierrors.NewForbidden(pods, "demo-3", errors.New("exceeded quota: all, requested: pods=1")),
+			writes: []string{"evict pods demo-3"}},
+		"a webhook does not support dry runs": {answer: apierrors.NewBadRequest("admission webhook does not support dry run"),
+			writes: []string{"evict pods demo-3"}},
+		"the name is taken": {answer: apierrors.NewAlreadyExists(pods, "demo-3"), writes: []string{"evict pods demo-3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := rolling(t, test.alters...)
+			s.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return isDryRun(action.(clienttesting.CreateActionImpl)), nil, test.answer
+			})
+			writes, _, err := s.sync()
+			writes = slices.DeleteFunc(writes, func(w string) bool { return w == statusWrite })
+			if !slices.Equal(writes, test.writes) || (err == nil) != (test.message == "") {
+				t.Errorf("writes %q, error %v, want %q", writes, err, test.writes)
+			}
+			if test.message == "" {
+				return
+			}
+			s.showStatus()
+			s.clock.Step(textEvery)
+			if _, _, err := s.sync(); err == nil || s.ready().Reason != reasonRejected || !strings.Contains(s.ready().Message, test.message) {
+				t.Errorf("error %v, Ready is %+v, want %q", err, s.ready(), test.message)
+			}
+		})
+	}
+}
+
+func TestAnInvalidPodIsReported(t *testing.T) {
+	s := playing(t, sixStored()).settle()
+	s.destroy("pods", "demo-4")
+	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "demo-4", nil)
+	})
+	for range 2 {
+		if _, _, err := s.sync(); err == nil {
+			t.Error("no error")
+		}
+		s.showStatus()
+		s.clock.Step(textEvery)
+	}
+	if s.ready().Reason != reasonRejected || !strings.Contains(s.ready().Message, `The API server rejects a Pod: Pod "demo-4" is invalid`) {
+		t.Errorf("Ready is %+v", s.ready())
 	}
 }
 

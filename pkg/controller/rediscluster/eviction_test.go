@@ -23,9 +23,13 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
-// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow. It answers as the real API server does, which
-// TestEvictionAnswers of hack/devcluster/e2e shows.
+// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow, and creates nothing in a dry run. It answers as
+// the real API server does, which TestEvictionAnswers of hack/devcluster/e2e shows.
 func newEvicting(kube *kubefake.Clientset) kubernetes.Interface {
+	kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create := action.(clienttesting.CreateActionImpl)
+		return isDryRun(create), create.Object, nil
+	})
 	kube.PrependReactor("create", "pods/eviction", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, evictFrom(kube.Tracker(), action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction))
 	})
@@ -91,4 +95,8 @@ func allowed(objects clienttesting.ObjectTracker, pod *corev1.Pod) error {
 	refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause,
 		Message: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", theirs[0].Name, needed, healthy)}}
 	return refusal
+}
+
+func isDryRun(create clienttesting.CreateActionImpl) bool {
+	return len(create.CreateOptions.DryRun) > 0
 }

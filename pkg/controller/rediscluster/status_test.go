@@ -125,6 +125,12 @@ func TestStatus(t *testing.T) {
 			endpoint: true,
 			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
 		},
+		"an init container does not end": {
+			seen:     see(six(), stored, podIs(blocked, 4), silenced(time.Second, 4)),
+			message:  "demo-4 does not start: CrashLoopBackOff: back-off 10s",
+			endpoint: true,
+			want:     "-PodNotStarting +Healing +PodNotStarting +Formed +AllSlotsCovered -NoDataLoss",
+		},
 		"a Pod finds no machine": {
 			seen:     see(six(), stored, podIs(unscheduled, 4), silenced(time.Second, 4)),
 			message:  "demo-4 does not start: Unschedulable",

@@ -5,7 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1
 
-import "k8s.io/utils/ptr"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
 
 // The defaults of a RedisCluster.
 const (
@@ -35,6 +38,19 @@ func (r *RedisCluster) Default() {
 	}
 	if s.AuthSecretRef != nil {
 		set(&s.AuthSecretRef.Key, DefaultAuthKey)
+	}
+	if s.PodTemplate != nil {
+		setProtocols(s.PodTemplate.Containers)
+		setProtocols(s.PodTemplate.InitContainers)
+	}
+}
+
+// setProtocols sets the protocol of each port of the containers.
+func setProtocols(containers []corev1.Container) {
+	for i := range containers {
+		for j := range containers[i].Ports {
+			set(&containers[i].Ports[j].Protocol, corev1.ProtocolTCP)
+		}
 	}
 }
 

@@ -157,7 +157,7 @@ func validateNames(path *field.Path, names []string, most int, own func(name str
 	for i, name := range names {
 		switch {
 		case slices.Contains(names[:i], name):
-			errs = append(errs, field.Duplicate(path, name))
+			errs = append(errs, field.Duplicate(path.Index(i), name))
 		case own == nil && name == "":
 			errs = append(errs, field.Invalid(path, name, "every entry must have the name of a Secret"))
 		case own != nil && own(name):
