@@ -39,7 +39,6 @@ func (s *Supervisor) runOutside(ctx context.Context, report *os.File) error {
 	if err := s.takeDir(ctx); err != nil {
 		return err
 	}
-	defer s.lock.Close()
 	if err := s.listenControl(); err != nil {
 		return err
 	}

@@ -79,7 +79,6 @@ func (s *Supervisor) Run(ctx context.Context, ready func()) error {
 	if err := s.takeDir(ctx); err != nil {
 		return err
 	}
-	defer s.lock.Close()
 	if err := s.listenControl(); err != nil {
 		return err
 	}
@@ -182,7 +181,8 @@ func (s *Supervisor) takeDir(ctx context.Context) error {
 	return nil
 }
 
-// takeLock takes the directory's lock. If a supervisor was killed, its components still hold the lock until they notice and end.
+// takeLock takes the directory's lock. The kernel releases it when this process has ended: until then, the cluster counts as alive. If a
+// supervisor was killed, its components still hold the lock until they notice and end.
 func (s *Supervisor) takeLock(ctx context.Context) error {
 	deadline := time.Now().Add(dyingWait)
 	for {
