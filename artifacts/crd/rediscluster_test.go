@@ -383,7 +383,10 @@ func (g generator) redisCluster() map[string]any {
 	for _, part := range []struct {
 		name  string
 		value any
-	}{{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()}, {"podTemplate", g.podTemplate()}} {
+	}{
+		{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()},
+		{"podTemplate", g.podTemplate()},
+	} {
 		if g.oneIn(4) {
 			spec[part.name] = part.value
 		}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,7 +241,9 @@ func TestDesiredPodTemplate(t *testing.T) {
 		t.Error(diff.Diff(want, got))
 	}
 
-	own := &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}}}
+	own := &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}},
+	}
 	template.Affinity = &corev1.Affinity{PodAntiAffinity: own}
 	if got := pod(rdc, 0).Spec.Affinity; !equality.Semantic.DeepEqual(got, &corev1.Affinity{PodAntiAffinity: own}) {
 		t.Errorf("podAntiAffinity does not replace that of the operator: %+v", got)
@@ -255,7 +258,7 @@ func TestDesiredPodTemplateReplacesNothing(t *testing.T) {
 		Annotations: map[string]string{AnnotationRevision: "other"},
 	}
 	got := pod(rdc, 0)
-	if got.Labels[v1.LabelRedisCluster] != rdc.Name || got.Labels[v1.LabelApp] != v1.AppRedis || got.Annotations[AnnotationRevision] != revision(rdc) {
+	if !maps.Equal(got.Labels, labels(rdc)) || got.Annotations[AnnotationRevision] != revision(rdc) {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
 }

@@ -247,7 +247,8 @@ func TestAPodThatWouldBeRejectedStays(t *testing.T) {
 		message string // of Ready, with the next sync
 	}{
 		"it is invalid": {answer: invalid,
-			message: `demo-3 stays, since the API server rejects its new Pod: Pod "demo-3" is invalid: spec.containers[1].name: Duplicate value: "exporter"`},
+			message: `demo-3 stays, since the API server rejects its new Pod: ` +
+				`Pod "demo-3" is invalid: spec.containers[1].name: Duplicate value: "exporter"`},
 		"it is invalid, and the present one is not ready": {answer: invalid, alters: []alter{podIs(unready, 3)},
 			message: "demo-3 stays, since the API server rejects its new Pod"},
 		"a policy forbids it": {answer: apierrors.NewForbidden(pods, "demo-3", errors.New("violates PodSecurity")),

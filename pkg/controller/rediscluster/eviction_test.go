@@ -23,8 +23,8 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
-// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow, and creates nothing in a dry run. It answers as
-// the real API server does, which TestEvictionAnswers of hack/devcluster/e2e shows.
+// newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow, and creates nothing in a dry run. It answers
+// as the real API server does, which TestEvictionAnswers of hack/devcluster/e2e shows.
 func newEvicting(kube *kubefake.Clientset) kubernetes.Interface {
 	kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		create := action.(clienttesting.CreateActionImpl)

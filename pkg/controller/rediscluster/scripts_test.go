@@ -97,7 +97,9 @@ func newScriptNode(t *testing.T, path string, config map[string]v1.ConfigValue) 
 	rdc.Default()
 	_, n.bus = ports(rdc)
 	n.write("config/redis.conf", strings.Replace(redisConf(rdc), "dir "+dirData, "dir "+n.file("data"), 1)+"bind "+n.ip+"\n")
-	for name, text := range map[string]string{"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "stop.sh": stopCommand} {
+	for name, text := range map[string]string{
+		"start.sh": startScript, "live.sh": liveScript, "ready.sh": readyScript, "stop.sh": stopCommand,
+	} {
 		n.write("config/"+name, text)
 	}
 	if err := os.Mkdir(n.file("data"), 0o755); err != nil {
