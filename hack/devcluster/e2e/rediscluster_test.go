@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -320,17 +321,43 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	}{
 		{"scale to 8", func() { c.scale(t, 8) }, "move slots"},
 		{"scale to 6", func() { c.scale(t, 6) }, "move slots"},
-		{"another maxmemory-policy", func() { c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`) }, "failover"},
+		{"another maxmemory-policy, and a podTemplate", func() {
+			c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}, "podTemplate": {
+				"labels": {"team": "shop"}, "env": [{"name": "TZ", "value": "UTC"}],
+				"initContainers": [{"name": "before", "image": "busybox:1.35.0", "command": ["true"]}],
+				"containers": [{"name": "beside", "image": "busybox:1.35.0", "command": ["sh", "-c", "trap exit TERM; sleep 1000 & wait"]}]
+			}}}`)
+		}, "failover"},
 		// It has the same in it: to replace all Pods, a name is enough.
-		{"another image", func() { c.patch(t, `{"spec": {"image": "redis:7.0.15"}}`) }, "evict Pod"},
+		{"another image, and no podTemplate", func() {
+			c.patch(t, `{"spec": {"image": "redis:7.0.15", "podTemplate": null}}`)
+		}, "evict Pod"},
 	} {
 		change.begin()
 		o.killAt(redisPatience, acting(change.at))
 		o = n.operate(t, onlyRedis)
 		c.ready(t, change.what)
 		w.kept(change.what)
+		c.templated(t, change.what)
 	}
 	c.configured(t, "redis:7.0.15", "noeviction")
+}
+
+// templated looks whether all Pods have the containers and labels of the podTemplate, and no others.
+func (c *realRedis) templated(t *testing.T, what string) {
+	t.Helper()
+	rdc, err := c.get(t.Context())
+	c.must(t, err)
+	template := cmp.Or(rdc.Spec.PodTemplate, &redisv1.PodTemplate{})
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	for _, pod := range pods {
+		spec := pod.Spec
+		if len(spec.Containers) != 1+len(template.Containers) || len(spec.InitContainers) != len(template.InitContainers) ||
+			pod.Labels["team"] != template.Labels["team"] {
+			t.Errorf("%s: %s has labels %v, init containers %+v, containers %+v", what, pod.Name, pod.Labels, spec.InitContainers, spec.Containers)
+		}
+	}
 }
 
 // acting is what the operator logs before it does something.
@@ -631,19 +658,32 @@ func testBadPods(t *testing.T, n *node) {
 	c := n.redis(t, seedSample)
 	c.ready(t, "formation")
 	c.fill(t)
-	for _, bad := range []struct{ what, patch, words, undo string }{
-		{"an image that does not exist", `{"spec": {"image": "redis:none"}}`, "redis:none", `{"spec": {"image": "redis:7"}}`},
+	for _, bad := range []struct {
+		what, patch, reason, words string
+		replaced                   int // Pods, until the operator stops
+		undo                       string
+	}{
 		{
-			"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "Insufficient cpu", `{"spec": {"resources": null}}`,
+			"an image that does not exist", `{"spec": {"image": "redis:none"}}`, "PodNotStarting", "redis:none", 1,
+			`{"spec": {"image": "redis:7"}}`,
+		},
+		{
+			"more than any machine has", `{"spec": {"resources": {"requests": {"cpu": "1k"}}}}`, "PodNotStarting", "Insufficient cpu", 1,
+			`{"spec": {"resources": null}}`,
+		},
+		{
+			"a Pod that the API server rejects", `{"spec": {"podTemplate": {"containers": [
+				{"name": "beside", "image": "busybox:1.35.0", "volumeMounts": [{"name": "none", "mountPath": "/none"}]}]}}}`,
+			"PodRejected", "spec.containers[1].volumeMounts[0].name: Not found", 0, `{"spec": {"podTemplate": null}}`,
 		},
 	} {
 		before := c.uids(t)
 		c.patch(t, bad.patch)
-		c.wrong(t, "PodNotStarting", bad.words)
+		c.wrong(t, bad.reason, bad.words)
 		after := c.uids(t)
 		maps.DeleteFunc(after, func(pod string, uid types.UID) bool { return before[pod] == uid })
-		if len(after) != 1 {
-			t.Errorf("%s: the Pods %v were replaced, want one of them", bad.what, slices.Sorted(maps.Keys(after)))
+		if len(after) != bad.replaced {
+			t.Errorf("%s: the Pods %v were replaced, want %d", bad.what, slices.Sorted(maps.Keys(after)), bad.replaced)
 		}
 		c.filled(t, bad.what)
 		c.patch(t, bad.undo)
