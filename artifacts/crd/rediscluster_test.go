@@ -312,8 +312,6 @@ func TestSchemaAndValidateAgreeOnChangesOfStorage(t *testing.T) {
 	}
 }
 
-// The largest config is within what its rules may cost when they run. One more directive
-// is too many.
 func TestSchemaAndValidateAgreeOnPodTemplates(t *testing.T) {
 	named := func(n int) (list []any) {
 		for i := range n {
@@ -332,6 +330,8 @@ func TestSchemaAndValidateAgreeOnPodTemplates(t *testing.T) {
 	}
 }
 
+// The largest config is within what its rules may cost when they run. One more directive
+// is too many.
 func TestSchemaAndValidateAgreeOnTheLargestConfig(t *testing.T) {
 	server := servers(t)["RedisCluster"]
 	for more, want := range []bool{true, false} {

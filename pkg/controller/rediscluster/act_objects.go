@@ -140,7 +140,7 @@ func (e executor) createClaim(ctx context.Context, m *member) error {
 func (e executor) createPod(ctx context.Context, m *member) error {
 	created, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
 	switch {
-	case apierrors.IsInvalid(err):
+	case isRejected(err):
 		return problemError{reasonRejected, "The API server rejects a Pod: " + err.Error()}
 	case err != nil:
 		return nameTaken(err, "Pod "+m.name)
@@ -149,25 +149,46 @@ func (e executor) createPod(ctx context.Context, m *member) error {
 	return nil
 }
 
-// tryReplacement returns a problemError if the API server rejects the Pod that is to replace an outdated one, which then stays. It asks
-// by a dry run of the creation. That the name is taken is checked last, so it is the answer for a valid Pod.
-func (e executor) tryReplacement(ctx context.Context, m *member) error {
-	if !m.outdated || m.ordinal >= int(*e.o.rdc.Spec.Size) {
-		return nil
+// tryInterval is the time after which a dry run is repeated.
+const tryInterval = 10 * time.Second
+
+// tryReplacement sets why the API server rejects the new Pod of an outdated member. It asks by a dry run of the creation, at most once in
+// tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is free.
+func (c *Controller) tryReplacement(ctx context.Context, o *observed) {
+	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.ordinal < int(*o.rdc.Spec.Size) })
+	if len(outdated) == 0 {
+		return
 	}
-	_, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal),
-		metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
-	switch {
-	case err == nil, apierrors.IsAlreadyExists(err):
-		return nil
-	case apierrors.IsBadRequest(err): // A webhook does not support dry runs.
-		return nil
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"): // The old Pod takes its part of the quota.
-		return nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		return problemError{reasonRejected, m.name + " stays, since the API server rejects its new Pod: " + err.Error()}
+	m, s, current := outdated[0], c.sessions.get(o.rdc), revision(o.rdc)
+	if s.tried != current || o.now.Sub(s.triedAt) >= tryInterval {
+		_, err := c.kube.CoreV1().Pods(o.rdc.Namespace).Create(ctx, pod(o.rdc, m.ordinal),
+			metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err), isQuota(err), isDryRunUnsupported(err):
+			s.tried, s.triedAt, s.rejection = current, o.now, ""
+		case isRejected(err):
+			s.tried, s.triedAt = current, o.now
+			s.rejection = m.name + " stays, since the API server rejects its new Pod: " + err.Error()
+		default:
+			s.tried, s.rejection = "", m.name+" stays, since a dry run of creating its new Pod failed: "+err.Error()
+		}
 	}
-	return fmt.Errorf("dry run of creating the new Pod: %w", err)
+	o.rejection = s.rejection
+}
+
+// isRejected returns whether the API server does not accept an object as it is.
+func isRejected(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || (apierrors.IsForbidden(err) && !isQuota(err))
+}
+
+// isQuota returns whether a quota is exceeded. In a dry run, that says little: the present Pod takes its part of the quota.
+func isQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// isDryRunUnsupported returns whether a webhook has side effects, so that the API server does not call it in a dry run.
+func isDryRunUnsupported(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not
@@ -214,9 +235,6 @@ func (e executor) deleteClaim(ctx context.Context, m *member) error {
 // deletePod deletes exactly the observed Pod. A Pod that is not ready must not have changed since: if it has become
 // ready, the PodDisruptionBudget counts on it.
 func (e executor) deletePod(ctx context.Context, m *member) error {
-	if err := e.tryReplacement(ctx, m); err != nil {
-		return err
-	}
 	preconditions := &metav1.Preconditions{UID: ptr.To(m.pod.UID)}
 	if !isReady(m.pod) {
 		preconditions.ResourceVersion = ptr.To(m.pod.ResourceVersion)
@@ -238,9 +256,6 @@ func (e executor) recordDeletedPod(m *member, verb string) {
 // evictPod makes the API server evict exactly the observed Pod. It returns an evictionRefusedError if the
 // PodDisruptionBudget does not allow that now, and a problemError if two of them select the Pod.
 func (e executor) evictPod(ctx context.Context, m *member) error {
-	if err := e.tryReplacement(ctx, m); err != nil {
-		return err
-	}
 	err := e.evict(ctx, m.pod)
 	cause, ofBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	switch {

@@ -344,13 +344,17 @@ func blocked(p *corev1.Pod) {
 	}}}
 }
 
-// accompanied has the container redis run beside two that do not.
+// accompanied has the container redis run beside two that never did.
 func accompanied(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodPending
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{crash("sidecar")}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{crash("exporter"), {Name: containerName, Ready: true, State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{},
 	}}}
 }
+
+// rejecting has the API server reject the new Pods.
+func rejecting(o *observed) { o.rejection = "demo-0 stays, since the API server rejects its new Pod" }
 
 // both is all of these.
 func both(changes ...func(*corev1.Pod)) func(*corev1.Pod) {

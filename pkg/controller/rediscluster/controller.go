@@ -172,6 +172,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, errors.Join(applyErr, err)
 	}
 	observeNodes(key, o.nodeMetrics())
+	c.tryReplacement(ctx, o)
 	p := decide(o)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	if p.keepStatus {

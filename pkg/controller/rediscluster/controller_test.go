@@ -696,3 +696,29 @@ func TestSyncKeepsThePassword(t *testing.T) {
 		})
 	}
 }
+
+// TestANodeIsAskedOnceRedisRuns has Pods with containers that have not started: their phase is Pending.
+func TestANodeIsAskedOnceRedisRuns(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"all containers run":               {func(*corev1.Pod) {}, ""},
+		"another container does not start": {accompanied, ""},
+		"an init container does not end":   {both(unstarted, blocked), "CrashLoopBackOff: back-off 10s"},
+		"no container has started":         {unstarted, "the Pod does not run yet"},
+		"the Pod is being deleted":         {both(accompanied, going), "the Pod is being deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := podAt(six().rdc, 0)
+			test.change(p)
+			got := ""
+			if err := whyNotAsked(p); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -51,7 +51,7 @@ func missingPods(o *observed) []command {
 func replaceBrokenPods(o *observed) *plan {
 	for _, m := range o.members {
 		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
-			(m.pod.Status.Phase == corev1.PodRunning && !notStarting(m.pod)) {
+			(redisRuns(m.pod) && !notStarting(m.pod)) || o.rejection != "" {
 			continue
 		}
 		if copied := o.onlyCopy(m); o.rdc.Spec.Storage == nil && o.formed && (copied.Len() > 0 || len(o.slots) == 0) {
@@ -177,6 +177,9 @@ func rollPods(o *observed) *plan {
 	if len(outdated) == 0 {
 		return nil
 	}
+	if o.rejection != "" {
+		return wait(check, "Waiting for another spec: %s", o.rejection)
+	}
 	if p := waitForRewrites(o); p != nil {
 		return p
 	}
@@ -249,6 +252,12 @@ func isReady(pod *corev1.Pod) bool {
 func isRedisReady(pod *corev1.Pod) bool {
 	redis := redisStatus(pod)
 	return isReady(pod) || (redis != nil && redis.Ready)
+}
+
+// redisRuns returns whether the container redis runs. The phase of the Pod is Pending until all of its containers have started once.
+func redisRuns(pod *corev1.Pod) bool {
+	redis := redisStatus(pod)
+	return pod.Status.Phase == corev1.PodRunning || (redis != nil && redis.State.Running != nil)
 }
 
 // redisStatus returns the status of the container redis, or nil.

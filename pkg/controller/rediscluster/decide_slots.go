@@ -256,7 +256,7 @@ func balanceSlots(o *observed) *plan {
 	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
 		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
-	if replica := o.surplusReplica(masters); replica != nil {
+	if replica := o.surplusReplica(masters); replica != nil && (!replica.outdated || o.rejection == "") {
 		if p := cmp.Or(waitForReplicas(o), waitForRewrites(o)); p != nil {
 			return p // The cluster may still need the replica's copy of the data.
 		}

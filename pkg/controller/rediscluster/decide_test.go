@@ -442,6 +442,10 @@ func TestDecideGoneAndBroken(t *testing.T) {
 			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3)),
 			want: does("Replacing demo-3", "delete Pod demo-3"),
 		},
+		"but not by one that the API server rejects": {
+			seen: see(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3), rejecting),
+			want: waits("Waiting for demo-3"),
+		},
 		"one whose init container does not end is, too": {
 			seen: see(six(), podIs(both(old, blocked), 3), silenced(time.Hour, 3)),
 			want: does("Replacing demo-3", "delete Pod demo-3"),
@@ -880,6 +884,13 @@ func TestDecideSpreadRollReady(t *testing.T) {
 		"a master that has not been ready for long is, after its failover": {
 			seen: see(six(), allOld, podIs(unready, 1), unreadyForLong(1)),
 			want: does("demo-4 takes over from demo-1", "failover demo-4"),
+		},
+		"no Pod is replaced by one that the API server rejects": {
+			seen: see(six(), allOld, rejecting), want: waits("Waiting for another spec: demo-0 stays"),
+		},
+		"nor emptied for that": {
+			seen: see(cluster(master("0-5460"), master("5461-10922"), master("10923-16383")), sized(3), replicas(0), allOld, rejecting),
+			want: waits("Waiting for another spec: demo-0 stays"),
 		},
 		"an operation ends when all Pods are ready": {
 			seen: see(six(), under(opRoll), podIs(unready, 3)), want: waits("Waiting for the Pod demo-3 to be ready"),

@@ -48,6 +48,8 @@ type observed struct {
 	// are nil and 0 if the last commands succeeded.
 	failure    *problem
 	failingFor time.Duration
+	// rejection is why the API server rejects the new Pod of an outdated member; "" if it does not. No Pod is then replaced.
+	rejection string
 	// evictionRefused is why the last eviction was refused; "" if it was not.
 	evictionRefused string
 	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
@@ -277,7 +279,7 @@ func whyNotAsked(pod *corev1.Pod) error {
 		return errors.New("there is no Pod")
 	case pod.DeletionTimestamp != nil:
 		return errors.New("the Pod is being deleted")
-	case pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning:
+	case pod.Status.PodIP == "" || !redisRuns(pod):
 		return errors.New(waitingFor(pod))
 	}
 	return nil
@@ -285,7 +287,7 @@ func whyNotAsked(pod *corev1.Pod) error {
 
 // unreadyFor returns for how long a Pod has run without being ready.
 func unreadyFor(pod *corev1.Pod, now time.Time) time.Duration {
-	if pod == nil || pod.Status.Phase != corev1.PodRunning {
+	if pod == nil || !redisRuns(pod) {
 		return 0
 	}
 	for _, c := range pod.Status.Conditions {

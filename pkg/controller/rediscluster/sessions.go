@@ -77,6 +77,10 @@ type session struct {
 	evictionRefused string    // why the last eviction was refused; "" if it was not
 	actedAt         time.Time // when the last plan was carried out that did not only wait
 
+	tried     string    // the revision of the last dry run that had a result
+	triedAt   time.Time // when that was
+	rejection string    // its result: see observed
+
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
 

@@ -209,6 +209,9 @@ func memberProblems(o *observed) []problem {
 			all = append(all, *p)
 		}
 	}
+	if o.rejection != "" {
+		all = append(all, problem{reasonRejected, o.rejection})
+	}
 	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
 	}

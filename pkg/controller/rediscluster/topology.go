@@ -231,10 +231,15 @@ func (o *observed) isUnidentified(m *member) bool {
 
 // leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or
 // a user deleted its volume, or it is emptied because it has to be replaced. The last two happen to one
-// member at a time.
+// member at a time, and to none whose new Pod the API server rejects.
 func (o *observed) leaving(m *member) bool {
-	return m.ordinal >= int(*o.rdc.Spec.Size) ||
-		(m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
+	switch {
+	case m.ordinal >= int(*o.rdc.Spec.Size):
+		return true
+	case m.outdated && o.rejection != "":
+		return false
+	}
+	return (m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
 }
 
 // losesVolume returns whether the member's claim is being deleted and its Pod exists.
