@@ -255,7 +255,7 @@ func TestAPodThatWouldBeRejectedStays(t *testing.T) {
 		"a webhook denies it, without a reason": {denied, rejected + `admission webhook "policy.example.com" denied the request: no`},
 		"the API server cannot answer":          {apierrors.NewInternalError(errors.New("etcd is away")), "demo-0 stays, since a dry run"},
 		"the name is taken":                     {apierrors.NewAlreadyExists(pods, "demo-0"), ""},
-		"both Pods together exceed a quota":     {apierrors.NewForbidden(pods, "demo-0", errors.New("exceeded quota: all, requested: pods=1")), ""},
+		"both Pods together exceed a quota":     {apierrors.NewForbidden(pods, "demo-0", errors.New("exceeded quota: all")), ""},
 		"a webhook does not support dry runs":   {apierrors.NewBadRequest(`admission webhook "a.example.com" does not support dry run`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
