@@ -320,7 +320,10 @@ var reviewed = map[string]struct {
 		"/spec", "/spec/concurrencyPolicy", "/spec/failedJobsHistoryLimit", "/spec/missedRunPolicy", "/spec/successfulJobsHistoryLimit",
 		"/spec/suspend"}},
 	"RedisCluster": {redisv1.RedisCluster{}, defaulted[redisv1.RedisCluster], []string{
-		"/spec", "/spec/authSecretRef/key", "/spec/image", "/spec/replicasPerMaster", "/spec/size"}},
+		"/spec", "/spec/authSecretRef/key", "/spec/image",
+		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
+		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
+		"/spec/replicasPerMaster", "/spec/size"}},
 }
 
 var number = regexp.MustCompile(`/[0-9]+(/|$)`)
