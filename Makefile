@@ -276,6 +276,10 @@ GRYPE := v0.121.2
 redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), or report that it is missing
 	@hack/redis.sh
 
+.PHONY: shells
+shells: ## Install zsh and fish for the tests (as root on Debian or Ubuntu), or report that one is missing
+	@for shell in zsh fish; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
+
 .PHONY: browser
 browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the tests of the page, or report what is missing
 	@hack/browser.sh
@@ -286,7 +290,7 @@ browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the
 TESTS = -vet=off -ldflags='-s -w' $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: unit
-unit: redis bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server
+unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server, zsh or fish
 	$(no_race)
 	@for module in . hack/tools hack/bench hack/chart hack/release; do \
 		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
