@@ -78,9 +78,8 @@ type Observed[T Object, A Configuration[A]] struct {
 	// Unreadable says why the fields that this operator owns are not known; "" if they are.
 	Unreadable string
 
-	last    *check   // which holds for Object; nil if there is none
-	content checksum // of Object; zero if it is not calculated
-	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
+	last  *check // which holds for Object; nil if there is none
+	owned A      // the fields of Object that this operator owns, with their present values; nil with a last check
 }
 
 // Observe reads the child of owner that has the given name from the cache.
@@ -96,7 +95,7 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 		observed.Other = object
 	default:
 		observed.Object = object
-		observed.last, observed.content = k.lastCheck(owner, object)
+		observed.last = k.lastCheck(owner, object)
 		if observed.last == nil {
 			observed.owned, err = k.extractOwned(object)
 		}
