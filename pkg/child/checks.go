@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -44,15 +45,21 @@ type checksum [sha256.Size]byte
 
 // fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
 func fingerprint[A comparable](configuration A) checksum {
+	_, sum := encode(configuration)
+	return sum
+}
+
+// encode returns the JSON of a configuration and its checksum; none if it is nil, or has no JSON.
+func encode[A comparable](configuration A) ([]byte, checksum) {
 	var none A
 	if configuration == none {
-		return checksum{}
+		return nil, checksum{}
 	}
 	data, err := json.Marshal(configuration)
 	if err != nil {
-		return checksum{}
+		return nil, checksum{}
 	}
-	return sha256.Sum256(data)
+	return data, sha256.Sum256(data)
 }
 
 func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
@@ -138,6 +145,43 @@ func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desi
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
 	}, &next)
+}
+
+// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has all values of
+// the applied configuration. Then an extraction would return this configuration: after an apply, the operator owns exactly the
+// fields that it applied. An admission webhook may have changed values. configuration is the JSON, and desired its checksum.
+//
+// The check holds once the cache shows this content, and not if another client has changed it by then.
+func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, configuration []byte, desired checksum) {
+	written = written.DeepCopyObject().(T)
+	own := OwnFields(written.GetManagedFields())
+	written.SetManagedFields(own)
+	// Decoding into a copy changes what is missing or different. It does so too if the lists have other elements.
+	merged := written.DeepCopyObject().(T)
+	if len(own) != 1 || desired == (checksum{}) || json.Unmarshal(configuration, merged) != nil {
+		return
+	}
+	merged.GetObjectKind().SetGroupVersionKind(written.GetObjectKind().GroupVersionKind())
+	if !equality.Semantic.DeepEqual(merged, written) {
+		return
+	}
+	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
+		return c.kind == k.Name && c.name == written.GetName()
+	}, &check{kind: k.Name, name: written.GetName(), object: written, desired: desired})
+}
+
+// OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.
+func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	// A new list: deleting in place would keep the others in memory.
+	var own []metav1.ManagedFieldsEntry
+	for _, entry := range all {
+		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+			// The decoder allocates these strings for each object. Equal constants take no memory.
+			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
+			own = append(own, entry)
+		}
+	}
+	return own
 }
 
 // forget drops the check of one child.
