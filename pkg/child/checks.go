@@ -8,11 +8,12 @@ package child
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -22,20 +23,20 @@ import (
 // checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison needs
 // the fields that this operator owns. Their extraction costs more than the rest of a sync.
 //
-// The extraction is a pure function of the object without its status, resourceVersion and generation: a field manager cannot
-// own the last two, and an apply to the object itself cannot set the status. The rest has the UID and this operator's entry
-// of the managedFields. If the rest and the desired configuration are the same as before, the result of a comparison is the
-// same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
+// The extraction is a pure function of the content: of the object without its status, resourceVersion and generation. A field
+// manager cannot own the last two, and an apply to the object itself cannot set the status. The content includes the UID and this
+// operator's entry of the managedFields. If the content and the desired configuration are the same as before, the result of a
+// comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
 // resourceVersion may belong to other fields.
 type checks struct {
 	mu      sync.Mutex
 	byOwner map[cache.ObjectName][]*check
 }
 
-// check is a comparison of a child with its desired state that found no difference. It never changes.
+// check says that a child with this content is as desired. It never changes.
 type check struct {
 	kind, name string
-	object     any      // the object that the cache held; it never changes
+	object     any      // as the cache holds it, or as the API server answered an apply; nothing changes it
 	desired    checksum // of the desired configuration
 	owned      any      // the fields that this operator owns, if the Desired read them; otherwise nil
 }
@@ -141,33 +142,86 @@ func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desi
 	if owned != none {
 		next.owned = owned
 	}
+	k.keep(owner, &next)
+}
+
+// keep adds a check in the place of the last one of that child.
+func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
 	// Children of other names may be gone: a Desired can name them in another way than before.
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
-	}, &next)
+	}, next)
 }
 
-// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has all values of
-// the applied configuration. Then an extraction would return this configuration: after an apply, the operator owns exactly the
-// fields that it applied. An admission webhook may have changed values. configuration is the JSON, and desired its checksum.
+// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has the applied
+// values: an admission webhook may have changed them. After an apply, the operator owns exactly the fields that it applied. So
+// an extraction would return the applied configuration. sent is its JSON, and desired the checksum of that.
 //
 // The check holds once the cache shows this content, and not if another client has changed it by then.
-func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, configuration []byte, desired checksum) {
-	written = written.DeepCopyObject().(T)
+func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, sent []byte, desired checksum) {
 	own := OwnFields(written.GetManagedFields())
-	written.SetManagedFields(own)
-	// Decoding into a copy changes what is missing or different. It does so too if the lists have other elements.
-	merged := written.DeepCopyObject().(T)
-	if len(own) != 1 || desired == (checksum{}) || json.Unmarshal(configuration, merged) != nil {
+	data, err := json.Marshal(written)
+	if err != nil || len(own) != 1 || own[0].FieldsV1 == nil {
 		return
 	}
-	merged.GetObjectKind().SetGroupVersionKind(written.GetObjectKind().GroupVersionKind())
-	if !equality.Semantic.DeepEqual(merged, written) {
+	var fields map[string]any
+	var applied, stored any
+	if errors.Join(json.Unmarshal(own[0].FieldsV1.GetRawBytes(), &fields), json.Unmarshal(sent, &applied), json.Unmarshal(data, &stored)) != nil {
 		return
 	}
-	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
-		return c.kind == k.Name && c.name == written.GetName()
-	}, &check{kind: k.Name, name: written.GetName(), object: written, desired: desired})
+	if sameFields(fields, applied, stored) {
+		object := written.DeepCopyObject().(T)
+		object.SetManagedFields(own)
+		k.keep(owner, &check{kind: k.Name, name: object.GetName(), object: object, desired: desired})
+	}
+}
+
+// sameFields reports whether two values, decoded from JSON, are the same in the fields of a FieldsV1. A field without fields
+// below it is one value as a whole, also if it is a list or a map: its type is atomic.
+func sameFields(fields map[string]any, a, b any) bool {
+	whole := true
+	for key, below := range fields {
+		kind, name, _ := strings.Cut(key, ":")
+		if kind == "." { // The field itself, beside the fields below it.
+			continue
+		}
+		whole = false
+		x, inA := part(kind, name, a)
+		y, inB := part(kind, name, b)
+		if below, ok := below.(map[string]any); !ok || !inA || !inB || !sameFields(below, x, y) {
+			return false
+		}
+	}
+	return !whole || reflect.DeepEqual(a, b)
+}
+
+// part returns the part of a value that an element of a path in a FieldsV1 names, and whether there is one:
+// https://pkg.go.dev/sigs.k8s.io/structured-merge-diff/v6/fieldpath#PathElement
+func part(kind, name string, of any) (any, bool) {
+	if kind == "f" {
+		fields, _ := of.(map[string]any)
+		value, ok := fields[name]
+		return value, ok
+	}
+	var want any
+	if err := json.Unmarshal([]byte(name), &want); err != nil {
+		return nil, false
+	}
+	list, _ := of.([]any)
+	at := slices.IndexFunc(list, func(element any) bool {
+		keys, _ := want.(map[string]any)
+		values, _ := element.(map[string]any)
+		for key, value := range keys {
+			if !reflect.DeepEqual(values[key], value) {
+				return false
+			}
+		}
+		return kind == "k" || (kind == "v" && reflect.DeepEqual(element, want))
+	})
+	if at < 0 {
+		return nil, false
+	}
+	return list[at], true
 }
 
 // OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.

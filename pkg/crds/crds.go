@@ -25,7 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// All parses the CRDs of this binary. It takes some 50 ms; the operator does not keep them, since they need megabytes.
+// All parses the CRDs of this binary, which allocates 12 MB. The operator does not keep the result: it needs some 2.5 MB.
 func All() []*apiextensionsv1.CustomResourceDefinition {
 	all, err := crd.All()
 	if err != nil {
