@@ -282,13 +282,31 @@ browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with wh
 
 # Without the packages that have no tests: go test would compile them too, and all of Kubernetes with them. Without go vet: make vet runs it, and
 # here it would run once more for the race detector. Without what only debuggers read, a third of the linker's time.
-TESTS = -vet=off -ldflags='-s -w' $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+TEST_FLAGS = -vet=off -ldflags='-s -w'
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+TESTS = $(TEST_FLAGS) $(TESTED)
+
+# In these tests one goroutine computes: they validate objects, render charts, run the go command, or call Sync themselves. The race detector
+# can find nothing there, and takes five to ten times the time. So they run without it, after all others: whole packages, and tests by name.
+SEQUENTIAL_PACKAGES := artifacts/crd docs hack/mutants hack/tables hack/translations
+SEQUENTIAL_TESTS := TestInvariants TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
+	TestNoCallFailsForACertificateWhileCAsRotate TestWhatUsersBreakIsRepaired
+SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
+space := $(subst ,, )
+SEQUENTIAL := '^($(subst $(space),|,$(strip $(SEQUENTIAL_TESTS))))$$'
 
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
-	@for module in . hack/tools hack/bench hack/chart hack/release; do \
+	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) -timeout 30m -skip $(SEQUENTIAL) $(TEST_FLAGS) \
+		$$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
+	@for module in hack/tools hack/bench; do \
 		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
+	done
+	@bin/tools/gotest $(SKIPPED) -timeout 30m -run $(SEQUENTIAL) $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
+	@bin/tools/gotest $(SKIPPED) -timeout 30m $(TEST_FLAGS) $(SEQUENTIAL_PACKAGES:%=./%)
+	@for module in hack/chart hack/release; do \
+		(cd $$module && "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -timeout 30m $(TESTS)); \
 	done
 
 # One package at a time: they measure, and start clusters.
