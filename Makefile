@@ -286,24 +286,27 @@ TEST_FLAGS = -vet=off -ldflags='-s -w'
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 TESTS = $(TEST_FLAGS) $(TESTED)
 
-# In these tests one goroutine computes: they validate objects, render charts, run the go command, or call Sync themselves. The race detector
-# can find nothing there, and takes five to ten times the time. So they run without it, after all others: whole packages, and tests by name.
+# These run without the race detector, after all others: it takes five to ten times the time, and finds nothing in them. In most, one
+# goroutine computes: they validate objects, render charts, run the go command, or call Sync themselves. TestManyInstances counts calls, and
+# TestNothingSecretGetsOut searches texts: other worlds of ECSInstances have the same goroutines. The lists are of whole packages, of tests,
+# and of the packages with these tests.
 SEQUENTIAL_PACKAGES := artifacts/crd docs hack/mutants hack/tables hack/translations
-SEQUENTIAL_TESTS := TestInvariants TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
-	TestNoCallFailsForACertificateWhileCAsRotate TestWhatUsersBreakIsRepaired
-SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
+SEQUENTIAL_TESTS := TestInvariants TestManyInstances TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
+	TestNoCallFailsForACertificateWhileCAsRotate TestNothingSecretGetsOut TestWhatUsersBreakIsRepaired
+SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/ecsinstance pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
 space := $(subst ,, )
-SEQUENTIAL := '^($(subst $(space),|,$(strip $(SEQUENTIAL_TESTS))))$$'
+SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
 
+# TestRandomWorlds runs twice: few worlds with the race detector, and all without it.
 .PHONY: unit
 unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
 	$(no_race)
-	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) -timeout 30m -skip $(SEQUENTIAL) $(TEST_FLAGS) \
+	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
 		$$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
 	@for module in hack/tools hack/bench; do \
 		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
 	done
-	@bin/tools/gotest $(SKIPPED) -timeout 30m -run $(SEQUENTIAL) $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
+	@bin/tools/gotest $(SKIPPED) -timeout 30m -run '^($(SEQUENTIAL)|TestRandomWorlds)$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
 	@bin/tools/gotest $(SKIPPED) -timeout 30m $(TEST_FLAGS) $(SEQUENTIAL_PACKAGES:%=./%)
 	@for module in hack/chart hack/release; do \
 		(cd $$module && "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -timeout 30m $(TESTS)); \
