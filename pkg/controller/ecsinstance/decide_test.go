@@ -472,9 +472,9 @@ func TestDecideWritesNothing(t *testing.T) {
 // TestThePlanNamesItsPolicy: a log line says which policy decided.
 func TestThePlanNamesItsPolicy(t *testing.T) {
 	for want, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted,
-		"no instance was created": all(absentYet, deleted),
-		"the power state differs": all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
+		"reportReady": all(), "createInstance": absentYet, "deleteInstance": deleted,
+		"releaseUncreated": all(absentYet, deleted),
+		"changePower":      all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
 	} {
 		o := seen()
 		is(o)
