@@ -275,6 +275,10 @@ GRYPE := v0.121.2
 redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
 	@hack/redis.sh
 
+.PHONY: shells
+shells: ## Install the zsh and fish that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that one is missing
+	@for shell in zsh fish; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
+
 .PHONY: browser
 browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with which tests look at the page, or report what is missing
 	@hack/browser.sh
@@ -304,7 +308,7 @@ SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
 BESIDE := -p $$(($$(nproc 2>/dev/null || echo 2) + 1))
 
 .PHONY: unit
-unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
+unit: redis shells bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, a redis-server, zsh and fish
 	$(no_race)
 	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) $(BESIDE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
 		./pkg/controller/rediscluster $$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
