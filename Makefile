@@ -291,21 +291,18 @@ TEST_FLAGS = -vet=off -ldflags='-s -w'
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 TESTS = $(TEST_FLAGS) $(TESTED)
 
-# These run without the race detector, after all others: it takes five to ten times the time, and finds nothing in them. In most, one
-# goroutine computes: they validate objects, render charts, run the go command, or call Sync themselves. Some have goroutines that other
-# tests have too: golden those of the controllers' own tests, TestManyInstances and TestNothingSecretGetsOut those of the other worlds of
-# ECSInstances. The lists are of whole packages, of tests, and of the packages with these tests.
+# These run without the race detector, after all others: it takes five to ten times the time, and finds nothing in them. One goroutine
+# computes: they validate objects, render charts, run the go command, or call Sync themselves. TestMemoryOfAllRequests measures memory, of
+# which the race detector needs several times as much. The lists are of whole packages, of tests, and of the packages with these tests.
 SEQUENTIAL_PACKAGES := artifacts/crd docs docs/commands hack/mutants hack/tables hack/translations pkg/apis/alibabacloud/v1alpha1 \
-	pkg/apis/app/v1 pkg/apis/batch/v1 pkg/apis/groupa/v1 pkg/apis/redis/v1 pkg/command pkg/completion pkg/controller/golden pkg/options \
-	pkg/plan pkg/preview
-SEQUENTIAL_TESTS := TestInvariants TestManyInstances TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
-	TestNoCallFailsForACertificateWhileCAsRotate TestNothingSecretGetsOut TestWhatUsersBreakIsRepaired
-SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/ecsinstance pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
+	pkg/apis/app/v1 pkg/apis/batch/v1 pkg/apis/groupa/v1 pkg/apis/redis/v1 pkg/command pkg/completion pkg/options pkg/plan pkg/preview
+SEQUENTIAL_TESTS := TestInvariants TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
+	TestNoCallFailsForACertificateWhileCAsRotate TestWhatUsersBreakIsRepaired
+SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
 space := $(subst ,, )
 SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
 
 # The first package waits for redis-servers most of the time. So one package more than there are processors runs at a time.
-# TestRandomWorlds runs twice: few worlds with the race detector, and all without it.
 BESIDE := -p $$(($$(nproc 2>/dev/null || echo 2) + 1))
 
 .PHONY: unit
@@ -314,7 +311,7 @@ unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some 
 	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) $(BESIDE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
 		./pkg/controller/rediscluster $$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
 	@cd hack/tools && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)
-	@bin/tools/gotest $(SKIPPED) -timeout 30m -run '^($(SEQUENTIAL)|TestRandomWorlds)$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
+	@bin/tools/gotest $(SKIPPED) -timeout 30m -run '^($(SEQUENTIAL))$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
 	@bin/tools/gotest $(SKIPPED) -timeout 30m $(TEST_FLAGS) $(SEQUENTIAL_PACKAGES:%=./%)
 	@for module in hack/bench hack/chart hack/release; do \
 		(cd $$module && "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -timeout 30m $(TESTS)); \

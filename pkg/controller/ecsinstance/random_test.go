@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	runs  = flag.Int("ecs.runs", 150, "how many random worlds TestRandomWorlds goes through")
+	runs  = flag.Int("ecs.runs", 60, "how many random worlds TestRandomWorlds goes through")
 	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
 )
 
