@@ -31,8 +31,7 @@ var (
 // and people edit, delete, and meddle in the console. When that is over, there is exactly one
 // instance for each object, and none for those that are gone.
 //
-// A world follows from its seed, so "make test" runs the same worlds each time: 150, and the first
-// 40 of them with the race detector too. "make worlds WORLDS=50000" runs more, and
+// A world follows from its seed, so "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more, and
 // -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
 // the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
