@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds devcluster: build.sh OUTPUT
 #
 # The first build compiles Kubernetes, which takes minutes; it says so and shows how far it is. Later ones take seconds, and one that finds

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command devcluster is a Kubernetes cluster in one binary, for the demo and the tests of Glassback: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubectl, and for the node kwok, or kubelet, kube-proxy and CoreDNS, all the originals, linked
 // from their Go modules.

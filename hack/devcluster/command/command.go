@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package command is devcluster's command line. It checks what it is given, calls package cluster and prints plain lines: progress and
 // errors on standard error, results on standard output.
 package command

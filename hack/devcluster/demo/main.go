@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command demo shows Glassback at work: it starts a devcluster and an ECS that is simulated, installs what an administrator would, runs the
 // operator under its own ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo
 // runs.

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lifeline ends a process when its parent has ended, also if the parent was killed.
 //
 // The parent keeps the write end of a pipe and the child inherits the read end. No other process has the write end, so the kernel closes it
