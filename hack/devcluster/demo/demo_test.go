@@ -272,7 +272,7 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	}
 	f := newFollower(nil, objects, true)
 	for i := range kinds {
-		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool {
+		named := slices.ContainsFunc(f.examplesOf(&kinds[i]), func(e *example) bool {
 			return strings.Contains(kinds[i].hint.command, e.object.GetName())
 		})
 		if !named {
