@@ -141,12 +141,12 @@ func (x *exchange) filters() (filters, *problem) {
 		return nil, invalid("Status")
 	}
 	var all filters
-	for name, of := range attributes {
+	for name, value := range attributes {
 		if wanted := x.params.get(name); wanted != "" {
-			all = append(all, func(m *machine) bool { return of(m) == wanted })
+			all = append(all, func(m *machine) bool { return value(m) == wanted })
 		}
 	}
-	for name, of := range map[string]func(*machine) string{
+	for name, value := range map[string]func(*machine) string{
 		"PrivateIpAddresses": func(m *machine) string { return m.PrivateIP }, "PublicIpAddresses": func(m *machine) string { return m.PublicIP },
 	} {
 		list, array := x.params.strings(name)
@@ -154,7 +154,7 @@ func (x *exchange) filters() (filters, *problem) {
 			return nil, invalid(name)
 		}
 		if len(list) > 0 {
-			all = append(all, func(m *machine) bool { return slices.Contains(list, of(m)) })
+			all = append(all, func(m *machine) bool { return slices.Contains(list, value(m)) })
 		}
 	}
 	if wanted := x.params.get("InstanceName"); wanted != "" {

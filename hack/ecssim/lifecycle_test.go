@@ -241,7 +241,7 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 		"InvalidPrivateIpAddress.Duplicated")
 }
 
-func TestWhatSomebodyDoesInTheConsole(t *testing.T) {
+func TestUpdateInTheConsole(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
 	id := c.create("ClientToken", "one")
 	c.Update(id, func(i *ecssim.Instance) {

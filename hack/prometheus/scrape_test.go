@@ -304,11 +304,11 @@ func checkDocument(t *testing.T, m memory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
+	exported := map[string]bool{}
 	for _, s := range m {
-		told[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true
+		exported[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true
 	}
-	for name := range told {
+	for name := range exported {
 		for _, own := range []string{"glassback_", "controller_runtime_", "certwatcher_"} {
 			if strings.HasPrefix(name, own) && !strings.Contains(string(data), "`"+name+"`") {
 				t.Errorf("it does not have %s", name)

@@ -382,9 +382,9 @@ func TestImages(t *testing.T) {
 }
 
 func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
-	whole, rest := objects(t, render(t, "default", "x")), objects(t, render(t, "--without-crds", "default", "x"))
+	all, rest := objects(t, render(t, "default", "x")), objects(t, render(t, "--without-crds", "default", "x"))
 	definitions := 0
-	for _, object := range whole {
+	for _, object := range all {
 		if object.GetKind() == "CustomResourceDefinition" {
 			definitions++
 		}
@@ -395,8 +395,8 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("../../../artifacts/crd/*.yaml")
-	if err != nil || definitions != len(files) || len(rest) != len(whole)-definitions {
-		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(whole)-len(rest), len(whole),
+	if err != nil || definitions != len(files) || len(rest) != len(all)-definitions {
+		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(all)-len(rest), len(all),
 			definitions, len(files), err)
 	}
 }

@@ -51,7 +51,7 @@ const flooded = "configmaps(apiexamplea)"
 type flood struct {
 	kubeconfig string
 	rate       atomic.Int64 // changes a second
-	told       atomic.Int64 // changes
+	changes    atomic.Int64 // that were sent
 }
 
 // flood returns one for the account of a kubeconfig.
@@ -145,7 +145,7 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 				owed += now.Sub(last).Seconds() * float64(f.rate.Load())
 				last = now
 				for ; owed >= 1 && len(changing.objects) > 0; owed-- {
-					event = changing.next(event, f.told.Add(1))
+					event = changing.next(event, f.changes.Add(1))
 				}
 			}
 			if len(event) == 0 {

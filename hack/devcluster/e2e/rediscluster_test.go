@@ -79,7 +79,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	c.usedByCLI(t)
 	c.described(t)
 	c.measured(t)
-	if err := c.whole(t.Context()); err != nil {
+	if err := c.checkSpec(t.Context()); err != nil {
 		t.Error(err)
 	}
 	settled(t, patience, 3*time.Second, spy.requests)

@@ -263,8 +263,8 @@ func (c *realRedis) all(ctx context.Context) ([]*seen, error) {
 	return all, nil
 }
 
-// whole returns what is not as the spec says, by the account of every node.
-func (c *realRedis) whole(ctx context.Context) error {
+// checkSpec returns an error if a node reports a state that differs from the spec.
+func (c *realRedis) checkSpec(ctx context.Context) error {
 	rdc, err := c.get(ctx)
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func (c *realRedis) ready(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, c.reported)
-	if err := c.whole(t.Context()); err != nil {
+	if err := c.checkSpec(t.Context()); err != nil {
 		t.Errorf("%s: it is said to be Ready, but: %v", what, err)
 	}
 	t.Logf("%s: Ready after %s more", what, time.Since(begun).Round(100*time.Millisecond))
@@ -416,7 +416,7 @@ func (c *realRedis) heals(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, func(ctx context.Context) error {
-		return cmp.Or(c.whole(ctx), c.reported(ctx))
+		return cmp.Or(c.checkSpec(ctx), c.reported(ctx))
 	})
 	t.Logf("%s: all is well after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }

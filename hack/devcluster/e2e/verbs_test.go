@@ -126,7 +126,7 @@ func (c *collector) check(passed bool) error {
 			return err
 		}
 	}
-	if !passed || !whole() {
+	if !passed || !ranAll() {
 		return nil
 	}
 	grants, err := granted()
@@ -139,8 +139,8 @@ func (c *collector) check(passed bool) error {
 	return nil
 }
 
-// whole reports whether this process ran all tests.
-func whole() bool {
+// ranAll reports whether this process ran all tests.
+func ranAll() bool {
 	for name, all := range map[string]string{"test.run": "", "test.skip": "", "test.list": "", "test.short": "false"} {
 		if f := flag.Lookup(name); f == nil || f.Value.String() != all {
 			return false

@@ -265,7 +265,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestNobodyBreaksTheLine(t *testing.T) {
+func TestACallIsOneLine(t *testing.T) {
 	call := ecssim.Call{
 		Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret",
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -84,7 +84,7 @@ func (c *Controller) take(ctx context.Context, o *observed, p plan, out *outcome
 		return c.setFinalizer(ctx, out, false)
 	case stepCreate:
 		return c.create(ctx, o, p, out)
-	case stepSettle:
+	case stepFindAttempt:
 		return c.settle(ctx, o, p, out)
 	}
 	return c.change(ctx, o, p, out)

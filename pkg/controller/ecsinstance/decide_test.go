@@ -357,11 +357,11 @@ func TestDecideForDeath(t *testing.T) {
 		}), silently(stepRelease)},
 		"it is seen for the first time":                {neverSeen, decision{silent: true}},
 		"an attempt was only put down":                 {all(unanswered, onlyNoted), silently(stepRelease)},
-		"it is not known what came of a call":          {unanswered, does(stepSettle, reasonSettling)},
+		"it is not known what came of a call":          {unanswered, does(stepFindAttempt, reasonSettling)},
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
 		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), silently(stepVerifyGone)},
 		"an earlier call is not known to be a no": {
-			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepSettle, reasonSettling),
+			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepFindAttempt, reasonSettling),
 		},
 		"there are no credentials": {
 			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),

@@ -117,8 +117,8 @@ func TestObjectThatIsTornAway(t *testing.T) {
 	})
 }
 
-// TestDeletionThatSomebodyElseHolds: once the instance is gone, nothing more is done.
-func TestDeletionThatSomebodyElseHolds(t *testing.T) {
+// TestDeletionWithAnotherFinalizer expects no further call once the instance is gone.
+func TestDeletionWithAnotherFinalizer(t *testing.T) {
 	const other = "example.com/backup"
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Finalizers = []string{other} })
