@@ -189,8 +189,8 @@ func (l *lens) forget() (asked [][]string, at []time.Time) {
 // observatory is fleets with one lens, and their notifications.
 type observatory struct {
 	*fleets
-	lens *lens
-	mu   sync.Mutex
+	lens     *lens
+	mu       sync.Mutex
 	notified []string
 }
 
