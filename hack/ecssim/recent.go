@@ -9,7 +9,7 @@ import "time"
 
 // recent remembers each value for the duration ttl.
 type recent[K comparable, V any] struct {
-	ttl   time.Duration
+	ttl    time.Duration
 	values map[K]V
 	ends   []ending[K] // in order of time
 }
