@@ -22,9 +22,9 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs. For a change of an object it prints
-who made the change, and if that was a sync, the causes of that sync. For an object that the operator only watches, such as a Job, it prints the
-same for the last changes.
+const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change. If the
+operator itself made a change, it prints the causes of that sync, too. For an object that the operator only watches, such as a Job, it prints
+the same for the last changes.
 
 Usage:
   glassback why KIND/NAME [-n NAMESPACE] [flags]
@@ -123,7 +123,8 @@ func (o *whyOptions) find(ctx context.Context, operator *operator) (*inspect.Lif
 			return cluster, nil
 		}
 	}
-	if missing(err) && !strings.HasPrefix(err.Error(), "no informer watches") { // Otherwise the kind is wrong, and the error lists the known kinds.
+	// If no informer watches the kind, the kind is wrong, and the error lists the known kinds.
+	if missing(err) && !strings.HasPrefix(err.Error(), "no informer watches") {
 		return nil, fmt.Errorf("%w; check its name, and say its namespace with -n", err)
 	}
 	return life, err
