@@ -193,7 +193,7 @@ func TestInstancesThatAreNotSeenAtFirst(t *testing.T) {
 	if n := seen(); n != 0 {
 		t.Errorf("%d of 5 see it too early", n)
 	}
-	want(t, c.call("StartInstance", "InstanceId", id, "DryRun", "true"), 400, "DryRunOperation") // Who knows its ID finds it.
+	want(t, c.call("StartInstance", "InstanceId", id, "DryRun", "true"), 400, "DryRunOperation") // Calls that name its ID find it.
 	c.pass(1)
 	if n := seen(); n != 5 {
 		t.Errorf("%d of 5 see it", n)

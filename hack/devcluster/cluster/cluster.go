@@ -137,7 +137,7 @@ func (c *Cluster) Kill(ctx context.Context, component string) error {
 	return c.client.Kill(ctx, component, "KILL")
 }
 
-// Terminate ends a component with SIGTERM, which lets it finish what it is doing, and returns when it is gone. It stays dead until Restart.
+// Terminate ends a component with SIGTERM, so that it can finish its work, and returns when it is gone. It stays dead until Restart.
 func (c *Cluster) Terminate(ctx context.Context, component string) error {
 	return c.client.Kill(ctx, component, "TERM")
 }

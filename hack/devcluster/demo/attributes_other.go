@@ -7,5 +7,5 @@ package main
 
 import "syscall"
 
-// keptAttributes are none: only Linux can tie a process to the one that started it.
+// keptAttributes returns nil: only Linux can end a process with its parent.
 func keptAttributes() *syscall.SysProcAttr { return nil }

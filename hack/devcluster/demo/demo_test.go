@@ -43,7 +43,7 @@ func objectOf(apiVersion, kind, name, ready, reason string, observed int64, stat
 	return o
 }
 
-// exampleOf returns what is followed of an object.
+// exampleOf returns an example of an object.
 func exampleOf(object *unstructured.Unstructured) *example {
 	e := newFollower(nil, []unstructured.Unstructured{*object}, false).examples[0]
 	e.observe(object)

@@ -58,7 +58,7 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 	if err != nil {
 		return fmt.Errorf("create temporary directory: %w", err)
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary one.
+	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary directory.
 	from, err := unpackAll(ctx, scratch, r.packages)
 	if err != nil {
 		return err

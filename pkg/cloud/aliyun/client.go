@@ -122,8 +122,7 @@ func parseEndpoint(text string) (*url.URL, error) {
 type Region struct {
 	cloud *Cloud
 	name  string
-	// credentials returns what to sign with now. It is a func for the key not to show when
-	// a Region is printed.
+	// credentials returns the key to sign with now. It is a func, so that printing a Region does not show the key.
 	credentials func(context.Context) (*AccessKey, *Error)
 }
 

@@ -133,7 +133,7 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 // spread returns a pseudo-random duration up to jitter. It depends on the bucket and the time, so operators get different ones.
 func spread(key bucketKey, now time.Time) time.Duration {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, key)                                                                                   // It never fails.
+	fmt.Fprint(sum, key)                                                                                   // A hash never returns an error.
 	return time.Duration(rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Int64N(int64(jitter))) //nolint:gosec // It is no secret.
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// outcome is what act wrote and found out.
+// outcome holds the results of act.
 type outcome struct {
 	ecs    *v1alpha1.ECSInstance // the object as act last wrote it
 	memory memory                // for the next sync

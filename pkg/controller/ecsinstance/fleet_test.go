@@ -177,7 +177,7 @@ func (l *lens) fail(err error) {
 	l.err = err
 }
 
-// forget returns what was asked for since the last time.
+// forget returns the requests since its last call.
 func (l *lens) forget() (asked [][]string, at []time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -483,7 +483,7 @@ func TestSnapshotDiffers(t *testing.T) {
 	}
 }
 
-// TestSnapshotAfterAFailedLook: what was seen before stays, with the time of that.
+// TestSnapshotAfterAFailedLook: the previous snapshot stays, with its time.
 func TestSnapshotAfterAFailedLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	lost := errors.New("lost")

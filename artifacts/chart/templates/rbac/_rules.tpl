@@ -1,7 +1,7 @@
 {{- /* Made from artifacts/rbac/role.yaml by "go run ." in hack/chart: do not edit. */ -}}
 {{- define "glassback.rules" -}}
 {{- if .cluster }}
-# At the start: is every CRD there, and not older than the operator?
+# At its start the operator checks that each CRD exists and is not older than the operator.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get]
@@ -13,21 +13,21 @@
   verbs: [create, patch]
 {{- end }}
 {{- if .injection }}
-# Webhooks: who signs their certificates.
+# Webhooks: their configurations name the CA that signs their certificates.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [glassback]
   verbs: [list, patch, watch]
 {{- end }}
 {{- if and .namespaced .webhooks }}
-# Webhooks: how many replicas a master has, if a RedisCluster is scaled.
+# Webhooks: a review of a scale reads how many replicas each master of the RedisCluster has.
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters]
   verbs: [get]
 {{- end }}
 {{- if and .namespaced (has "apiexamplea" .controllers) }}
-# ApiExampleA. Children are owned with blockOwnerDeletion, which needs the right to
-# update finalizers where the API server enforces permissions of owner references.
+# ApiExampleA. The owner references of children have blockOwnerDeletion. If the API server runs OwnerReferencesPermissionEnforcement, such
+# a reference needs the permission to update the owner's finalizers.
 - apiGroups: [groupa.k8s.zhuang.com]
   resources: [apiexampleas]
   verbs: [list, watch]
@@ -63,15 +63,15 @@
   verbs: [create, delete, get, list, patch, watch]
 {{- end }}
 {{- if and .namespaced (has "ecsinstance" .controllers) }}
-# ECSInstance. It is patched to put its finalizer on and to take it off.
+# ECSInstance. A patch adds and removes its finalizer.
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances]
   verbs: [list, patch, watch]
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances/status]
   verbs: [update]
-# Secrets hold its access keys and scripts. Their names are not known here. Each is watched
-# alone, so that a corrected key is tried at once.
+# Secrets hold its access keys and scripts. Their names are in the specs. The operator watches each Secret separately, and tries a
+# corrected key at once.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [list, watch]
@@ -96,25 +96,23 @@
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters/status, redisclusters/finalizers]
   verbs: [update]
-# A Secret holds its password. The name is not known here.
+# A Secret holds its password. The name of the Secret is in the spec.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
-# Its Pods come and go one by one. One is got before it is introduced to another.
+# The operator creates and deletes single Pods. It gets a Pod from the API server before it introduces one Redis node to another.
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, delete, get, list, watch]
-# One that is replaced is evicted, as far as its PodDisruptionBudget allows that.
+# To replace a Pod, the operator evicts it, if the PodDisruptionBudget allows that.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# Their volumes can grow. They are deleted when there are to be fewer Pods, and never
-# with their RedisCluster.
+# Claims of the Pods can grow. The operator deletes them at a scale-in, and never when the RedisCluster is deleted.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, delete, list, patch, watch]
-# The names of its Pods, the configuration of each revision, and how many Pods may be
-# taken down on purpose.
+# The Service for the names of its Pods, a ConfigMap for each revision, and the PodDisruptionBudget.
 - apiGroups: [""]
   resources: [services]
   verbs: [create, get, list, patch, watch]

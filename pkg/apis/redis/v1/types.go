@@ -32,10 +32,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Operation",type=string,priority=1,JSONPath=`.status.operation.type`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.spec.image`
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')
-// || size(self.metadata.name) <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="name
-// must be a DNS label of no more than 52 characters that begins with a letter, like \"sessions\": its Service and its Pods are named
-// after it"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$') || size(self.metadata.name) <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="name must be a DNS label of no more than 52 characters that begins with a letter, like \"sessions\": its Service and its Pods are named after it"
 type RedisCluster struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -51,8 +48,7 @@ type RedisCluster struct {
 // RedisClusterSpec has the size of the cluster, and the configuration of its nodes. Only addr is
 // required.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a
-// cluster or taken from it: its nodes would lose what they hold"
+// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a cluster or taken from it: its nodes would lose what they hold"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
 	// rule must be the only error, and the rule would reject an empty default. The webhook and the
@@ -64,10 +60,7 @@ type RedisClusterSpec struct {
 	// operator only publishes it, in status.endpoint.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$') &&
-	// int(self.substring(self.lastIndexOf(':') + 1)) <= 65535 && (self.startsWith('[') ? isIP(self.substring(1, self.lastIndexOf(':') - 1))
-	// && ip(self.substring(1, self.lastIndexOf(':') - 1)).family() == 6 : isIP(self.substring(0, self.lastIndexOf(':'))))",message="invalid
-	// ip port, ip:port"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$') && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535 && (self.startsWith('[') ? isIP(self.substring(1, self.lastIndexOf(':') - 1)) && ip(self.substring(1, self.lastIndexOf(':') - 1)).family() == 6 : isIP(self.substring(0, self.lastIndexOf(':'))))",message="invalid ip port, ip:port"
 	Addr string `json:"addr,omitempty"`
 
 	// size has no Minimum: the webhook, if there is one, and the controller raise a size that is too
@@ -93,8 +86,7 @@ type RedisClusterSpec struct {
 	// +optional
 	// +kubebuilder:default="redis:7"
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$')",message="must
-	// be the name of an image, like \"redis:7\" or \"ghcr.io/owner/redis:7\": without spaces, and in lower case but for the tag"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$')",message="must be the name of an image, like \"redis:7\" or \"ghcr.io/owner/redis:7\": without spaces, and in lower case but for the tag"
 	Image string `json:"image,omitempty"`
 
 	// storage gives each node a PersistentVolume, which outlives its Pod. Without storage, the data
@@ -105,10 +97,7 @@ type RedisClusterSpec struct {
 	// resources are the requests and limits of each node, as in the container of a Pod. A change
 	// replaces the Pods one by one.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() ||
-	// !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) ||
-	// quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for
-	// cpu, memory or ephemeral-storage may be more than its limit"
+	// +kubebuilder:validation:XValidation:rule="['cpu', 'memory', 'ephemeral-storage'].all(k, !self.?requests[?k].hasValue() || !self.?limits[?k].hasValue() || [self.requests[k], self.limits[k]].exists(q, string(q).matches('[eE].*[0-9]{3}')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="no request for cpu, memory or ephemeral-storage may be more than its limit"
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
@@ -116,14 +105,8 @@ type RedisClusterSpec struct {
 	// one by one.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a
-	// directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname',
-	// 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file',
-	// 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir',
-	// 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof',
-	// 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket',
-	// 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
@@ -145,12 +128,8 @@ type ConfigValue string
 
 // Storage is the PersistentVolume of each node.
 //
-// +kubebuilder:validation:XValidation:rule="[self.size, oldSelf.size].exists(q, string(q).matches('[eE].*([.]|[0-9]{3})') ||
-// !isQuantity(string(q))) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >=
-// 0",fieldPath=".size",message="cannot be less than it was: volumes do not shrink"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName)
-// || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="cannot be changed: the volumes are of
-// that class"
+// +kubebuilder:validation:XValidation:rule="[self.size, oldSelf.size].exists(q, string(q).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(q))) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",fieldPath=".size",message="cannot be less than it was: volumes do not shrink"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="cannot be changed: the volumes are of that class"
 type Storage struct {
 	// The rules of size limit exponents: the pattern of the schema allows "1e1.5", which no client can
 	// parse, and "1e-99999999", which takes minutes to parse, also in a rule. One such object would
@@ -159,17 +138,15 @@ type Storage struct {
 	// size is the size of each volume. It can be raised if the StorageClass allows volume
 	// expansion. It cannot be lowered.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].*([.]|[0-9]{3})')",message="the exponent of a quantity must be a
-	// whole number of no more than two digits" +kubebuilder:validation:XValidation:rule="string(self).matches('[eE].*([.]|[0-9]{3})') ||
-	// !isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be more than 0"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].*([.]|[0-9]{3})')",message="the exponent of a quantity must be a whole number of no more than two digits"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE].*([.]|[0-9]{3})') || !isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",message="must be more than 0"
 	Size resource.Quantity `json:"size"`
 
 	// storageClassName is the StorageClass of the volumes. Default: the default class of the
 	// cluster. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must
-	// be the name of a StorageClass, like \"standard\": lower case letters, digits, \"-\" and \".\""
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a StorageClass, like \"standard\": lower case letters, digits, \"-\" and \".\""
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 
@@ -178,15 +155,13 @@ type SecretKeyReference struct {
 	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must
-	// be the name of a Secret, like \"redis-password\": lower case letters, digits, \"-\" and \".\""
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a Secret, like \"redis-password\": lower case letters, digits, \"-\" and \".\""
 	Name string `json:"name"`
 	// key is the key in the Secret.
 	// +optional
 	// +kubebuilder:default=password
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be a key of a Secret, like \"password\":
-	// letters, digits, \"-\", \"_\" and \".\""
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="must be a key of a Secret, like \"password\": letters, digits, \"-\", \"_\" and \".\""
 	Key string `json:"key,omitempty"`
 }
 
