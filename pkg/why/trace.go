@@ -24,8 +24,9 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-const traceUsage = `Trace prints a line for each stage that an object passes in a running operator: it is read from the API server, goes through
-the queue into the index and to the handlers, its key goes into a workqueue, is synced, and objects are written. It runs until Ctrl-C.
+const traceUsage = `Trace prints a line for each stage that an object passes in a running operator: it is read from the API server,
+goes through the queue into the index and to the handlers, its key goes into a workqueue, is synced, and objects are written.
+It runs until Ctrl-C.
 
 Usage:
   glassback trace [KIND[/NAME]] [-n NAMESPACE] [flags]

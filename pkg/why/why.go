@@ -22,9 +22,9 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change. If the
-operator itself made a change, it prints the causes of that sync, too. For an object that the operator only watches, such as a Job, it prints
-the same for the last changes.
+const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change.
+If the operator itself made a change, it prints the causes of that sync, too. For an object that the operator only watches, such as a Job,
+it prints the same for the last changes.
 
 Usage:
   glassback why KIND/NAME [-n NAMESPACE] [flags]
