@@ -314,7 +314,7 @@ func checkDocument(t *testing.T, m memory) {
 		}
 	}
 	for _, name := range documented.FindAllStringSubmatch(string(data), -1) {
-		if !told[name[1]] && ofOthers[name[1]] == "" {
+		if !exported[name[1]] && ofOthers[name[1]] == "" {
 			t.Errorf("it has %s, which no operator tells", name[1])
 		}
 	}
