@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright The Glassback Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds devcluster: build.sh OUTPUT
 #
 # The first build compiles Kubernetes, which takes minutes. It prints this, and its progress. Later builds take seconds; without a change,

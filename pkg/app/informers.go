@@ -67,7 +67,7 @@ type factories struct {
 	kube      map[selector]kubeinformers.SharedInformerFactory // see builtIn
 	glassback externalversions.SharedInformerFactory
 	trace     *trace.Recorder
-	informers []named // all of them, but for those of watchSecret
+	informers []named // all informers except those of watchSecret
 }
 
 // named is an informer with the name of its resource.

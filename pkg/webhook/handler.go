@@ -26,8 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// patience is how long a review may take. The API server waits for timeoutSeconds, which is
-// shorter.
+// patience is the longest duration of a review. The API server waits for timeoutSeconds, which is shorter.
 const patience = 10 * time.Second
 
 // reviewShape is the shape of every request.
@@ -98,7 +97,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 	return write(ctx, w, response)
 }
 
-// answer calls review. A panic leads to an answer too.
+// answer calls review. After a panic, it returns an error.
 func answer(
 	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
 ) (response *admissionv1.AdmissionResponse) {
@@ -121,7 +120,7 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// refuse answers a request that gets no verdict.
+// refuse answers a request without a verdict on its object.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	klog.FromContext(r.Context()).V(2).Info("Refused a request",
 		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
@@ -133,7 +132,7 @@ func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	return why.status
 }
 
-// read returns the admission request in r, or why there is none.
+// read returns the admission request in r, or the reason to refuse it.
 func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape) (*admissionv1.AdmissionRequest, *refused) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, &refused{
@@ -156,7 +155,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape
 
 func badRequest(err error) *refused { return &refused{http.StatusBadRequest, err} }
 
-// readBody reads the body of r, when there is memory for it.
+// readBody reserves memory for the body of r, and reads the body.
 func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, *refused) {
 	length, refused := memory.forBody(r.Context(), r.ContentLength)
 	if refused != nil {

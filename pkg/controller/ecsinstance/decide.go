@@ -15,21 +15,21 @@ import (
 type step string
 
 const (
-	stepNone       step = ""
-	stepFinalize   step = "finalize" // add the finalizer
-	stepCreate     step = "create"   // look up the instance, and create it if there is none
-	stepSettle     step = "settle"   // look up what the last attempt created
-	stepRenew      step = "renew"    // begin another attempt, as the instance is gone
-	stepAdopt      step = "adopt"    // write the adopted instance into the status
-	stepTag        step = "tag"
-	stepUntag      step = "untag"
-	stepModify     step = "modify"
-	stepSetType    step = "set type"
-	stepStart      step = "start"
-	stepStop       step = "stop"
-	stepDelete     step = "delete"
-	stepVerifyGone step = "verify gone" // look up that no instance is left, and remove the finalizer
-	stepRelease    step = "release"     // remove the finalizer
+	stepNone        step = ""
+	stepFinalize    step = "finalize"     // add the finalizer
+	stepCreate      step = "create"       // look up the instance, and create it if there is none
+	stepFindAttempt step = "find attempt" // look up what the last attempt created
+	stepRenew       step = "renew"        // begin another attempt, as the instance is gone
+	stepAdopt       step = "adopt"        // write the adopted instance into the status
+	stepTag         step = "tag"
+	stepUntag       step = "untag"
+	stepModify      step = "modify"
+	stepSetType     step = "set type"
+	stepStart       step = "start"
+	stepStop        step = "stop"
+	stepDelete      step = "delete"
+	stepVerifyGone  step = "verify gone" // look up that no instance is left, and remove the finalizer
+	stepRelease     step = "release"     // remove the finalizer
 )
 
 // plan is the decision of one sync.
