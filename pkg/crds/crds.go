@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -25,8 +26,11 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// All parses the CRDs of this binary, which allocates 12 MB. The operator does not keep the result: it needs some 2.5 MB.
-func All() []*apiextensionsv1.CustomResourceDefinition {
+// All returns the CRDs of this binary, and keeps them. Callers do not change them.
+var All = sync.OnceValue(Parse)
+
+// Parse returns the CRDs of this binary, and does not keep them: a process that runs for long saves some 2.5 MB.
+func Parse() []*apiextensionsv1.CustomResourceDefinition {
 	all, err := crd.All()
 	if err != nil {
 		panic(err) // They are embedded, and tests parse them.
