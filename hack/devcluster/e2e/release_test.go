@@ -93,7 +93,8 @@ func nextCheckout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	const script = `tar -C "$1" -c CHANGELOG.md LICENSE go.mod go.sum main.go pkg artifacts | tar -C "$2" -x`
-	if out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script, "copy", root, dir).CombinedOutput(); err != nil {
+	copying := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script, "copy", root, dir)
+	if out, err := copying.CombinedOutput(); err != nil {
 		t.Fatalf("copy the checkout: %v\n%s", err, out)
 	}
 	version := strings.TrimPrefix(versionOf(t, root), "v")
@@ -126,10 +127,11 @@ type user struct {
 func (w *world) newUser(t *testing.T) *user {
 	t.Helper()
 	u := &user{world: w, home: t.TempDir()}
+	w.must(t, os.Mkdir(filepath.Join(u.home, "bin"), 0o700))
 	devcluster, err := cluster.FindBinary()
 	w.must(t, err)
-	w.must(t, os.Mkdir(filepath.Join(u.home, "bin"), 0o700))
-	for name, program := range map[string]string{"kubectl": devcluster, "helm": built(t, "HELM_BIN", "bin/tools/helm", "make bin/tools/helm")} {
+	helm := built(t, "HELM_BIN", "bin/tools/helm", "make bin/tools/helm")
+	for name, program := range map[string]string{"kubectl": devcluster, "helm": helm} {
 		w.must(t, os.Symlink(program, filepath.Join(u.home, "bin", name)))
 	}
 	return u
