@@ -108,6 +108,7 @@ func TestInstallation(t *testing.T) {
 		in.installed(t)
 		began := time.Now()
 		in.create(t, ns, name, func(m *v1.MyCronJob) {
+			m.Spec.IntervalSeconds = ptr.To[int32](2) // The test often waits for two slots.
 			m.Spec.MissedRunPolicy = v1.AllMissed
 			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
 		})
