@@ -76,8 +76,7 @@ func (r *Recorder) Report(e Event) {
 	for s := range r.subscribers {
 		select {
 		case s.events <- e:
-		default:
-			s.dropped++
+		default: // It is lost, and the next one has a gap in Seq before it.
 		}
 	}
 }
@@ -151,7 +150,6 @@ func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 type Subscription struct {
 	recorder *Recorder
 	events   chan Event
-	dropped  uint64 // guarded by recorder.mu
 }
 
 // silent stands for a nil Recorder: it never receives a report.
@@ -173,13 +171,6 @@ func (r *Recorder) Subscribe(buffer int) *Subscription {
 // Events returns the channel on which events arrive, in order of Seq. A gap in
 // Seq shows that events were dropped. Close closes it.
 func (s *Subscription) Events() <-chan Event { return s.events }
-
-// Dropped returns how many events were lost because the buffer was full.
-func (s *Subscription) Dropped() uint64 {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	return s.dropped
-}
 
 // Close ends the subscription. Closing twice is harmless.
 func (s *Subscription) Close() {
