@@ -227,7 +227,8 @@ func (c *cloud) one(t *testing.T, name string) *v1alpha1.ECSInstance {
 }
 
 func testSampleInstance(t *testing.T, c *cloud) {
-	c.operate(t)
+	traces := newTraceService(t)
+	o := c.operate(t, "--otlp-endpoint", traces.url)
 	kubectl := func(args ...string) string {
 		t.Helper()
 		out, err := c.kubectl(t, append(args, "--namespace", c.ns)...)
@@ -260,6 +261,10 @@ func testSampleInstance(t *testing.T, c *cloud) {
 	if made := c.made(); !slices.Equal(made, []string{s.InstanceID}) {
 		t.Errorf("ECS has made %q, want %q alone", made, s.InstanceID)
 	}
+	if code := o.stop(); code != 0 { // It sends the last spans.
+		t.Errorf("SIGTERM: exit code %d, want 0", code)
+	}
+	traces.check(t, name)
 }
 
 // testKilledOperator kills the operator every second or so, while objects are made, and
