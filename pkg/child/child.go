@@ -81,11 +81,12 @@ type Observed[T Object, A Configuration[A]] struct {
 	last    *check   // which holds for Object; nil if there is none
 	content checksum // of Object; zero if it is not calculated
 	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
+	extract func(T) (A, error)
 }
 
 // Observe reads the child of owner that has the given name from the cache.
 func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
-	var observed Observed[T, A]
+	observed := Observed[T, A]{extract: k.extractOwned}
 	cached, exists, err := k.cache.GetByKey(cache.NewObjectName(owner.GetNamespace(), name).String())
 	object, ok := cached.(T)
 	switch {
