@@ -30,7 +30,9 @@ type recordedObserved struct {
 	Now      time.Time       `json:"now"`
 	Object   *v1.Application `json:"object"`
 	Children recordedStates  `json:"children"`
-	// OwnedReplicas is the number that the operator owns in the Deployment; nil if it owns none, and without an autoscaler.
+	// Owned says that there is a Deployment, and that the fields are known which the operator owns. OwnedReplicas is the number of replicas
+	// among them; nil if another client owns it. Without an autoscaler, decide reads neither.
+	Owned         bool   `json:"owned,omitempty"`
 	OwnedReplicas *int32 `json:"ownedReplicas,omitempty"`
 	// DesiredReplicas is the number that the autoscaler asks for; nil without one.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
@@ -65,7 +67,9 @@ func (o *observed) Record() any {
 		r.DesiredReplicas = ptr.To(hpa.Status.DesiredReplicas)
 	}
 	if o.app.Spec.Autoscaling != nil || o.autoscaler.Object != nil {
-		if owned := o.deployment.Owned(); owned != nil && owned.Spec != nil {
+		owned := o.deployment.Owned()
+		r.Owned = owned != nil
+		if r.Owned && owned.Spec != nil {
 			r.OwnedReplicas = owned.Spec.Replicas
 		}
 	}
@@ -96,7 +100,7 @@ func resolve[A any](r *recordedPlan, to *A, desired child.Desired[A], owned func
 
 func restore(r *recordedObserved) *observed {
 	o := &observed{app: r.Object, now: r.Now}
-	if r.Children.Deployment != nil && !r.Children.Deployment.Other {
+	if r.Owned {
 		owned := appsv1ac.Deployment(r.Object.Name, r.Object.Namespace).WithSpec(appsv1ac.DeploymentSpec())
 		owned.Spec.Replicas = r.OwnedReplicas
 		o.deployment = child.Restore(&appsv1.Deployment{}, owned)
