@@ -81,12 +81,12 @@ type Observed[T Object, A Configuration[A]] struct {
 	last    *check   // which holds for Object; nil if there is none
 	content checksum // of Object; zero if it is not calculated
 	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
-	extract func(T) (A, error)
+	kind    *Kind[T, A] // of Object; nil if there is no Object
 }
 
 // Observe reads the child of owner that has the given name from the cache.
 func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
-	observed := Observed[T, A]{extract: k.extractOwned}
+	var observed Observed[T, A]
 	cached, exists, err := k.cache.GetByKey(cache.NewObjectName(owner.GetNamespace(), name).String())
 	object, ok := cached.(T)
 	switch {
@@ -96,7 +96,7 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 		k.forget(owner, name)
 		observed.Other = object
 	default:
-		observed.Object = object
+		observed.Object, observed.kind = object, k
 		observed.last, observed.content = k.lastCheck(owner, object)
 		if observed.last == nil {
 			observed.owned, err = k.extractOwned(object)

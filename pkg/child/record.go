@@ -34,16 +34,15 @@ func (o *Observed[T, A]) State() *State {
 // Owned returns the fields of the child that the operator owns; nil if there is no child, or if they cannot be read.
 func (o *Observed[T, A]) Owned() A {
 	var none A
-	var noObject T
 	switch {
 	case o.owned != none:
 		return o.owned
 	case o.last != nil && o.last.owned != nil:
 		return o.last.owned.(A)
-	case o.Object == noObject || o.extract == nil:
+	case o.kind == nil:
 		return none
 	}
-	owned, err := o.extract(o.Object)
+	owned, err := o.kind.extractOwned(o.Object)
 	if err != nil {
 		return none
 	}

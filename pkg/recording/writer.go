@@ -61,6 +61,7 @@ type writer struct {
 	size    int64    // of file
 	member  bytes.Buffer
 	packer  *gzip.Writer // writes to member
+	line    bytes.Buffer // of add
 	pending int          // bytes of JSON in packer
 	records int          // in packer
 	retryAt time.Time
@@ -181,13 +182,15 @@ func (w *writer) write(r *Record) error {
 }
 
 func (w *writer) add(line any) {
-	text, err := json.Marshal(line)
-	if err != nil { // A time may have a year that JSON has not.
+	w.line.Reset()
+	encoder := json.NewEncoder(&w.line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(line); err != nil { // A time may have a year that JSON has not.
 		w.drop(1)
 		return
 	}
-	w.pending += len(text) + 1
-	_, _ = w.packer.Write(append(text, '\n')) // A bytes.Buffer takes everything.
+	w.pending += w.line.Len()
+	_, _ = w.packer.Write(w.line.Bytes()) // A bytes.Buffer takes everything.
 }
 
 // flush appends the member to the file, with a single write.

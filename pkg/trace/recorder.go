@@ -15,8 +15,8 @@ import (
 // safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
 	sampling sampler
-	observe  func(Event) // nil for none
-	keeps    bool        // false if observe alone gets events
+	observe  []func(Event)
+	keeps    bool // false if observe alone gets events
 
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
@@ -34,15 +34,15 @@ func NewRecorder(size int) *Recorder {
 }
 
 // NewObserved returns a Recorder that keeps nothing, and wants no event of the stages before Sync: see Observe.
-func NewObserved(observe func(Event)) *Recorder {
+func NewObserved(observe ...func(Event)) *Recorder {
 	r := NewRecorder(1)
 	r.observe, r.keeps = observe, false
 	return r
 }
 
-// Observe has observe called with each event of the stages from Sync on, before Report returns. The event has no Seq yet.
-// Call Observe before the first Report.
-func (r *Recorder) Observe(observe func(Event)) { r.observe = observe }
+// Observe has each function called with each event of the stages from Sync on, before Report returns. The event has no Seq yet.
+// Call Observe once, before the first Report.
+func (r *Recorder) Observe(observe ...func(Event)) { r.observe = observe }
 
 // maxErr is how much of an error's text is kept, in bytes.
 const maxErr = 1024
@@ -58,8 +58,10 @@ func (r *Recorder) Report(e Event) {
 	if len(e.Err) > maxErr {
 		e.Err = strings.ToValidUTF8(e.Err[:maxErr], "") + "…"
 	}
-	if r.observe != nil && e.Stage >= Sync {
-		r.observe(e)
+	if e.Stage >= Sync {
+		for _, observe := range r.observe {
+			observe(e)
+		}
 	}
 	if !r.keeps {
 		return
