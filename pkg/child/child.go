@@ -78,9 +78,9 @@ type Observed[T Object, A Configuration[A]] struct {
 	// Unreadable says why the fields that this operator owns are not known; "" if they are.
 	Unreadable string
 
-	last    *check   // which holds for Object; nil if there is none
-	content checksum // of Object; zero if it is not calculated
-	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
+	last    *check      // which holds for Object; nil if there is none
+	content checksum    // of Object; zero if it is not calculated
+	owned   A           // the fields of Object that this operator owns, with their present values; nil with a last check
 	kind    *Kind[T, A] // of Object; nil if there is no Object
 }
 

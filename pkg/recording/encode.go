@@ -20,6 +20,9 @@ import (
 // It only reads value: it does not copy it, and other goroutines may read it too.
 func Encode(value any) json.RawMessage { return encodeWith(value, token) }
 
+// EncodeAgain is Encode for a value that is, or follows from, one that Encode has encoded: tokens stay.
+func EncodeAgain(value any) json.RawMessage { return encodeWith(value, keepToken) }
+
 func encodeWith(value any, hide func(string) string) json.RawMessage {
 	e := encoder{out: make([]byte, 0, 4096), hide: hide}
 	e.value(reflect.ValueOf(value), true)

@@ -103,21 +103,22 @@ type Kind struct {
 	Name string
 	// Observed and Plan have the types that Observed.Record and Plan.Record return.
 	Observed, Plan any
-	// Decide returns the plan for a recorded Observed, by the code of this program. It returns an error if the text is not such a value.
-	Decide func(observed []byte) (plan any, err error)
+	// Decide returns the plan for a recorded Observed, by the code of this program, as it would be recorded. It returns an error if the text
+	// is not such a value.
+	Decide func(observed []byte) (plan json.RawMessage, err error)
 }
 
 // NewKind returns the Kind whose decide takes an O that restore makes of a recorded R.
 func NewKind[R, W any, O Observed, P Plan[O]](name string, _ W, restore func(*R) O, decide func(O) P) Kind {
 	var observed R
 	var plan W
-	return Kind{Name: name, Observed: observed, Plan: plan, Decide: func(text []byte) (any, error) {
+	return Kind{Name: name, Observed: observed, Plan: plan, Decide: func(text []byte) (json.RawMessage, error) {
 		var recorded R
 		if err := json.Unmarshal(text, &recorded); err != nil {
 			return nil, err
 		}
 		o := restore(&recorded)
-		return decide(o).Record(o), nil
+		return EncodeAgain(decide(o).Record(o)), nil
 	}}
 }
 

@@ -87,7 +87,7 @@ func isAPI(path string) bool {
 	return strings.HasPrefix(path, "k8s.io/") || strings.Contains(path, "/pkg/apis/") || strings.Contains(path, "/pkg/generated/")
 }
 
-// isToken matches a token. A replayed decision has tokens as texts.
+// isToken matches a token.
 var isToken = regexp.MustCompile(`^redacted-[0-9a-f]{16}$`).MatchString
 
 var tokenKey = sync.OnceValue(func() (key [32]byte) {
@@ -97,11 +97,16 @@ var tokenKey = sync.OnceValue(func() (key [32]byte) {
 
 // token returns what is recorded in place of a text.
 func token(text string) string {
+	key := tokenKey()
+	return "redacted-" + digest(string(key[:])+text)
+}
+
+// keepToken returns the text of a replayed plan: the token that was observed. Another text is one that this program alone has.
+func keepToken(text string) string {
 	if isToken(text) {
 		return text
 	}
-	key := tokenKey()
-	return "redacted-" + digest(string(key[:])+text)
+	return "redacted"
 }
 
 // Digest returns a digest without a key, for a text that follows from what the record holds: it only makes the record smaller.

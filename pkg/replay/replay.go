@@ -140,9 +140,5 @@ func decide(kind *recording.Kind, r *recording.Record) (plan []byte, err error) 
 			err = fmt.Errorf("panic: %v", panicked)
 		}
 	}()
-	decided, err := kind.Decide(r.Observed)
-	if err != nil {
-		return nil, err
-	}
-	return recording.Encode(decided), nil
+	return kind.Decide(r.Observed)
 }

@@ -25,11 +25,11 @@ type recordedObserved struct {
 	ConfigMap *child.State    `json:"configMap,omitempty"`
 }
 
-// recordedPlan is a plan in a record. Data has digests: the words of the greeting are in the spec.
+// recordedPlan is a plan in a record. ConfigMap has no data, and Greeting is a digest: the words of the greeting are in the spec.
 type recordedPlan struct {
 	Invalid   *child.Problem                        `json:"invalid,omitempty"`
 	ConfigMap *corev1ac.ConfigMapApplyConfiguration `json:"configMap,omitempty"`
-	Data      map[string]string                     `json:"data,omitempty"`
+	Greeting  string                                `json:"greeting,omitempty"`
 }
 
 // Record implements recording.Observed.
@@ -42,11 +42,8 @@ func (p plan) Record(*observed) any {
 	recorded := recordedPlan{Invalid: p.invalid}
 	if p.configMap != nil {
 		bare := *p.configMap
-		bare.Data, recorded.Data = nil, map[string]string{}
-		for key, value := range p.configMap.Data {
-			recorded.Data[key] = recording.Digest(value)
-		}
-		recorded.ConfigMap = &bare
+		bare.Data = nil
+		recorded.ConfigMap, recorded.Greeting = &bare, recording.Digest(p.configMap.Data[greetingKey])
 	}
 	return recorded
 }
