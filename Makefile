@@ -290,6 +290,11 @@ unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but 
 	@for module in . hack/tools hack/bench hack/chart hack/release; do \
 		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
 	done
+	@$(MAKE) decisions
+
+.PHONY: decisions
+decisions: build ## Show which recorded decisions this code changes: a change is for the review, and no failure (FILES=FILE|DIR: other recordings)
+	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
 # One package at a time: they measure, and start clusters.
 .PHONY: integration
