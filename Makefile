@@ -275,6 +275,10 @@ GRYPE := v0.121.2
 redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
 	@hack/redis.sh
 
+.PHONY: shells
+shells: ## Install the zsh and fish that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that one is missing
+	@for shell in zsh fish; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
+
 .PHONY: browser
 browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with which tests look at the page, or report what is missing
 	@hack/browser.sh
@@ -285,7 +289,7 @@ browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with wh
 TESTS = -vet=off -ldflags='-s -w' $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: unit
-unit: redis bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, and a redis-server
+unit: redis shells bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, a redis-server, zsh and fish
 	$(no_race)
 	@for module in . hack/tools hack/bench hack/chart hack/release; do \
 		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
