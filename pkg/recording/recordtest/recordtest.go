@@ -45,6 +45,21 @@ type checker struct {
 	kind recording.Kind
 }
 
+// Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that have
+// another name, or that follow from others.
+func Covers(t testing.TB, value, recorded any, except ...string) {
+	t.Helper()
+	has := map[string]bool{}
+	for i, of := 0, reflect.TypeOf(recorded); i < of.NumField(); i++ {
+		has[strings.ToLower(of.Field(i).Name)] = true
+	}
+	for i, of := 0, reflect.TypeOf(value); i < of.NumField(); i++ {
+		if name := of.Field(i).Name; !has[strings.ToLower(name)] && !slices.Contains(except, name) {
+			t.Errorf("%s.%s is not recorded: add it to %T in record.go", of, name, recorded)
+		}
+	}
+}
+
 func (checker) Wants() bool { return true }
 
 func (c checker) Decided(observed, plan any) {
