@@ -297,7 +297,7 @@ unit: redis shells bin/tools/gotest ## Run the tests that need no cluster: nothi
 	@$(MAKE) decisions
 
 .PHONY: decisions
-decisions: build ## Show which recorded decisions this code changes: a change is for the review, and no failure (FILES=FILE|DIR: other recordings)
+decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
 	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
 # One package at a time: they measure, and start clusters.

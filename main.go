@@ -35,8 +35,8 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // commands are the programs beside the operator, by their names.
 var commands = map[string]program{
-	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run, "version": printVersion,
-	"completion": completion.Run,
+	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run,
+	"version": printVersion, "completion": completion.Run,
 }
 
 // completions say how the words of each command are completed.

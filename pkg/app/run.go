@@ -130,8 +130,8 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, no recorder, and the log has no
-// stages.
+// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, no recorder, and the log
+// has no stages.
 func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, recorder *recording.Recorder) (*trace.Recorder, func()) {
 	var observers []func(trace.Event)
 	if tracer != nil {

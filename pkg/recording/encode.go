@@ -16,7 +16,8 @@ import (
 	"sync"
 )
 
-// Encode returns the JSON of a value as encoding/json has it, but with tokens in place of the texts that must not be recorded: see redact.go.
+// Encode returns the JSON of a value as encoding/json has it, but with tokens in place of the texts that must not be recorded: see
+// redact.go.
 // It only reads value: it does not copy it, and other goroutines may read it too.
 func Encode(value any) json.RawMessage { return encodeWith(value, token) }
 

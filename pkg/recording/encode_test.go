@@ -172,7 +172,8 @@ func TestWhatIsShown(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || string(want) != got {
-		t.Errorf("error %v. Other texts are recorded than in %s: if that is right, run this test with -update. Recorded are\n%s", err, golden, got)
+		t.Errorf("error %v. Other texts are recorded than in %s: if that is right, run this test with -update. Recorded are\n%s",
+			err, golden, got)
 	}
 }
 

@@ -281,7 +281,8 @@ const (
 
 var observer atomic.Pointer[func(result Result, records int)]
 
-// SetObserver sets a function that is called with the number of records that were written or dropped. Several goroutines may call it at once.
+// SetObserver sets a function that is called with the number of records that were written or dropped. Several goroutines may call it at
+// once.
 func SetObserver(observe func(result Result, records int)) { observer.Store(&observe) }
 
 func count(result Result, records int) {

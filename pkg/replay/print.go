@@ -25,8 +25,8 @@ func (o *settings) print(stdout io.Writer, r *Result) error {
 		return nil
 	}
 	slices.Sort(r.Recorded)
-	fmt.Fprintf(stdout, "Syncs: %d, from %s to %s, recorded by %s, replayed by %s\n", r.Syncs, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339),
-		command.Printable(strings.Join(r.Recorded, ", ")), r.Version)
+	fmt.Fprintf(stdout, "Syncs: %d, from %s to %s, recorded by %s, replayed by %s\n",
+		r.Syncs, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), command.Printable(strings.Join(r.Recorded, ", ")), r.Version)
 	if r.Dropped > 0 {
 		fmt.Fprintf(stdout, "Syncs that were not recorded, since the disk was too slow: %d\n", r.Dropped)
 	}

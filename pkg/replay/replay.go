@@ -35,8 +35,8 @@ var Kinds = []recording.Kind{
 // fieldsOf returns what this program records of each kind.
 var fieldsOf = sync.OnceValue(func() map[string]recording.Fields { return recording.FieldsOf(Kinds) })
 
-const usage = `Replay decides again, with the code of this program, on all that an operator has recorded with --record DIR. It prints which plans
-differ. It needs no cluster, and changes nothing.
+const usage = `Replay decides again, with the code of this program, on all that an operator has recorded with --record DIR. It prints which
+plans differ. It needs no cluster, and changes nothing.
 
 Usage:
   glassback replay FILE|DIR... [flags]

@@ -87,7 +87,8 @@ func write(t *testing.T, edit func(header *recording.Header, plan map[string]any
 	lines := json.NewEncoder(packer)
 	for _, line := range []any{
 		header, recording.Record{Dropped: 3},
-		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a", Causes: []recording.Cause{{Verb: "Added", Object: recording.Object{Kind: "ApiExampleA", Name: "a"}}},
+		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a",
+			Causes:   []recording.Cause{{Verb: "Added", Object: recording.Object{Kind: "ApiExampleA", Name: "a"}}},
 			Observed: observed, Plan: text},
 		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a", Error: "no decision"},
 	} {
@@ -122,9 +123,11 @@ func TestReplay(t *testing.T) {
 		want string // the counts
 		also []string
 	}{
-		"the same version": {func(*recording.Header, map[string]any) {}, command.OK, "1 0 0", []string{"Syncs: 2,", "since the disk was too slow: 3"}},
+		"the same version": {func(*recording.Header, map[string]any) {}, command.OK, "1 0 0",
+			[]string{"Syncs: 2,", "since the disk was too slow: 3"}},
 		"another plan": {func(_ *recording.Header, plan map[string]any) { plan["greeting"] = "sha256:another" }, differs, "0 1 0",
-			[]string{"ApiExampleA default/a differs at ", "because    Added ApiExampleA a", "greeting: sha256:another → sha256:", "    observed   {", "    recorded   {"}},
+			[]string{"ApiExampleA default/a differs at ", "because    Added ApiExampleA a", "greeting: sha256:another → sha256:",
+				"    observed   {", "    recorded   {"}},
 		"the recording lacks a field that decide reads": {func(header *recording.Header, plan map[string]any) {
 			plan["greeting"] = "sha256:another"
 			header.Fields["ApiExampleA"] = older(header.Fields["ApiExampleA"], "object")

@@ -36,7 +36,8 @@ func testRecording(t *testing.T, c *cloud) {
 		"the operator's access key ID": cloudKeyID, "the operator's access secret": cloudKeySecret,
 		"user data": "#!/bin/sh\necho e2e-hunter2-in-recorded-user-data\n", "a password of Redis": "e2e-recorded-horse-battery",
 		"a variable": "e2e-recorded-value-of-a-variable", "an argument": "--password=e2e-recorded-argument",
-		"a header": "Bearer e2e-recorded-token-of-a-probe", "an annotation": "e2e-recorded-annotation-of-others", "a tag": "e2e-recorded-value-of-a-tag",
+		"a header": "Bearer e2e-recorded-token-of-a-probe", "an annotation": "e2e-recorded-annotation-of-others",
+		"a tag":       "e2e-recorded-value-of-a-tag",
 		"a directive": "e2e-recorded-directive-of-redis",
 	}
 	dir := filepath.Join(t.TempDir(), "recording")

@@ -16,8 +16,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are outdated:
-// the revision depends on texts that are not recorded.
+// Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are
+// outdated: the revision depends on texts that are not recorded.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
 // recordedObserved is observed in a record, without what merge derives from the members.
@@ -89,7 +89,8 @@ func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration
 // Record implements recording.Observed.
 func (o *observed) Record() any {
 	r := recordedObserved{
-		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed, Problems: recordProblems(o.problems),
+		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
+		Problems:      recordProblems(o.problems),
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},

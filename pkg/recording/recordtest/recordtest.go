@@ -45,8 +45,8 @@ type checker struct {
 	kind recording.Kind
 }
 
-// Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that have
-// another name, or that follow from others.
+// Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that
+// have another name, or that follow from others.
 func Covers(t testing.TB, value, recorded any, except ...string) {
 	t.Helper()
 	has := map[string]bool{}
