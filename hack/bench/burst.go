@@ -20,10 +20,10 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 )
 
-// patience is how long a scenario may wait for all of its objects.
+// patience is the longest time that a scenario waits for all of its objects.
 const patience = 10 * time.Minute
 
-// writers is how many requests this process has in flight.
+// writers is the number of concurrent requests of this process.
 const writers = 16
 
 func name(i int) string { return fmt.Sprintf("app-%d", i) }
@@ -65,7 +65,7 @@ func (b *bench) open(ctx context.Context, p *process) (*window, error) {
 	return w, errors.Join(err1, err2, err3)
 }
 
-// close waits until the participant is idle, and returns what it used for each object.
+// close waits until the participant is idle, and returns its usage for each object.
 func (w *window) close(ctx context.Context, objects int) (sample, error) {
 	if err := w.b.settle(ctx, w.p.cmd.Process.Pid); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (w *window) close(ctx context.Context, objects int) (sample, error) {
 	}, errors.Join(err1, err2, err3)
 }
 
-// idle is the CPU time in a second of a process that has nothing to do.
+// idle is the CPU time per second below which a process is idle.
 const idle = 50 * time.Millisecond
 
 // settle waits until a process has been idle for a second.
@@ -150,7 +150,7 @@ func described(app *v1.Application) bool {
 	return app.Status.ObservedGeneration == app.Generation && len(app.Status.Resources) == 3
 }
 
-// each calls do for the numbers below n, with so many at a time as there are writers.
+// each calls do for the numbers below n, with at most writers calls at a time.
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
@@ -172,7 +172,8 @@ func (b *bench) patch(ctx context.Context, ns, name string) error {
 	return err
 }
 
-// batch writes all objects, or lets the bare client do so, and returns the time until all of them are described.
+// batch writes all objects, with this process or with the bare client. It returns the time until the statuses of all are up to date
+// (described).
 func (b *bench) batch(ctx context.Context, p *process, participant, verb, ns string, n int) (time.Duration, error) {
 	done := func(app *v1.Application) bool { return described(app) && (verb == "create" || app.Generation > 1) }
 	wait, err := b.watch(ctx, ns, names(n, 1), done)
@@ -191,7 +192,7 @@ func (b *bench) batch(ctx context.Context, p *process, participant, verb, ns str
 	if participant == bareClient {
 		write = func() error { return p.batch(verb, n, ns) }
 	}
-	// The watch is read meanwhile: the API server ends a watch that is not read.
+	// A goroutine reads the watch meanwhile: the API server ends a watch that is not read.
 	group := errgroup.Group{}
 	group.Go(wait)
 	group.Go(write)
@@ -199,7 +200,7 @@ func (b *bench) batch(ctx context.Context, p *process, participant, verb, ns str
 	return time.Since(began), err
 }
 
-// with runs do with a participant in a namespace of its own. The participant has done one Application, and so is ready.
+// with runs do with a participant in a namespace of its own. The participant is ready: it has reconciled one Application.
 func (b *bench) with(ctx context.Context, participant string, do func(p *process, ns string) error) error {
 	ns, err := b.namespace(ctx)
 	if err != nil {
@@ -289,7 +290,7 @@ func change(ctx context.Context, b *bench, participant string, s size) (got samp
 	return got, err
 }
 
-// prepare creates Applications, waits until all is idle, and opens a window.
+// prepare creates Applications, waits until the participant is idle, and opens a window.
 func (b *bench) prepare(ctx context.Context, p *process, participant, ns string, n int) (*window, error) {
 	if _, err := b.batch(ctx, p, participant, "create", ns, n); err != nil {
 		return nil, err
@@ -300,11 +301,11 @@ func (b *bench) prepare(ctx context.Context, p *process, participant, ns string,
 	return b.open(ctx, p)
 }
 
-// changedMeanwhile is how many Applications change while no operator runs.
+// changedMeanwhile is the number of Applications that change while no operator runs.
 const changedMeanwhile = 10
 
-// restart starts an operator that finds settled Applications. It is ready when it has reconciled the ten that changed meanwhile: they
-// are spread over all. The figures are for each Application, and begin with the process.
+// restart starts an operator on settled Applications. It is ready after it has reconciled the ten that changed while no operator ran.
+// These are spread over all names. The figures are for each Application, from the start of the process.
 func restart(ctx context.Context, b *bench, participant string, s size) (got sample, err error) {
 	err = b.with(ctx, participant, func(p *process, ns string) error {
 		if _, err := b.prepare(ctx, p, participant, ns, s.objects); err != nil {

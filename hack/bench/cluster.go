@@ -43,7 +43,7 @@ func (c *cluster) bin(path ...string) string {
 	return filepath.Join(append([]string{c.root, "bin"}, path...)...)
 }
 
-// devcluster runs bin/devcluster, and returns what it prints.
+// devcluster runs bin/devcluster and returns its output.
 func (c *cluster) devcluster(ctx context.Context, command string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, c.bin("devcluster"), append([]string{command, "--dir", c.dir}, args...)...).CombinedOutput()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *cluster) stop() error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// pidOf finds the process of a component in what devcluster status prints.
+// pidOf returns the process of a component from the output of devcluster status.
 func pidOf(status, component string) (int, error) {
 	for line := range strings.Lines(status) {
 		if fields := strings.Fields(line); len(fields) > 3 && fields[0] == component {
@@ -96,13 +96,12 @@ func pidOf(status, component string) (int, error) {
 	return 0, fmt.Errorf("no %s in %q", component, status)
 }
 
-// counter counts the requests that are no watches.
+// counter counts the requests other than watches.
 type counter struct {
 	next  http.RoundTripper
 	count *atomic.Int64
 }
 
-// RoundTrip sends a request.
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" && !strings.HasPrefix(r.URL.Path, "/metrics") {
 		c.count.Add(1)
@@ -182,7 +181,7 @@ func remove(ctx context.Context, ns string, resources map[string]rest.Interface)
 				if err == nil || ctx.Err() != nil {
 					return err
 				}
-				time.Sleep(time.Second) // It timed out, and deletes the rest next time.
+				time.Sleep(time.Second) // The request timed out. The next one deletes the rest.
 			}
 		})
 	}

@@ -26,7 +26,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser // of the bare client
 	stdout *bufio.Scanner
-	log    string // the file with what it wrote
+	log    string // the file with its output
 	stop   func() error
 }
 
@@ -89,7 +89,7 @@ func (p *process) batch(verb string, n int, ns string) error {
 	return p.line("done")
 }
 
-// usage is what a process has used since it started.
+// usage is the resources that a process has used since its start.
 type usage struct {
 	cpu            time.Duration
 	received, sent float64 // bytes that it read and wrote, which nearly all are requests and answers with TLS around them
@@ -130,7 +130,7 @@ func cpuOf(stat string) (time.Duration, error) {
 func field(text, name string) float64 {
 	for line := range strings.Lines(text) {
 		if rest, found := strings.CutPrefix(line, name); found {
-			n, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64) // 0 is the answer for what is no number, too.
+			n, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64) // Text that is no number counts as 0.
 			return n
 		}
 	}

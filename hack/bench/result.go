@@ -16,7 +16,7 @@ import (
 // metric is a column of measured numbers: its name with the unit.
 type metric string
 
-// The metrics, in the order in which they are printed. "object" is what the scenario counts: an Application, a change, a request.
+// The metrics in the order of their output. An "object" is the unit of the scenario: an Application, a change, or a request.
 const (
 	perSecond   metric = "objects a second"
 	readyTime   metric = "time until ready, s"
@@ -33,7 +33,7 @@ const (
 
 var metrics = []metric{perSecond, readyTime, lateP50, lateP99, operatorCPU, serverCPU, requests, received, sent, peakRSS, settledRSS}
 
-// sample is what one run of one participant measured.
+// sample holds the measurements of one run of one participant.
 type sample map[metric]float64
 
 // result has the samples of a scenario by participant.

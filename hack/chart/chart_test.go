@@ -33,7 +33,7 @@ import (
 // chartDir is the chart.
 var chartDir = filepath.Join(artifacts, "chart")
 
-// object is what an API server would be sent.
+// object is an object as an API server would receive it.
 type object map[string]any
 
 func (o object) field(path ...string) any {
@@ -71,8 +71,7 @@ func load(t *testing.T) *chartv2.Chart {
 	return c
 }
 
-// install returns what "helm install" would, without a cluster, on the oldest Kubernetes
-// that the chart is for.
+// install renders the chart like "helm install", without a cluster, for the oldest Kubernetes that the chart supports.
 func install(t *testing.T, values string) (*release.Release, error) {
 	t.Helper()
 	return installOn(t, "v1.32.0", values)
@@ -97,7 +96,7 @@ func installOn(t *testing.T, version, values string) (*release.Release, error) {
 	return r, err
 }
 
-// render returns the objects of a release. Each of them has to be what its kind allows.
+// render returns the objects of a release. It fails the test if one is not valid for its kind.
 func render(t *testing.T, values string) objects {
 	t.Helper()
 	r, err := install(t, values)

@@ -97,7 +97,7 @@ func sameRules(t *testing.T, role object, values map[string]any) {
 	}
 }
 
-// TestWhoRunsMyCronJobsAloneGetsNoSecret is what the test above is for, in plain sight.
+// TestWhoRunsMyCronJobsAloneGetsNoSecret shows the purpose of the test above with one example.
 func TestWhoRunsMyCronJobsAloneGetsNoSecret(t *testing.T) {
 	for _, values := range []string{"controllers: [mycronjob]", "{controllers: [mycronjob], watchNamespaces: [a]}"} {
 		for name, role := range render(t, values) {

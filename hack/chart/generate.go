@@ -13,17 +13,16 @@ import (
 	"strings"
 )
 
-// templateDir is where the templates are, below artifacts.
+// templateDir is the directory of the templates, relative to artifacts.
 const templateDir = "chart/templates"
 
-// mark begins every template that is made here.
+// mark begins every generated template.
 const mark = `{{- /* Made from artifacts/%s by "go run ." in hack/chart: do not edit. */ -}}` + "\n"
 
-// namespace is the one that the manifests are for; a chart is for any.
+// namespace is the namespace in the manifests; a template replaces it by the release's.
 const namespace = "glassback-system"
 
-// generate returns the templates that are made of other files, by their paths below
-// artifacts.
+// generate returns the generated templates by their paths, relative to artifacts.
 func generate(artifacts string) (map[string]string, error) {
 	templates := map[string]string{}
 	crds, err := filepath.Glob(filepath.Join(artifacts, "crd", "*_*.yaml"))
@@ -60,13 +59,13 @@ func generate(artifacts string) (map[string]string, error) {
 	return templates, nil
 }
 
-// source is how one manifest becomes a template.
+// source describes how a manifest becomes a template.
 type source struct {
 	path     string
 	template func(manifest string) (string, error)
 }
 
-// generated returns the templates in the chart that were made here, with their text.
+// generated returns the texts of the generated templates in the chart, by their paths.
 func generated(artifacts string) (map[string]string, error) {
 	templates := map[string]string{}
 	dir := filepath.Join(artifacts, filepath.FromSlash(templateDir))
@@ -91,7 +90,7 @@ func generated(artifacts string) (map[string]string, error) {
 	return templates, nil
 }
 
-// escape returns a text that a template renders as it is: a description may have braces.
+// escape returns a template that renders the text unchanged: a description may contain braces.
 func escape(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
 
 // crd makes a template of a CustomResourceDefinition.
@@ -103,8 +102,8 @@ func crd(manifest string) (string, error) {
 	}.around("{{- if .Values.crds.install }}\n", manifest)
 }
 
-// webhooks makes a template of a webhook configuration. Nothing is said about caBundle,
-// which the operator or cert-manager writes: so no upgrade takes it away.
+// webhooks makes a template of a webhook configuration. The template does not contain caBundle, so an upgrade does not remove the value
+// that the operator or cert-manager wrote.
 func webhooks(manifest string) (string, error) {
 	n := strings.Count(manifest, "  clientConfig:\n")
 	return edits{
@@ -116,7 +115,7 @@ func webhooks(manifest string) (string, error) {
 	}.around("{{- if .Values.webhooks.enabled }}\n", manifest)
 }
 
-// userRoles makes a template of the ClusterRoles of the people who use a kind.
+// userRoles makes a template of the ClusterRoles for users of a kind.
 func userRoles(manifest string) (string, error) {
 	list := edits{
 		{"\n  labels:\n    app.kubernetes.io/name: glassback\n", "\n  labels:\n    {{- include \"glassback.labels\" . | nindent 4 }}\n", 3},
@@ -128,7 +127,7 @@ func userRoles(manifest string) (string, error) {
 	return list.around("{{- if .Values.userRoles.create }}\n", manifest)
 }
 
-// alerts makes a template of a PrometheusRule. Its own braces are for Prometheus.
+// alerts makes a template of a PrometheusRule. escape has protected its braces, which are for Prometheus.
 func alerts(manifest string) (string, error) {
 	return edits{
 		{namespace, "{{ .Release.Namespace }}", max(1, strings.Count(manifest, namespace))},
@@ -137,7 +136,7 @@ func alerts(manifest string) (string, error) {
 	}.around("{{- if .Values.metrics.prometheusRule.enabled }}\n", manifest)
 }
 
-// edits are the replacements that turn a manifest into a template.
+// edits are replacements that make a template of a manifest.
 type edits []edit
 
 type edit struct {
@@ -145,8 +144,7 @@ type edit struct {
 	times    int // how often old is in the manifest
 }
 
-// around makes the edits, and puts the result between an if and its end. It fails where the
-// manifest does not look as it is expected to.
+// around makes the edits, and puts the result between an if and its end. It fails if the manifest does not contain the expected texts.
 func (e edits) around(condition, manifest string) (string, error) {
 	for _, edit := range e {
 		if n := strings.Count(manifest, edit.old); n != edit.times || n == 0 {
@@ -157,8 +155,7 @@ func (e edits) around(condition, manifest string) (string, error) {
 	return condition + withoutHeading(manifest) + "{{- end }}\n", nil
 }
 
-// withoutHeading leaves out the comments before the first line of a manifest: they speak of
-// the file.
+// withoutHeading removes the comments at the beginning of a manifest: they describe the file.
 func withoutHeading(manifest string) string {
 	for strings.HasPrefix(manifest, "#") {
 		_, manifest, _ = strings.Cut(manifest, "\n")

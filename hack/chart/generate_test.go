@@ -34,7 +34,7 @@ func TestTheTemplatesThatAreMadeOfOtherFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-func TestWriteMakesWhatIsMissingMendsWhatIsWrongAndDeletesTheRest(t *testing.T) {
+func TestWriteCreatesUpdatesAndDeletesFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, part := range []string{"crd", "rbac", "webhook", "prometheus"} {
 		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(artifacts, part))); err != nil {

@@ -15,8 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The resources that are of the cluster and in no namespace: two in role.yaml, and those that
-// would be in the groups below.
+// Cluster-scoped resources: those of role.yaml, and those of the API groups in namespacedGroups.
 var (
 	atTheStart = []string{"customresourcedefinitions"}
 	injection  = []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
@@ -24,14 +23,14 @@ var (
 	ofTheCluster = []string{"componentstatuses", "namespaces", "nodes", "persistentvolumes", "ingressclasses", "ipaddresses", "servicecidrs"}
 )
 
-// namespacedGroups are the groups whose other resources are in namespaces.
+// namespacedGroups are the API groups whose other resources are namespaced.
 var namespacedGroups = []string{
 	"", "apps", "autoscaling", "batch", "networking.k8s.io", "policy",
 	"alibabacloud.zhouzhengxi.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
 	"bytewang123-redis.wzj.kubebuilder.io", "groupa.k8s.zhuang.com",
 }
 
-// parts are the words with which the comments above rules begin, and which of the operator's parts need the rules.
+// parts maps the first word of a comment above rules to the condition under which the operator needs these rules.
 var parts = map[string]string{
 	"All": "", "Webhooks": ".webhooks",
 	"ApiExampleA": runs("apiexamplea"), "Application": runs("application"), "ECSInstance": runs("ecsinstance"),
@@ -40,9 +39,8 @@ var parts = map[string]string{
 
 func runs(controller string) string { return fmt.Sprintf("(has %q .controllers)", controller) }
 
-// rules makes a template of a ClusterRole: its rules, each under the condition that it is
-// asked for. A Role in a namespace has some of them, a cluster where others write the
-// caBundle needs fewer, and so does an operator that runs some controllers only.
+// rules makes a template of the rules of a ClusterRole, each with a condition. A Role in a namespace has only some of them. Fewer are
+// needed if another program writes the caBundle, or if the operator runs only some controllers.
 func rules(manifest string) (string, error) {
 	_, list, found := strings.Cut(manifest, "\nrules:\n")
 	if !found {
@@ -79,7 +77,7 @@ func rules(manifest string) (string, error) {
 	return out.String(), nil
 }
 
-// firstWord returns the first word of the comment above a rule; "" if there is none.
+// firstWord returns the first word of the comment above a rule, or "" without a comment.
 func firstWord(block string) string {
 	comment, _ := strings.CutPrefix(block, "# ")
 	if comment == block {
@@ -88,8 +86,7 @@ func firstWord(block string) string {
 	return strings.TrimRight(strings.Fields(comment)[0], ".:")
 }
 
-// blocks splits a list into its entries, each with the comment above it, and moves them to
-// the left.
+// blocks splits a list into its entries, each with the comment above it, and removes the indentation.
 func blocks(list string) []string {
 	var all []string
 	comment := ""
@@ -108,7 +105,7 @@ func blocks(list string) []string {
 	return all
 }
 
-// condition returns when a rule is needed.
+// condition returns the template's condition for a rule.
 func condition(block string) (string, error) {
 	var parsed []rbacv1.PolicyRule
 	if err := yaml.UnmarshalStrict([]byte(block), &parsed); err != nil || len(parsed) != 1 {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomize returns what "kustomize build" of a directory below artifacts would.
+// kustomize returns the output of "kustomize build" for a directory below artifacts.
 func kustomize(t *testing.T, dir string) objects {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(artifacts, dir))
@@ -31,8 +31,7 @@ func kustomize(t *testing.T, dir string) objects {
 	return parse(t, string(text))
 }
 
-// withoutHelm takes away what Helm, or its way of installing, adds to objects, and checks
-// that it is there.
+// withoutHelm removes the fields that only the chart adds to objects, and checks that they exist.
 func withoutHelm(t *testing.T, all objects) {
 	t.Helper()
 	for name, o := range all {
@@ -152,8 +151,7 @@ func changes(from, to objects) []string {
 	return all
 }
 
-// entry is how an entry of a list is told from the others: by its name or port, where it has
-// one. Rules go by what they are about.
+// entry returns the identity of a list's entry: its name or port, if it has one. The identity of a rule is its resources.
 func entry(i int, m map[string]any) any {
 	if m["resources"] != nil && m["verbs"] != nil {
 		return fmt.Sprint(m["apiGroups"], m["resources"], m["resourceNames"], m["verbs"])

@@ -119,7 +119,7 @@ func TestNoPodRunsAsRootOrSharesItsNode(t *testing.T) {
 	}
 }
 
-// The operator's own flags tell the check what it cannot read.
+// The test Pod may not read the operator's Deployment, so it passes the operator's flags to the check.
 func TestTheTestPodChecksTheOperatorOfTheRelease(t *testing.T) {
 	for name, test := range map[string]struct{ values, want string }{
 		"as it is":          {"", "[check]"},

@@ -17,7 +17,7 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 )
 
-// uninstalled returns what Helm deletes, in its order.
+// uninstalled returns the objects that Helm deletes, in its order.
 func uninstalled(t *testing.T, values string) []string {
 	t.Helper()
 	r, err := install(t, values)
@@ -49,8 +49,8 @@ func TestAnUninstallLeavesTheDefinitionsAndNothingElse(t *testing.T) {
 	}
 }
 
-// The API server may call no webhook whose operator is gone, and the operator, which ends
-// meanwhile, must not recreate what has just been deleted.
+// The API server must not call a webhook whose operator has ended. The operator, which ends meanwhile, must not create deleted objects
+// again.
 func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
 	order := uninstalled(t, "")
 	for _, pair := range [][2]string{
@@ -67,7 +67,7 @@ func TestAnUninstallTakesTheRightsAwayBeforeWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-// What the operator writes is said by no version of the chart: so no upgrade takes it away.
+// No version of the chart contains the fields that the operator writes, so no upgrade removes them.
 func TestTheChartSaysNothingOfWhatTheOperatorWrites(t *testing.T) {
 	all := render(t, "")
 	for _, kind := range []string{"Mutating", "Validating"} {

@@ -69,7 +69,7 @@ commonLabels: {example.com/team: c}
 global: {anything: goes}
 `
 
-// least switches off what can be.
+// least are values that switch off all optional parts.
 const least = `
 crds: {install: false}
 replicas: 1
@@ -304,7 +304,7 @@ func each(names []string, format string) []string {
 	return lines
 }
 
-// bindings grant the operator what it needs.
+// bindings are the values that bind the operator's roles.
 var bindings = []string{
 	"ClusterRoleBinding/glassback-manager", "ClusterRoleBinding/glassback-metrics-auth",
 	"RoleBinding/glassback-leader-election", "RoleBinding/glassback-webhook",
@@ -312,7 +312,7 @@ var bindings = []string{
 
 func appVersion(t *testing.T) string { return load(t).Metadata.AppVersion }
 
-// What is said about Pods and about every object at once.
+// Values for Pods and for every object together.
 func TestEverythingAtOnceIsWhereItBelongs(t *testing.T) {
 	all := render(t, everything)
 	for name, o := range all {
@@ -418,7 +418,7 @@ func TestInSomeNamespacesThereAreNoRightsInOthers(t *testing.T) {
 				"validatingwebhookconfigurations] verbs:[list patch watch]]]" {
 			t.Errorf("with %s, in the whole cluster: %s", values, got)
 		}
-		less := 2 // what is in no namespace
+		less := 2 // cluster-scoped objects
 		if strings.Contains(values, "webhooks: {enabled: false}") {
 			less++ // webhooks get RedisClusters
 		}
@@ -541,7 +541,7 @@ func TestAValueThatIsTakenAwayIsAsEmptyOrRefused(t *testing.T) {
 	}
 }
 
-// The schema knows the values of values.yaml, and no others; and each is explained.
+// The schema has exactly the values of values.yaml, and each has a description.
 func TestEveryValueIsInTheSchemaAndExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
 	if err != nil {
@@ -558,7 +558,7 @@ func TestEveryValueIsInTheSchemaAndExplained(t *testing.T) {
 	compare(t, "", values.Content[0], schema)
 }
 
-// compare descends as far as the schema, and not that of a Pod, says what there can be.
+// compare descends as long as the schema names the fields, but not into fields of a Pod.
 func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]any) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
@@ -589,7 +589,7 @@ func compare(t *testing.T, path string, values *yamlv3.Node, schema map[string]a
 	}
 }
 
-// What the chart writes on the command line, and what it refuses there, the operator knows.
+// The operator has all flags that the chart sets, and all flags that the chart refuses in extraArgs.
 func TestTheOperatorHasTheFlagsOfTheChart(t *testing.T) {
 	known := map[string]bool{"v": true, "logging-format": true, "n": true} // of component-base, and short
 	var files []string

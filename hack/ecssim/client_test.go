@@ -57,7 +57,7 @@ func clientOf(a ecssim.Account) client {
 	return client{id: a.AccessKeyID, secret: a.AccessKeySecret, token: a.SecurityToken}
 }
 
-// result is what a call came to.
+// result is the result of a call.
 type result struct {
 	status int
 	code   string
@@ -129,7 +129,7 @@ func read(response *http.Response) result {
 	return r
 }
 
-// create makes an instance with what is needed, and the pairs.
+// create creates an instance with the required parameters and the pairs.
 func (c *cloud) create(pairs ...string) string {
 	c.tb.Helper()
 	r := c.call("CreateInstance", append([]string{"InstanceType", "ecs.g6.large", "ImageId", "ubuntu"}, pairs...)...)

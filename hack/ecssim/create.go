@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// The key and the value of what a ClientToken stands for.
+// The key and the value of a remembered ClientToken.
 type (
 	tokenKey struct{ accountID, regionID, action, token string }
 	memory   struct {
 		fingerprint fingerprint
 		ids         []string
-		inFlight    time.Time // until when the call is being carried out
+		inFlight    time.Time // the end of the simulated execution of the call
 		poisoned    bool
 	}
 )
 
-// tradePrice is what an instance costs here.
+// tradePrice is the price of each instance.
 const tradePrice = 0.1
 
 func createInstance(x *exchange) (object, *problem) {
@@ -51,8 +51,7 @@ func (s *Server) orderID(instanceID string) string {
 	return strconv.Itoa(200000000000000 + s.byID[instanceID].seq)
 }
 
-// create makes the instances that are asked for, or finds those that the call with the
-// same token made.
+// create creates the requested instances, or returns those of an earlier call with the same token.
 func (x *exchange) create(run bool) ([]string, *problem) {
 	if p := x.checkCreate(run); p != nil {
 		return nil, p
@@ -85,7 +84,7 @@ func (x *exchange) create(run bool) ([]string, *problem) {
 	return made.ids, nil
 }
 
-// again returns what the earlier call with the same token led to.
+// again returns the result of the earlier call with the same token.
 func (x *exchange) again(known *memory) ([]string, *problem) {
 	switch {
 	case known.poisoned:
@@ -100,7 +99,7 @@ func (x *exchange) again(known *memory) ([]string, *problem) {
 	return known.ids, nil
 }
 
-// make makes an instance of what was checked.
+// make creates an instance. The parameters are checked already.
 func (x *exchange) make(run bool) *machine {
 	p := x.params
 	m := &machine{
@@ -134,7 +133,7 @@ func (x *exchange) make(run bool) *machine {
 	return m
 }
 
-// fillIn gives the machine what was left out.
+// fillIn sets the defaults of a machine.
 func (x *exchange) fillIn(m *machine) {
 	for field, otherwise := range map[*string]string{
 		&m.ZoneID: firstZone(x.region), &m.Name: m.ID, &m.HostName: "iZ" + m.ID[2:17] + "Z", &m.ChargeType: postPaid,
@@ -161,7 +160,7 @@ func (x *exchange) fillIn(m *machine) {
 	}
 }
 
-// securityGroups returns those that are given, each once.
+// securityGroups returns the security groups in the parameters without duplicates.
 func (x *exchange) securityGroups() []string {
 	groups := x.params.list("SecurityGroupIds")
 	if id := x.params.get("SecurityGroupId"); id != "" {
@@ -171,7 +170,7 @@ func (x *exchange) securityGroups() []string {
 	return slices.Compact(groups)
 }
 
-// checkCreate returns what is wrong with what is to be made.
+// checkCreate returns the first problem of a create's parameters.
 func (x *exchange) checkCreate(run bool) *problem {
 	p := x.params
 	switch token := p.get("ClientToken"); {
@@ -218,7 +217,7 @@ func (x *exchange) checkCharge() *problem {
 	return nil
 }
 
-// checkTags returns what is wrong with the Tag.N.
+// checkTags returns the first problem of the parameters Tag.N.
 func (x *exchange) checkTags() *problem {
 	keys := map[string]bool{}
 	for _, t := range x.params.tags() {
@@ -241,7 +240,7 @@ func validTag(text string) bool {
 		!strings.Contains(text, "http://") && !strings.Contains(text, "https://")
 }
 
-// tagList returns tags as ECS sends them, by key.
+// tagList returns tags in the format of ECS, sorted by key.
 func tagList(tags map[string]string) []tag {
 	list := make([]tag, 0, len(tags))
 	for _, key := range slices.Sorted(maps.Keys(tags)) {

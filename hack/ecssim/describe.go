@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// creationFormat is to the minute.
+// creationFormat has no seconds, as in ECS.
 const creationFormat = "2006-01-02T15:04Z"
 
-// describe returns what DescribeInstances says of a machine.
+// describe returns a machine in the format of DescribeInstances.
 func (m *machine) describe() object {
 	expires, locks := "2099-12-31T15:59Z", []object{}
 	if m.ChargeType == prePaid {
@@ -38,7 +38,7 @@ func (m *machine) describe() object {
 	}
 }
 
-// listOf returns a list of what is not empty: JSON has no null for it.
+// listOf returns a list with the text, or an empty list for "". JSON then has no null.
 func listOf(text string) []string {
 	if text == "" {
 		return []string{}
@@ -68,7 +68,7 @@ func describeInstances(x *exchange) (object, *problem) {
 	return answer, p
 }
 
-// objects returns a list with an object for each machine: JSON has no null for an empty one.
+// objects returns an object for each machine. Without machines it returns an empty list, so JSON has no null.
 func objects(machines []*machine, of func(*machine) object) []object {
 	list := make([]object, 0, len(machines))
 	for _, m := range machines {
@@ -77,10 +77,10 @@ func objects(machines []*machine, of func(*machine) object) []object {
 	return list
 }
 
-// maxIDs is how many instances a call can name.
+// maxIDs is the largest number of instances that a call can name.
 const maxIDs = 100
 
-// matching returns the instances that the filters let through.
+// matching returns the instances that match all filters.
 func (x *exchange) matching() ([]*machine, *problem) {
 	filters, p := x.filters()
 	if p != nil {
@@ -94,7 +94,7 @@ func (x *exchange) matching() ([]*machine, *problem) {
 	return slices.DeleteFunc(candidates, func(m *machine) bool { return !filters.let(m) }), nil
 }
 
-// candidates returns the instances that the describes show: all, or those with the IDs.
+// candidates returns the visible instances: all, or those with the IDs if the call names some.
 func (x *exchange) candidates(named bool, ids []string) []*machine {
 	if !named {
 		return x.visible()
@@ -133,7 +133,7 @@ var attributes = map[string]func(*machine) string{
 // networkType is the network type of all instances. ECS creates no more of the type classic.
 const networkType = "vpc"
 
-// filters returns those of the call.
+// filters returns the filters of the call.
 func (x *exchange) filters() (filters, *problem) {
 	switch x.params.get("Status") {
 	case "", pending, starting, running, stopping, stopped:
@@ -141,12 +141,12 @@ func (x *exchange) filters() (filters, *problem) {
 		return nil, invalid("Status")
 	}
 	var all filters
-	for name, of := range attributes {
+	for name, value := range attributes {
 		if wanted := x.params.get(name); wanted != "" {
-			all = append(all, func(m *machine) bool { return of(m) == wanted })
+			all = append(all, func(m *machine) bool { return value(m) == wanted })
 		}
 	}
-	for name, of := range map[string]func(*machine) string{
+	for name, value := range map[string]func(*machine) string{
 		"PrivateIpAddresses": func(m *machine) string { return m.PrivateIP }, "PublicIpAddresses": func(m *machine) string { return m.PublicIP },
 	} {
 		list, array := x.params.strings(name)
@@ -154,7 +154,7 @@ func (x *exchange) filters() (filters, *problem) {
 			return nil, invalid(name)
 		}
 		if len(list) > 0 {
-			all = append(all, func(m *machine) bool { return slices.Contains(list, of(m)) })
+			all = append(all, func(m *machine) bool { return slices.Contains(list, value(m)) })
 		}
 	}
 	if wanted := x.params.get("InstanceName"); wanted != "" {
@@ -172,7 +172,7 @@ func (x *exchange) filters() (filters, *problem) {
 	return all, nil
 }
 
-// matches returns whether a name is as the pattern has it, in which * is for anything.
+// matches returns whether a name matches a pattern, in which * matches any text.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -193,7 +193,7 @@ func matches(pattern, name string) bool {
 	return true
 }
 
-// tagged returns whether a machine has all of the tags. One without a value is for any.
+// tagged returns whether a machine has all of the tags. A tag without a value matches any value.
 func (m *machine) tagged(wanted []tag) bool {
 	for _, t := range wanted {
 		if value, found := m.Tags[t.TagKey]; !found || t.TagValue != "" && t.TagValue != value {
@@ -203,7 +203,7 @@ func (m *machine) tagged(wanted []tag) bool {
 	return true
 }
 
-// page returns the part of what was found that is asked for, in one of the two ways.
+// page returns the requested part of found. Calls request it by PageNumber or by NextToken.
 func (x *exchange) page(found []*machine, answer object) ([]*machine, *problem) {
 	if x.params.get("MaxResults") == "" && x.params.get("NextToken") == "" {
 		return x.numberedPage(found, answer)
@@ -245,7 +245,7 @@ func nextToken(last *machine) string {
 	return base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(last.seq)))
 }
 
-// after returns what comes after the NextToken.
+// after returns the machines after the NextToken.
 func (x *exchange) after(found []*machine) ([]*machine, *problem) {
 	token := x.params.get("NextToken")
 	if token == "" {

@@ -16,7 +16,7 @@ const (
 	stsVersion = "2015-04-01"
 )
 
-// exchange is a call that is being carried out. The Server is locked.
+// exchange is the execution of a call. The Server is locked.
 type exchange struct {
 	*request
 
@@ -31,7 +31,6 @@ type exchange struct {
 	violation string
 }
 
-// run carries the call out.
 func (x *exchange) run() (object, *problem) {
 	account, p := x.s.authenticate(x.request, x.now, x.now.Add(x.fault.Skew))
 	if p != nil {
@@ -53,7 +52,7 @@ func (x *exchange) run() (object, *problem) {
 	return operation.run(x)
 }
 
-// operation returns the one that the call names.
+// operation returns the operation that the call names.
 func (x *exchange) operation() (*operation, *problem) {
 	version := x.params.get("Version")
 	operation := operations[x.params.get("Action")]

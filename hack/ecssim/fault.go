@@ -13,39 +13,36 @@ import (
 
 // Fault is a simulated failure of a call; the zero Fault is none.
 type Fault struct {
-	// Before is answered, and the call is not carried out.
+	// Before is the answer instead of the execution of the call.
 	Before *Reply
-	// LoseRequest: the call is not carried out, and the client sees a broken connection.
+	// LoseRequest: the call is not executed, and the client's connection breaks.
 	LoseRequest bool
-	// LoseAnswer: the call is carried out, and the client sees a broken connection.
+	// LoseAnswer: the call is executed, and the client's connection breaks.
 	LoseAnswer bool
-	// Hang: there is no answer until the client gives up. The call is carried out only if
-	// LoseAnswer is set too.
+	// Hang: there is no answer until the client gives up. The call is executed only if LoseAnswer is set, too.
 	Hang bool
-	// After is answered once the call has been carried out.
+	// After is the answer after the execution of the call.
 	After *Reply
 
-	// Invisible, of a create, is for how long the describes do not show the instance. Calls
-	// that name it by its ID, such as DeleteInstance, find it.
+	// Invisible, of a create, is the time for which DescribeInstances omits the instance. Calls that name its ID, such as DeleteInstance,
+	// find it.
 	Invisible time.Duration
-	// Vanish, of a create, is for how long the instance is Pending. It is gone then.
+	// Vanish, of a create, is the time for which the instance is Pending. After that, it does not exist any more.
 	Vanish time.Duration
-	// PoisonToken, of a create: it fails with a 500, and its token with IdempotentFailed
-	// from then on.
+	// PoisonToken, of a create: the call fails with a 500, and all later calls with its token fail with IdempotentFailed.
 	PoisonToken bool
-	// InFlight, of a create, is for how long its token is answered with
-	// IdempotentProcessing, as if this call were still being carried out.
+	// InFlight, of a create, is the time for which other calls with its token fail with IdempotentProcessing, as if this call still ran.
 	InFlight time.Duration
 	// Skew is how far ahead of Now the server's clock is when it checks the timestamp.
 	Skew time.Duration
 }
 
-// keeps returns whether the call is not carried out.
+// keeps returns whether the fault prevents the execution of the call.
 func (f Fault) keeps() bool {
 	return f.Before != nil || f.LoseRequest || f.Hang && !f.LoseAnswer
 }
 
-// Reply is an answer as it is.
+// Reply is an answer that is sent unchanged.
 type Reply struct {
 	Status      int
 	ContentType string
@@ -54,23 +51,23 @@ type Reply struct {
 
 const jsonType = "application/json;charset=utf-8"
 
-// Error is the answer with an error as ECS has it.
+// Error returns an answer with an error in the format of ECS.
 func Error(status int, code, message string) *Reply {
 	reply := refusal("00000000-0000-4000-8000-000000000000", "ecs.aliyuncs.com", &problem{status, code, message}).Reply
 	return &reply
 }
 
-// Throttled400 is how most APIs of ECS throttle.
+// Throttled400 returns the throttling error of most APIs of ECS.
 func Throttled400() *Reply {
 	return Error(http.StatusBadRequest, "Throttling.User", "Request was denied due to user flow control.")
 }
 
-// Throttled429 is how the others do.
+// Throttled429 returns the throttling error of the other APIs.
 func Throttled429() *Reply {
 	return Error(http.StatusTooManyRequests, "Throttling", "Request was denied due to request throttling.")
 }
 
-// InternalError is a 500.
+// InternalError returns an answer with status 500.
 func InternalError() *Reply {
 	return Error(http.StatusInternalServerError, "InternalError", "The request processing has failed due to some unknown error.")
 }
@@ -85,15 +82,15 @@ func BadGateway() *Reply {
 	}
 }
 
-// EmptyOK is a 200 without a body.
+// EmptyOK returns an answer with status 200 and no body.
 func EmptyOK() *Reply { return &Reply{Status: http.StatusOK, ContentType: jsonType} }
 
-// NumericCode is an error whose code is no string.
+// NumericCode returns an error whose code is a number.
 func NumericCode() *Reply {
 	return &Reply{Status: http.StatusBadRequest, ContentType: jsonType, Body: `{"Code": 42, "Message": "forty-two"}`}
 }
 
-// problem returns the code and message in the body, if there are any.
+// problem returns the code and the message in the body, or "".
 func (r *Reply) problem() (code, message string) {
 	var said struct{ Code, Message any }
 	if json.Unmarshal([]byte(r.Body), &said) != nil {

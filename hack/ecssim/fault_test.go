@@ -193,7 +193,7 @@ func TestInstancesThatAreNotSeenAtFirst(t *testing.T) {
 	if n := seen(); n != 0 {
 		t.Errorf("%d of 5 see it too early", n)
 	}
-	want(t, c.call("StartInstance", "InstanceId", id, "DryRun", "true"), 400, "DryRunOperation") // Who knows its ID finds it.
+	want(t, c.call("StartInstance", "InstanceId", id, "DryRun", "true"), 400, "DryRunOperation") // Calls that name its ID find it.
 	c.pass(1)
 	if n := seen(); n != 5 {
 		t.Errorf("%d of 5 see it", n)
@@ -266,12 +266,12 @@ func TestAFaultIsAskedForEveryCallAndMayLookAtTheServer(t *testing.T) {
 	}
 }
 
-func TestCallsAreToldAndForgotten(t *testing.T) {
-	var told []ecssim.Call
+func TestOnCallAndForget(t *testing.T) {
+	var called []ecssim.Call
 	var s *ecssim.Server
 	now := time.Now()
 	s = ecssim.New(ecssim.Config{Now: func() time.Time { return now }, OnCall: func(call ecssim.Call) {
-		told = append(told, call)
+		called = append(called, call)
 		if n := s.Count(call.Action); n != 1 {
 			t.Errorf("%d calls of %s", n, call.Action)
 		}
@@ -283,10 +283,10 @@ func TestCallsAreToldAndForgotten(t *testing.T) {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		s.ServeHTTP(httptest.NewRecorder(), request)
 	}
-	if len(told) != 2 || len(s.Calls()) != 0 || s.Count("DescribeRegions") != 0 || told[0].At != now || told[0].Status != 200 {
-		t.Errorf("told of %+v", told)
+	if len(called) != 2 || len(s.Calls()) != 0 || s.Count("DescribeRegions") != 0 || called[0].At != now || called[0].Status != 200 {
+		t.Errorf("called of %+v", called)
 	}
-	if told[0].Params.Get("Action") != "DescribeRegions" || told[0].Params.Has("Signature") || told[0].Params.Has("AccessKeyId") {
-		t.Errorf("kept %v", told[0].Params)
+	if called[0].Params.Get("Action") != "DescribeRegions" || called[0].Params.Has("Signature") || called[0].Params.Has("AccessKeyId") {
+		t.Errorf("kept %v", called[0].Params)
 	}
 }

@@ -172,7 +172,7 @@ func TestTimePassesAtEverySpeed(t *testing.T) {
 			want(t, c.call("StopInstance", "InstanceId", id), 200, "")
 			passes(8, stopping, stopped)
 			want(t, c.call("DeleteInstance", "InstanceId", id), 200, "")
-			want(t, c.call("StartInstance", "InstanceId", id), 403, "IncorrectInstanceStatus") // It is on its way out.
+			want(t, c.call("StartInstance", "InstanceId", id), 403, "IncorrectInstanceStatus") // It is being released.
 			passes(3, stopped, "")
 			want(t, c.call("DeleteInstance", "InstanceId", id), 404, "InvalidInstanceId.NotFound")
 			if i := c.instance(id); !i.Released.Equal(c.now) {
@@ -241,7 +241,7 @@ func TestAnInstanceIsWhatWasAskedFor(t *testing.T) {
 		"InvalidPrivateIpAddress.Duplicated")
 }
 
-func TestWhatSomebodyDoesInTheConsole(t *testing.T) {
+func TestUpdateInTheConsole(t *testing.T) {
 	c := newCloud(t, ecssim.Config{})
 	id := c.create("ClientToken", "one")
 	c.Update(id, func(i *ecssim.Instance) {

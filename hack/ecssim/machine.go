@@ -60,7 +60,7 @@ type Instance struct {
 	Released           time.Time // zero if it is not released
 }
 
-// clone returns a copy that shares nothing.
+// clone returns a deep copy.
 func (i Instance) clone() Instance {
 	i.Tags = maps.Clone(i.Tags)
 	i.SecurityGroupIDs = slices.Clone(i.SecurityGroupIDs)

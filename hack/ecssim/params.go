@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// operation is an action, and what it takes.
+// operation is an action with its parameters.
 type operation struct {
 	version  string
 	required []string
@@ -23,7 +23,7 @@ type operation struct {
 	run      func(*exchange) (object, *problem)
 }
 
-// set returns the names that have spaces between them.
+// set returns the names in a text with spaces between them.
 func set(names string) map[string]bool {
 	all := map[string]bool{}
 	for name := range strings.FieldsSeq(names) {
@@ -36,7 +36,7 @@ var (
 	// common are the parameters of every action.
 	common = set("Action Version Format RegionId SignatureMethod SignatureVersion SignatureType SignatureNonce Timestamp " +
 		"OwnerAccount ResourceOwnerAccount OwnerId ResourceOwnerId")
-	// integers and booleans are those parameters, of all actions. All others but SpotPriceLimit are texts.
+	// integers and booleans are the parameters of these types, of all actions. All others but SpotPriceLimit are strings.
 	integers = set("OwnerId ResourceOwnerId InternetMaxBandwidthIn InternetMaxBandwidthOut SystemDisk.Size DataDisk.N.Size Period " +
 		"AutoRenewPeriod SpotDuration DeploymentSetGroupNo StorageSetPartitionNumber HttpPutResponseHopLimit Amount MinAmount " +
 		"SystemDisk.ProvisionedIops DataDisk.N.ProvisionedIops MaxResults PageNumber PageSize")
@@ -46,9 +46,8 @@ var (
 		"Async AllowMigrateAcrossZone All")
 )
 
-// The parameters that CreateInstance and RunInstances have in common, and what only one
-// of them has. Those that stand for other parameters, such as a launch template, are
-// left out: an instance would not be what was asked for.
+// The parameters that CreateInstance and RunInstances have in common, and the parameters of only one of them. Parameters that replace
+// others, such as a launch template, are left out: with them, an instance would differ from the request.
 const (
 	create = "ImageId ImageFamily InstanceType SecurityGroupId InstanceName InternetChargeType HostName ZoneId VSwitchId ClientToken " +
 		"Description PrivateIpAddress IoOptimized KeyPairName RamRoleName SecurityEnhancementStrategy ResourceGroupId HpcClusterId " +
@@ -69,7 +68,7 @@ const (
 		"NextToken AdditionalAttributes.N MaxResults PageNumber PageSize DryRun NeedSaleCycle"
 )
 
-// operations are the actions that there are.
+// operations are the supported actions.
 var operations = map[string]*operation{
 	"GetCallerIdentity":      {version: stsVersion, run: callerIdentity},
 	"CreateInstance":         ecs("RegionId InstanceType", create+onlyCreate, createInstance),
@@ -91,17 +90,16 @@ var operations = map[string]*operation{
 	"LeaveSecurityGroup": ecs("InstanceId SecurityGroupId", "", changed(leaveSecurityGroup)),
 }
 
-// ecs returns an action of ECS with its parameters.
+// ecs returns an operation of ECS.
 func ecs(required, optional string, run func(*exchange) (object, *problem)) *operation {
 	return &operation{version: ecsVersion, required: strings.Fields(required), params: set(required + " " + optional), run: run}
 }
 
-// confiding are the actions that take a UserData and a Password, which are not among the
-// params of a request.
+// confiding are the actions with UserData and Password, which are not among the params of a request.
 var confiding = []string{"CreateInstance", "RunInstances", "ModifyInstanceAttribute"}
 
-// check returns whether the parameters are those of the operation. ECS ignores what it
-// does not know, and so a client's typing errors: here they are refused, and recorded.
+// check returns a problem if the operation does not have a parameter. ECS ignores such parameters, and so hides typing errors of a
+// client. The simulator rejects and records them.
 func (x *exchange) check(o *operation) *problem {
 	for _, name := range x.names {
 		value := x.params.get(name)
@@ -136,7 +134,7 @@ func (x *exchange) violate(name string) *problem {
 	return badRequest("InvalidParameter", x.violation+".")
 }
 
-// wellFormed returns whether a value is of the parameter's kind.
+// wellFormed returns whether a value has the type of the parameter.
 func wellFormed(pattern, value string) bool {
 	var err error
 	switch {
@@ -150,13 +148,12 @@ func wellFormed(pattern, value string) bool {
 	return err == nil
 }
 
-// limits are how long lists may be.
+// limits are the largest lengths of lists.
 var limits = map[string]int{
 	"Tag": 20, "TagKey": 20, "ResourceId": 50, "InstanceId": 100, "SecurityGroupIds": 10, "DataDisk": 16, "AdditionalAttributes": 20,
 }
 
-// listPattern returns a name with N instead of the number in a list, or "" for a number
-// that no list has.
+// listPattern replaces the number in a name by N. It returns "" if no list can have the number.
 func listPattern(name string) string {
 	list, rest, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -176,7 +173,7 @@ func listPattern(name string) string {
 	return list + ".N"
 }
 
-// length returns how long a list is, at most.
+// length returns an upper bound of the length of a list.
 func (p params) length(name string) int {
 	length := 0
 	for key := range p {
@@ -202,13 +199,13 @@ func (p params) list(name string) []string {
 	return values
 }
 
-// tag is a key and a value of Tag.N: ECS sends it so, too.
+// tag is a key and a value of Tag.N, also in an answer.
 type tag struct {
 	TagKey   string
 	TagValue string
 }
 
-// tags returns the Tag.N that have a key or a value.
+// tags returns the parameters Tag.N with a key or a value.
 func (p params) tags() []tag {
 	var tags []tag
 	for n := range p.length("Tag") {
@@ -221,7 +218,7 @@ func (p params) tags() []tag {
 	return tags
 }
 
-// number returns the value of an integer, which check has found to be one.
+// number returns the value of an integer parameter. check has validated it.
 func (p params) number(name string, otherwise int) int {
 	n, err := strconv.Atoi(p.get(name))
 	if err != nil {
@@ -234,7 +231,7 @@ func (p params) is(name string) bool { return p.get(name) == "true" }
 
 func (p params) values() url.Values { return url.Values(p) }
 
-// instanceID returns the instance that a call is about, if it is one.
+// instanceID returns the instance that a call names, if it names exactly one.
 func (p params) instanceID() string {
 	for _, name := range []string{"InstanceId", "InstanceId.1", "ResourceId.1"} {
 		if id := p.get(name); id != "" {
@@ -247,7 +244,7 @@ func (p params) instanceID() string {
 	return ""
 }
 
-// strings returns the JSON array of strings that a parameter is, and whether it is one.
+// strings parses a parameter as a JSON array of strings. The second result is false if it is none.
 func (p params) strings(name string) ([]string, bool) {
 	value := p.get(name)
 	if value == "" {
@@ -258,16 +255,16 @@ func (p params) strings(name string) ([]string, bool) {
 	return list, err == nil
 }
 
-// signing are the parameters in which a call that is repeated differs.
+// signing are the parameters that differ between a call and its repetition.
 var signing = []string{
 	"AccessKeyId", "Signature", "SignatureMethod", "SignatureVersion", "SignatureType", "SignatureNonce", "Timestamp", "SecurityToken",
 	"Action", "Version", "Format", "ClientToken",
 }
 
-// fingerprint tells whether two calls have the same parameters.
+// fingerprint identifies the parameters of a call.
 type fingerprint = [sha256.Size]byte
 
-// fingerprintOf returns that of all parameters, by their names, but those of signing.
+// fingerprintOf returns the fingerprint of all parameters but those of signing.
 func fingerprintOf(all url.Values) fingerprint {
 	asked := maps.Clone(all)
 	maps.DeleteFunc(asked, func(name string, values []string) bool { return slices.Contains(signing, name) || values[0] == "" })

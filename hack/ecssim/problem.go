@@ -11,14 +11,14 @@ import (
 	"net/http"
 )
 
-// problem is why a call is refused.
+// problem is the reason for which the server rejects a call.
 type problem struct {
 	status  int
 	code    string
 	message string
 }
 
-// object is a JSON object of an answer.
+// object is a JSON object in an answer.
 type object map[string]any
 
 func badRequest(code, message string) *problem { return &problem{http.StatusBadRequest, code, message} }
@@ -48,13 +48,13 @@ var (
 	internal = &problem{http.StatusInternalServerError, "InternalError", "The request processing has failed due to some unknown error."}
 )
 
-// encode returns the JSON of v without escapes for HTML, which ECS does not make.
+// encode returns the JSON of v without escapes for HTML, as ECS does.
 func encode(v any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // All that is encoded is strings, numbers and lists of them.
+		panic(err) // Strings, numbers and lists of them can always be encoded.
 	}
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }

@@ -7,9 +7,9 @@ package ecssim
 
 import "time"
 
-// recent remembers values for a while.
+// recent remembers each value for the duration ttl.
 type recent[K comparable, V any] struct {
-	life   time.Duration
+	ttl    time.Duration
 	values map[K]V
 	ends   []ending[K] // in order of time
 }
@@ -19,11 +19,11 @@ type ending[K comparable] struct {
 	at  time.Time
 }
 
-func newRecent[K comparable, V any](life time.Duration) *recent[K, V] {
-	return &recent[K, V]{life: life, values: map[K]V{}}
+func newRecent[K comparable, V any](ttl time.Duration) *recent[K, V] {
+	return &recent[K, V]{ttl: ttl, values: map[K]V{}}
 }
 
-// get returns the value of a key that was put in within the last life.
+// get returns the value of a key that was put in less than ttl ago.
 func (r *recent[K, V]) get(key K, now time.Time) (V, bool) {
 	for len(r.ends) > 0 && !now.Before(r.ends[0].at) {
 		delete(r.values, r.ends[0].key)
@@ -33,8 +33,8 @@ func (r *recent[K, V]) get(key K, now time.Time) (V, bool) {
 	return value, found
 }
 
-// put has a key that get has not found remembered from now on.
+// put adds a key that get does not find.
 func (r *recent[K, V]) put(key K, value V, now time.Time) {
 	r.values[key] = value
-	r.ends = append(r.ends, ending[K]{key: key, at: now.Add(r.life)})
+	r.ends = append(r.ends, ending[K]{key: key, at: now.Add(r.ttl)})
 }

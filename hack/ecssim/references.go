@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// regions are those of ECS, with their names.
+// regions are the regions of ECS with their names.
 var regions = map[string]string{
 	"cn-qingdao": "China (Qingdao)", "cn-beijing": "China (Beijing)", "cn-zhangjiakou": "China (Zhangjiakou)",
 	"cn-huhehaote": "China (Hohhot)", "cn-wulanchabu": "China (Ulanqab)", "cn-hangzhou": "China (Hangzhou)",
@@ -28,7 +28,7 @@ var regions = map[string]string{
 	"me-east-1": "UAE (Dubai)", "me-central-1": "SAU (Riyadh - Partner Region)",
 }
 
-// checkRegion looks at the region, which most actions need.
+// checkRegion checks the region, which most actions need.
 func (x *exchange) checkRegion() *problem {
 	x.region = x.params.get("RegionId")
 	if x.region == "" {
@@ -44,7 +44,7 @@ func notFound(what string) *problem {
 	return &problem{http.StatusNotFound, "Invalid" + what + ".NotFound", "The specified " + what + " does not exist."}
 }
 
-// firstZone is where an instance goes that is given no zone.
+// firstZone returns the zone of an instance that names none.
 func firstZone(region string) string {
 	if last := region[len(region)-1]; '0' <= last && last <= '9' {
 		return region + "a"
@@ -52,13 +52,12 @@ func firstZone(region string) string {
 	return region + "-a"
 }
 
-// absent returns whether this is the ID of something that does not exist: everything else
-// of its kind does.
+// absent returns whether an ID names an object that does not exist. All other IDs of its kind exist.
 func absent(id, prefix string) bool {
 	return id != "" && (strings.Contains(id, "missing") || !strings.HasPrefix(id, prefix))
 }
 
-// checkReferences looks at what the call names and does not make.
+// checkReferences checks that the objects exist that the call names.
 func (x *exchange) checkReferences() *problem {
 	p := x.params
 	if absent(p.get("ImageId"), "") {
@@ -89,10 +88,10 @@ func checkGroups(ids []string) *problem {
 	return nil
 }
 
-// maxGroups is how many security groups an instance can be in.
+// maxGroups is the largest number of security groups of an instance.
 const maxGroups = 5
 
-// provoked are the errors for instance types whose names contain a part.
+// provoked are the errors that a part of an instance type provokes.
 var provoked = []struct {
 	part string
 	with *problem
@@ -111,7 +110,7 @@ var provoked = []struct {
 	{"broken", internal},
 }
 
-// checkType looks at an instance type. They all begin with "ecs.".
+// checkType checks an instance type. All types begin with "ecs.".
 func checkType(name string) *problem {
 	for _, p := range provoked {
 		if strings.Contains(name, p.part) {
@@ -124,7 +123,7 @@ func checkType(name string) *problem {
 	return nil
 }
 
-// checkName returns what is wrong with the name of an instance.
+// checkName checks the name of an instance.
 func (x *exchange) checkName() *problem {
 	name := x.params.get("InstanceName")
 	n := len([]rune(name))
@@ -134,7 +133,7 @@ func (x *exchange) checkName() *problem {
 	return nil
 }
 
-// maxUserData is how long user data can be, in bytes, before it is encoded.
+// maxUserData is the largest length of user data in bytes, before its encoding.
 const maxUserData = 32 << 10
 
 func (x *exchange) checkUserData() *problem {
@@ -150,8 +149,7 @@ func (x *exchange) checkUserData() *problem {
 
 var diskCategories = []string{"cloud", "cloud_efficiency", "cloud_ssd", "cloud_essd", "cloud_auto", "cloud_essd_entry", "ephemeral_ssd"}
 
-// checkDisks looks at the system disk and the data disks. A data disk needs a size or a
-// snapshot.
+// checkDisks checks the system disk and the data disks. A data disk needs a size or a snapshot.
 func (x *exchange) checkDisks() *problem {
 	if p := x.checkDisk("SystemDisk", "SystemDisk", 20); p != nil {
 		return p
@@ -168,9 +166,9 @@ func (x *exchange) checkDisks() *problem {
 	return nil
 }
 
-// checkDisk looks at the disk whose parameters begin so.
+// checkDisk checks the disk whose parameters have a prefix.
 func (x *exchange) checkDisk(prefix, what string, smallest int) *problem {
-	const largest = 65536 // GiB, as of all sizes
+	const largest = 65536 // in GiB
 	notSupported := func(field string) *problem {
 		return badRequest("Invalid"+what+field+".ValueNotSupported", "The specified "+prefix+"."+field+" is not valid.")
 	}

@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// maxBody is larger than any request that ECS takes.
+	// maxBody is larger than any request that ECS accepts.
 	maxBody = 1 << 20
-	// maxSkew is how far a timestamp may be from the server's clock.
+	// maxSkew is the largest difference between a timestamp and the server's clock.
 	maxSkew = 15 * time.Minute
-	// nonceLife is for how long the same request could come with a timestamp that is
-	// accepted: one may be ahead by maxSkew when it is first seen.
+	// nonceLife is the time for which a repeated request could have a valid timestamp: at its first arrival, the timestamp may be ahead by
+	// maxSkew.
 	nonceLife = 2 * maxSkew
 
 	timestampFormat = "2006-01-02T15:04:05Z"
 )
 
-// request is a call as it came.
+// request is a parsed request.
 type request struct {
 	host   string
-	params params   // all but the following
-	names  []string // of all of them, sorted
+	params params   // all but those of the following fields
+	names  []string // of all parameters, sorted
 
 	accessKeyID   string
 	securityToken string
 	signature     string
 	userData      string
 	toSign        string
-	password      bool // there is one
+	password      bool // there is a Password
 	fingerprint   fingerprint
 }
 
@@ -56,7 +56,7 @@ func (p params) get(name string) string {
 	return ""
 }
 
-// parse reads a request.
+// parse parses a request.
 func parse(r *http.Request) (*request, *problem) {
 	host := r.Host
 	if host == "" && r.URL != nil {
@@ -82,7 +82,7 @@ func parse(r *http.Request) (*request, *problem) {
 	return req, nil
 }
 
-// parameters returns those of the query and of the form.
+// parameters returns the parameters of the query and of the form.
 func parameters(r *http.Request) (url.Values, *problem) {
 	malformed := badRequest("InvalidParameter", "The parameters are not well-formed.")
 	all, err := url.ParseQuery(r.URL.RawQuery)
@@ -112,7 +112,7 @@ func parameters(r *http.Request) (url.Values, *problem) {
 	return all, nil
 }
 
-// take stores the parameters, and secrets apart from the others.
+// take stores the parameters. It stores secrets in fields of their own.
 func (r *request) take(method string, all url.Values) {
 	r.names = slices.Sorted(maps.Keys(all))
 	r.toSign = stringToSign(method, all)
@@ -128,7 +128,7 @@ func (r *request) take(method string, all url.Values) {
 	}
 	for name, values := range all {
 		if values[0] == "" {
-			delete(all, name) // as if it had not been given, though it is signed
+			delete(all, name) // An empty parameter counts as missing, although it is signed.
 		}
 	}
 }
@@ -141,7 +141,7 @@ func stringToSign(method string, all url.Values) string {
 	return method + "&%2F&" + url.QueryEscape(percentEncoded(signed.Encode()))
 }
 
-// percentEncoded returns an encoded query as RFC 3986 has it: with %20 for a space.
+// percentEncoded changes an encoded query to RFC 3986, which encodes a space as %20.
 func percentEncoded(query string) string { return strings.ReplaceAll(query, "+", "%20") }
 
 // sign returns the signature of a string to sign.

@@ -149,7 +149,7 @@ func TestParametersOfTheFormCountAsThoseOfTheQuery(t *testing.T) {
 	}
 }
 
-func TestRequestsThatNobodyShouldMake(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, target, body string
 		status               int

@@ -120,7 +120,7 @@ func TestTheSDKTellsAWrongSecretFromABadSignature(t *testing.T) {
 	err := newSDK(t, wrong, s.Transport(), "ecs.test").do(ecs.CreateDescribeRegionsRequest(), ecs.CreateDescribeRegionsResponse())
 	var failed *sdkerrors.ServerError
 	if !errors.As(err, &failed) || failed.ErrorCode() != "SignatureDoesNotMatch" || failed.HttpStatus() != 400 || failed.RequestId() == "" ||
-		!strings.HasPrefix(failed.Recommend(), "InvalidAccessKeySecret") { // It says so if both have signed the same.
+		!strings.HasPrefix(failed.Recommend(), "InvalidAccessKeySecret") { // The answer shows that both have signed the same string.
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -22,7 +22,7 @@ type answer struct {
 
 	requestID string
 	lost      bool // the connection breaks
-	hang      bool // but not before the client gives up
+	hang      bool // no answer comes before the client gives up
 }
 
 // ServeHTTP answers a call.
@@ -32,7 +32,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}
 	if a.hang || a.lost {
-		panic(http.ErrAbortHandler) // This is how a handler breaks the connection.
+		panic(http.ErrAbortHandler) // A handler breaks the connection so.
 	}
 	a.write(w)
 }
@@ -44,11 +44,10 @@ func (a answer) write(w http.ResponseWriter) {
 		w.Header().Set("X-Acs-Request-Id", a.requestID)
 	}
 	w.WriteHeader(a.Status)
-	_, _ = io.WriteString(w, a.Body) // The client that is gone needs no answer.
+	_, _ = io.WriteString(w, a.Body) // An error means that the client is gone.
 }
 
-// Transport returns what calls the server in process: without a network, and without a
-// goroutine.
+// Transport returns a RoundTripper that calls the server directly, without a network or a goroutine.
 func (s *Server) Transport() http.RoundTripper { return transport{server: s} }
 
 type transport struct{ server *Server }
@@ -78,7 +77,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// serve decides on the answer to a request, and does what it asks for.
+// serve executes a request and returns the answer.
 func (s *Server) serve(r *http.Request) answer {
 	req, p := parse(r)
 	if p != nil || req.params.get("Action") == "" {
@@ -97,7 +96,7 @@ func (s *Server) serve(r *http.Request) answer {
 	return a
 }
 
-// expect returns what is to go wrong with a call.
+// expect returns the fault of a call.
 func (s *Server) expect(r *request) Fault {
 	s.mu.Lock()
 	f := s.fault
@@ -112,7 +111,7 @@ func (s *Server) expect(r *request) Fault {
 	return f(call)
 }
 
-// callOf returns what a request is about.
+// callOf returns the Call of a request before its execution.
 func (s *Server) callOf(r *request, now time.Time) Call {
 	call := Call{
 		Action:     r.params.get("Action"),
@@ -130,7 +129,7 @@ func (s *Server) callOf(r *request, now time.Time) Call {
 	return call
 }
 
-// carryOut does what a request asks for, as far as the fault allows, and records it.
+// carryOut executes and records a request. A fault may prevent the execution.
 func (s *Server) carryOut(r *request, fault Fault) (Call, answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *Server) carryOut(r *request, fault Fault) (Call, answer) {
 	return call, a
 }
 
-// record keeps a call and how it was answered.
+// record records a call and its answer.
 func (s *Server) record(call *Call, a answer) {
 	call.Lost = a.lost || a.hang
 	if !call.Lost {
@@ -173,7 +172,7 @@ func (s *Server) record(call *Call, a answer) {
 	s.counts[call.Action]++
 }
 
-// refusal is the answer with a problem.
+// refusal returns the answer with a problem.
 func refusal(requestID, host string, p *problem) answer {
 	return answerWith(p.status, requestID, object{
 		"HostId": host, "Code": p.code, "Message": p.message,
@@ -187,7 +186,7 @@ func answerWith(status int, requestID string, body object) answer {
 	return answer{Reply: Reply{Status: status, ContentType: jsonType, Body: string(encode(body))}, requestID: requestID}
 }
 
-// requestID returns a new one.
+// requestID returns a new ID of a request.
 func (s *Server) requestID() string {
 	high, low := s.random.Uint64(), s.random.Uint64()
 	return fmt.Sprintf("%08X-%04X-4%03X-%04X-%012X", high>>32, high>>16&0xffff, high&0xfff, low>>48&0x3fff|0x8000, low&0xffffffffffff)

@@ -16,19 +16,18 @@ import (
 
 // Config is the configuration of a Server. Every field is optional.
 type Config struct {
-	// Accounts are the accounts that may call. If there are none, there is one with the number
-	// 1234567890123456 and an access key with the ID test and the secret test.
+	// Accounts are the accounts that may call. By default there is one: its number is 1234567890123456, its access key has the ID test and
+	// the secret test.
 	Accounts []Account
-	// Now is the clock: time.Now if it is nil.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Delays are the durations of an instance's state changes.
 	Delays Delays
 	// Speed divides all Delays; 0 means 1.
 	Speed float64
-	// TokenLife is how long a ClientToken is remembered: 30 minutes if it is 0. ECS
-	// publishes no number.
+	// TokenLife is the time for which a ClientToken is remembered; 0 means 30 minutes. ECS publishes no number.
 	TokenLife time.Duration
-	// Seed is of the IDs and addresses that instances get.
+	// Seed is the seed of the IDs and addresses of instances.
 	Seed uint64
 	// OnCall is called after each call, also if the call got no answer. It may call the
 	// Server.
@@ -45,16 +44,15 @@ type Account struct {
 	SecurityToken string
 }
 
-// Delays are how long an instance is in a state that leads to another one. What is 0 is
-// what ECS takes, more or less.
+// Delays are the durations of the states that an instance leaves by itself. 0 means about the time that ECS takes.
 type Delays struct {
-	Pending  time.Duration // 10 s, from a create to Stopped, or Starting if it is to run
+	Pending  time.Duration // 10 s, from a create to Stopped, or to Starting for RunInstances
 	Starting time.Duration // 10 s
 	Stopping time.Duration // 8 s
-	Release  time.Duration // 3 s, from a delete to where it is not described any more
+	Release  time.Duration // 3 s, from a delete until DescribeInstances omits the instance
 }
 
-// or returns the delays with the defaults, all divided by speed.
+// or replaces zero delays by the defaults, and divides all by speed.
 func (d Delays) or(defaults Delays, speed float64) Delays {
 	scale := func(wanted, otherwise time.Duration) time.Duration {
 		return time.Duration(float64(cmp.Or(wanted, otherwise)) / cmp.Or(max(speed, 0), 1))
@@ -67,20 +65,19 @@ func (d Delays) or(defaults Delays, speed float64) Delays {
 	}
 }
 
-// What a Config that leaves it out has.
+// The defaults of a Config.
 var (
 	defaultAccount   = Account{ID: "1234567890123456", AccessKeyID: "test", AccessKeySecret: "test"}
 	defaultDelays    = Delays{Pending: 10 * time.Second, Starting: 10 * time.Second, Stopping: 8 * time.Second, Release: 3 * time.Second}
 	defaultTokenLife = 30 * time.Minute
 )
 
-// Server is an ECS and its instances: see the package. It is an http.Handler. All of its
-// methods may be called at the same time.
+// Server is a simulated ECS with its instances: see the package. It is an http.Handler. It is safe for concurrent use.
 type Server struct {
 	accounts map[string]Account // by access key ID
 	now      func() time.Time
 	delays   Delays
-	// vanishing is how long an instance whose creation fails later is Pending.
+	// vanishing is the time for which an instance is Pending if its creation then fails.
 	vanishing time.Duration
 	onCall    func(Call)
 
@@ -89,8 +86,8 @@ type Server struct {
 	fault    func(Call) Fault
 	calls    []Call
 	counts   map[string]int
-	machines []*machine // all that ever were, in order of creation
-	live     []*machine // those that were not released when they were last looked at
+	machines []*machine // all, also released ones, in order of creation
+	live     []*machine // those that visible has not removed yet
 	byID     map[string]*machine
 	tokens   *recent[tokenKey, *memory]
 	nonces   *recent[nonceKey, struct{}]
@@ -98,7 +95,7 @@ type Server struct {
 	public   addresses
 }
 
-// New returns a Server without instances. It starts nothing, and need not be closed.
+// New returns a Server without instances. The Server starts no goroutine, and need not be closed.
 func New(config Config) *Server {
 	if len(config.Accounts) == 0 {
 		config.Accounts = []Account{defaultAccount}
@@ -127,7 +124,7 @@ func New(config Config) *Server {
 	return s
 }
 
-// Instances returns all instances that ever were, in order of creation, as they are now.
+// Instances returns the present state of all instances, also released ones, in order of creation.
 func (s *Server) Instances() []Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,22 +156,22 @@ func (s *Server) Update(id string, change func(*Instance)) {
 	m.edit(edited, now, s.delays)
 }
 
-// Calls returns every request that named an action since the start, or the last Forget,
-// in the order in which they were carried out. Their Params must not be changed.
+// Calls returns the requests that named an action, since the start or the last Forget, in the order of their execution. Do not change
+// their Params.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// Count returns how many of the Calls were of an action.
+// Count returns the number of Calls of an action.
 func (s *Server) Count(action string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[action]
 }
 
-// Forget drops the Calls, and nothing else.
+// Forget drops the Calls and keeps everything else.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,9 +179,8 @@ func (s *Server) Forget() {
 	clear(s.counts)
 }
 
-// SetFault has f asked, before each call is carried out, what is to go wrong with it. f
-// knows neither Code nor Status yet, and may call the Server. nil is for nothing to go
-// wrong.
+// SetFault sets a function that returns the fault of each call before its execution. Code and Status of its argument are not set yet. f
+// may call the Server. With nil, there are no faults.
 func (s *Server) SetFault(f func(Call) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// maxTags is how many tags an instance can have.
+// maxTags is the largest number of tags of an instance.
 const maxTags = 20
 
 // resources returns the instances of ResourceId.N.
@@ -84,7 +84,7 @@ func untagResources(x *exchange) (object, *problem) {
 const maxListed = 50
 
 func listTagResources(x *exchange) (object, *problem) {
-	if _, p := x.resources(); p != nil && p != noInstance { // One that is gone has no tags.
+	if _, p := x.resources(); p != nil && p != noInstance { // An instance that does not exist has no tags.
 		return nil, p
 	}
 	ids, wanted := x.params.list("ResourceId"), x.params.tags()

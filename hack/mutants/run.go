@@ -78,7 +78,7 @@ func (j job) run(ctx context.Context, root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // It is a temporary one.
+	defer os.RemoveAll(dir) //nolint:errcheck // It is a temporary directory.
 	begun := time.Now()
 	result, output, err := j.mutant.Run(ctx, root, dir)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// dashboard is what the tests look at of artifacts/prometheus/dashboard.json.
+// dashboard has the fields of artifacts/prometheus/dashboard.json that the tests check.
 type dashboard struct {
-	ID         *int    `json:"id"` // null, or an import would replace what has that ID
+	ID         *int    `json:"id"` // must be null: otherwise an import replaces the dashboard with that ID
 	UID        string  `json:"uid"`
 	Title      string  `json:"title"`
 	Panels     []panel `json:"panels"`

@@ -36,7 +36,7 @@ var (
 // matcher is one condition of a selector.
 type matcher = labels.Matcher
 
-// memory is what a Prometheus remembers: series, by their labels.
+// memory holds series by their labels, like a Prometheus.
 type memory map[string]*series
 
 type series struct {
@@ -178,7 +178,7 @@ func (m memory) query(t *testing.T, expr string) promql.Matrix {
 	return found
 }
 
-// selectors returns what an expression reads.
+// selectors returns the selectors in an expression.
 func selectors(t *testing.T, expr string) []*parser.VectorSelector {
 	t.Helper()
 	parsed, err := syntax.ParseExpr(expr)

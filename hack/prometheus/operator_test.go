@@ -82,7 +82,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// kubectl runs kubectl, and returns what it prints.
+// kubectl runs kubectl and returns its output.
 func (w *world) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), w.devcluster, append([]string{"kubectl", "--dir", w.dir, "--"}, args...)...).CombinedOutput()
@@ -92,7 +92,7 @@ func (w *world) kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// log is what a process writes.
+// log is the output of a process.
 type log struct {
 	mu     sync.Mutex
 	b      bytes.Buffer
@@ -136,7 +136,7 @@ func (w *world) begin(t *testing.T, cmd *exec.Cmd) *log {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // Tests look at what it does.
+		_ = cmd.Wait() // Tests check its effects.
 		close(l.exited)
 	}()
 	t.Cleanup(func() {
@@ -175,8 +175,7 @@ type replica struct {
 	pod, address string
 }
 
-// blind is said of what is not watched. The API server does not serve a kind at once that has
-// just been defined.
+// blind matches the error for a kind that is not watched. The API server does not serve a new kind at once.
 var blind = regexp.MustCompile(`(?m)^glassback_informer_watching.* 0$`)
 
 // replica starts an operator as the Pod of that name, and waits until it sees everything.
@@ -225,9 +224,8 @@ func (r *replica) get(ctx context.Context) (body []byte, contentType string, err
 	return body, response.Header.Get("Content-Type"), err
 }
 
-// scrape adds what a replica tells, with the labels that Prometheus gives it by
-// artifacts/prometheus/service_monitor.yaml. A label that the metric has already is called
-// exported_ from then on.
+// scrape adds the metrics of a replica with the labels that Prometheus adds by artifacts/prometheus/service_monitor.yaml. If the metric
+// has such a label already, that one gets the prefix exported_.
 func (r *replica) scrape(t *testing.T, into memory, at time.Time) {
 	t.Helper()
 	own := map[string]string{"job": "glassback-metrics", "namespace": namespace, "pod": r.pod, "instance": r.address}

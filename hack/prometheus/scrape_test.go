@@ -39,7 +39,7 @@ var mayBeEmpty = map[string]string{
 // answering has the metrics of Redis nodes that answer: see TestNodeRunsRedisCluster in hack/devcluster/e2e.
 const answering = "the operator, if Redis nodes answer"
 
-// ofOthers are the metrics that are not scraped, and who has them.
+// ofOthers are metrics of other programs, which are not scraped here, with their sources.
 var ofOthers = map[string]string{
 	"ALERTS": "Prometheus, of every alert that is pending or fires",
 
@@ -62,8 +62,8 @@ var mayFire = map[string]string{
 	"GlassbackObjectsDegraded": simulated,
 }
 
-// asTheyMayBe are the labels whose values are of what happens, such as errors that do not
-// happen here. What they may be is checked in the source.
+// asTheyMayBe are the labels whose values depend on events that do not happen here, such as errors. Their possible values are compared
+// with the source.
 var asTheyMayBe = map[string]bool{"code": true, "result": true, "status": true}
 
 // TestOnAScrape runs two replicas with all that artifacts/examples has. For a while all is
@@ -193,8 +193,7 @@ func checkDashboard(t *testing.T, m memory) {
 
 var legendLabel = regexp.MustCompile(`{{(\w+)}}`)
 
-// checkLegend makes sure that lines can be told apart, and that they have the labels by which
-// they are.
+// checkLegend checks that the legend distinguishes the lines, by labels that they have.
 func checkLegend(format string, lines promql.Matrix) error {
 	for _, label := range legendLabel.FindAllStringSubmatch(format, -1) {
 		if !slices.ContainsFunc(lines, func(line promql.Series) bool { return line.Metric.Get(label[1]) != "" }) {
@@ -221,8 +220,7 @@ func (d dashboard) panel(t *testing.T, title string) panel {
 	return d.Panels[i]
 }
 
-// checkSelectors makes sure that alerts and dashboard read what there is: an alert that finds
-// nothing could just as well have a wrong name.
+// checkSelectors checks that alerts and dashboard use existing metrics: an alert without a result may have a wrong name.
 func checkSelectors(t *testing.T, m memory) {
 	d := readDashboard(t)
 	values := valuesOf(t, d, m)
@@ -255,10 +253,10 @@ func checkSelectors(t *testing.T, m memory) {
 	}
 }
 
-// outcome is how the source says what may come of a call.
+// outcome matches a possible result of a call in the source.
 var outcome = regexp.MustCompile(`\b(?:Class|Result) += "(\w+)"`)
 
-// checkOutcome makes sure that a label is there, and that results can be what a matcher wants.
+// checkOutcome checks that a label exists, and that some result matches.
 func checkOutcome(t *testing.T, of []*series, by *matcher) {
 	t.Helper()
 	if !slices.ContainsFunc(of, func(s *series) bool { return s.labels.Get(by.Name) != "" }) {
@@ -291,7 +289,7 @@ func checkOutcome(t *testing.T, of []*series, by *matcher) {
 }
 
 var (
-	// suffix is what the series of a histogram have after its name.
+	// suffix matches the suffixes of a histogram's series.
 	suffix = regexp.MustCompile(`_(bucket|sum|count)$`)
 	// documented is a metric in docs/metrics.md.
 	documented = regexp.MustCompile("`((?:glassback|controller_runtime|certwatcher|workqueue|rest_client|leader_election|process)_[a-z_]+)`")
@@ -304,11 +302,11 @@ func checkDocument(t *testing.T, m memory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
+	exported := map[string]bool{}
 	for _, s := range m {
-		told[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true
+		exported[suffix.ReplaceAllString(s.labels.Get(model.MetricNameLabel), "")] = true
 	}
-	for name := range told {
+	for name := range exported {
 		for _, own := range []string{"glassback_", "controller_runtime_", "certwatcher_"} {
 			if strings.HasPrefix(name, own) && !strings.Contains(string(data), "`"+name+"`") {
 				t.Errorf("it does not have %s", name)
@@ -316,7 +314,7 @@ func checkDocument(t *testing.T, m memory) {
 		}
 	}
 	for _, name := range documented.FindAllStringSubmatch(string(data), -1) {
-		if !told[name[1]] && ofOthers[name[1]] == "" {
+		if !exported[name[1]] && ofOthers[name[1]] == "" {
 			t.Errorf("it has %s, which no operator tells", name[1])
 		}
 	}

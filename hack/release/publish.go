@@ -43,7 +43,7 @@ func (p *publication) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a directory for the image: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // It is a temporary one.
+	defer func() { _ = os.RemoveAll(dir) }() // It is a temporary directory.
 	index, err := p.index(ctx, dir)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type environment struct {
 	trace     *trace.Recorder
 }
 
-// controller is what the app runs.
+// controller is the part of a controller that the app uses.
 type controller interface {
 	Run(ctx, drain context.Context, workers int)
 	Loop() *loop.Loop

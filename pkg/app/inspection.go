@@ -94,7 +94,7 @@ func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface,
 	}
 	if secure {
 		s.logger.Info("Serving the page", "url", "https://"+s.inspect.Addr().String()+"/inspect/")
-		s.serveSecurely(s.inspect, handler, op.webhooks, "The page is served no more")
+		s.serveSecurely(s.inspect, handler, op.webhooks, "The server of the page failed")
 		return nil
 	}
 	s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")

@@ -32,15 +32,12 @@ import (
 	"github.com/glassback/glassback/pkg/options"
 )
 
-// leadership is the right to run controllers, which one of several operators has at a time:
-// the one that holds a Lease. client-go's elector acquires and renews it. In addition, a standby
-// watches the Lease and does not poll it. It takes the Lease over as soon as it is released, or
-// has not been renewed for its duration.
+// leadership is the right to run controllers. Only the operator that holds the Lease has it. client-go's elector acquires and renews the
+// Lease. A standby does not poll the Lease but watches it. It takes the Lease over when it is released, or is not renewed for its duration.
 //
-// leadership corrects two faults of the elector. The elector would release a Lease while
-// controllers still run: run releases it after they have ended. And the elector counts the time
-// for which it may lead from the answer to its last request. The API server may have stored the Lease long
-// before, and other operators count from then. So this counts from before the request.
+// leadership corrects two faults of the elector. First, the elector would release the Lease while controllers still run: run releases it
+// after they have ended. Second, the elector counts the time for which it may lead from the answer to its last request. The API server may
+// have stored the Lease long before the answer, and other operators count from then. So leadership counts from the start of the request.
 type leadership struct {
 	options.Lease
 
@@ -51,23 +48,23 @@ type leadership struct {
 	leads   chan struct{} // closed, by started, as soon as this operator leads
 
 	mu      sync.Mutex
-	seen    sighting
-	changed chan struct{} // closed and replaced when the Lease is observed
-	renewed time.Time     // when the request began that was the last to renew the Lease
-	expiry  *time.Timer   // ends the elector's attempt when the Lease was not renewed in time
+	last    leaseSnapshot
+	changed chan struct{} // closed and replaced when last changes
+	renewed time.Time     // the start of the last request that renewed the Lease
+	expiry  *time.Timer   // ends the elector's attempt if the Lease is not renewed in time
 }
 
-// sighting is the state of the Lease that the watch last showed.
-type sighting struct {
-	holder   string // empty if there is none, or no Lease
+// leaseSnapshot is the Lease as the watch last showed it.
+type leaseSnapshot struct {
+	holder   string // "" if no operator holds the Lease, or no Lease exists
 	renewed  time.Time
 	duration time.Duration
-	at       time.Time // when it was seen, by this process's clock
+	at       time.Time // when this process received it, by its own clock
 }
 
 var errLeaseLost = errors.New("lost the Lease: it could not be renewed in time, and another operator may lead now")
 
-// newLeadership returns nil if there is none to be elected.
+// newLeadership returns nil without --leader-elect.
 func newLeadership(o *options.Options, c *clients.Clients, recorder record.EventRecorder) (*leadership, error) {
 	if !o.Lease.Elect {
 		return nil, nil
@@ -105,16 +102,16 @@ func newLeadership(o *options.Options, c *clients.Clients, recorder record.Event
 	}
 	l.watch = newFactories(c, namespace, o.Queue, nil)
 	informer := l.watch.lease(o.Lease.Name).Informer()
-	// A Lease that is deleted is not free: its leader makes it again, as long as there is one.
+	// A deleted Lease is not free: its leader creates it again, if it is still running.
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { l.sees(obj) },
-		UpdateFunc: func(_, obj any) { l.sees(obj) },
+		AddFunc:    func(obj any) { l.record(obj) },
+		UpdateFunc: func(_, obj any) { l.record(obj) },
 	})
 	return l, err
 }
 
-// identity is unique to this process, or to this Pod: if the process of a leader dies, the next
-// one in the same Pod leads at once.
+// identity is unique to this Pod or, outside of a cluster, to this process. If the process of a leader dies, the next process in the same
+// Pod can lead at once.
 func identity() (string, error) {
 	if pod, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); pod != "" && uid != "" {
 		return pod + "_" + uid, nil
@@ -126,10 +123,9 @@ func identity() (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// run competes for the Lease until ctx is done, and releases it then: the leader's goroutines
-// must have ended before. If this operator loses the lead, run calls lost, which returns when
-// these goroutines have ended. run releases the Lease after that too: this operator may still
-// hold it, if only the answers of the API server were lost.
+// run competes for the Lease until ctx is done, and then releases it. The leader's goroutines must have ended before ctx is done. If this
+// operator loses the Lease, run calls lost, which returns when these goroutines have ended. Then run releases the Lease as well: this
+// operator may still hold it, if only answers of the API server were lost.
 func (l *leadership) run(ctx context.Context, lost func()) {
 	logger := klog.FromContext(ctx).WithValues("lease", l.lock.Describe(), "identity", l.lock.Identity())
 	ctx = klog.NewContext(ctx, logger)
@@ -151,7 +147,7 @@ func (l *leadership) run(ctx context.Context, lost func()) {
 	l.release(ctx, logger)
 }
 
-// attempt has the elector acquire the Lease, and renew it for as long as it can.
+// attempt lets the elector acquire the Lease and renew it, until it loses the Lease.
 func (l *leadership) attempt(ctx context.Context) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -164,25 +160,24 @@ func (l *leadership) attempt(ctx context.Context) {
 	l.elector.Run(ctx)
 }
 
-// renew takes note of a request that has renewed the Lease. The elector may lead for as long as
-// it tries to renew it, which it begins to do when retry has passed.
+// renew records a request that has renewed the Lease, and sets expiry. The elector leads while it tries to renew the Lease. The first try
+// comes one retry period after the last renewal.
 func (l *leadership) renew(record *resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewed = record.RenewTime.Time // of the time before the request, and of this process's clock
+	l.renewed = record.RenewTime.Time // the time before the request, by this process's clock
 	l.expiry.Reset(time.Until(l.renewed) + l.Deadline + l.Retry)
 }
 
-// left returns how long a leader that has lost its Lease may take to end: less than margin, if it
-// has learned of that late.
+// left returns the time in which a leader that has lost its Lease must end. It is less than margin if the leader noticed the loss late.
 func (l *leadership) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return min(l.Margin(), time.Until(l.renewed)+l.Duration)
 }
 
-// await returns when leading ends, as it does once the controllers have. If they take longer
-// than they may, the process ends.
+// await waits until the context leading ends, which is after the controllers have ended. If that takes longer than left, it ends the
+// process.
 func (l *leadership) await(leading context.Context) {
 	select {
 	case <-leading.Done():
@@ -192,19 +187,19 @@ func (l *leadership) await(leading context.Context) {
 	}
 }
 
-// flushPatience is how long a log that cannot be written keeps such a process from its end.
+// flushPatience is the longest time that the process waits to write its log before it ends.
 const flushPatience = 100 * time.Millisecond
 
 // started is called by the elector once it has the Lease.
 func (l *leadership) started(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ctx.Err() == nil && !l.led() { // It may have been given up at the same moment.
+	if ctx.Err() == nil && !l.led() { // The attempt may have ended at the same moment.
 		close(l.leads)
 	}
 }
 
-// stopWaiting ends an attempt of the elector, unless this operator leads by now.
+// stopWaiting ends an attempt of the elector, unless this operator leads already.
 func (l *leadership) stopWaiting(giveUp context.CancelFunc) (leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,9 +219,8 @@ func (l *leadership) led() bool {
 	}
 }
 
-// yield ends an attempt of the elector once the watch shows that the Lease is another one's. An
-// elector that waits would go on to ask; and one that leads would go on to lead, until it has
-// tried for its deadline to renew what it has lost.
+// yield ends an attempt of the elector when the watch shows that another operator holds the Lease. Without yield, a waiting elector would
+// continue to poll. A leading elector would continue to lead until its attempts to renew the lost Lease have reached their deadline.
 func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 	for {
 		free, _, changed := l.free()
@@ -241,8 +235,7 @@ func (l *leadership) yield(attempt context.Context, giveUp context.CancelFunc) {
 	}
 }
 
-// lost reports whether the API server says that another one holds the Lease: the watch may be
-// behind.
+// lost asks the API server whether another operator holds the Lease, since the watch may be behind.
 func (l *leadership) lost(ctx context.Context) bool {
 	ctx, cancel := l.patience(ctx)
 	defer cancel()
@@ -250,12 +243,12 @@ func (l *leadership) lost(ctx context.Context) bool {
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != l.lock.Identity()
 }
 
-// patience bounds one request: one that hangs leaves time for another one.
+// patience bounds one request, so that a request without an answer leaves time for another one.
 func (l *leadership) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, max(time.Second, l.Deadline/2))
 }
 
-// awaitFree returns true once the Lease may be taken, and false once ctx is done.
+// awaitFree waits until this operator may take the Lease. It returns false if ctx is done before.
 func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
 	last := ""
 	for ctx.Err() == nil {
@@ -278,33 +271,33 @@ func (l *leadership) awaitFree(ctx context.Context, logger klog.Logger) bool {
 	return false
 }
 
-// free reports whether the Lease may be taken, by what was last seen of it; or else how long
-// it is until it may, unless changed is closed before.
+// free reports whether this operator may take the Lease, by the last snapshot. Otherwise it may take it after wait, unless the Lease
+// changes: then changed is closed.
 func (l *leadership) free() (free bool, wait time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.seen.holder == "" || l.seen.holder == l.lock.Identity() {
+	if l.last.holder == "" || l.last.holder == l.lock.Identity() {
 		return true, 0, l.changed
 	}
-	wait = l.seen.duration - time.Since(l.seen.at)
+	wait = l.last.duration - time.Since(l.last.at)
 	return wait <= 0, wait, l.changed
 }
 
 func (l *leadership) holder() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen.holder
+	return l.last.holder
 }
 
-// sees takes note of what the watch shows. Times in the Lease are of another machine's clock,
-// and not relied on: what counts is when one was first seen.
-func (l *leadership) sees(obj any) {
+// record updates the snapshot from the watch. The times in the Lease are of another machine's clock, so only the time at which this process
+// first receives a renewal counts.
+func (l *leadership) record(obj any) {
 	lease, ok := obj.(*coordinationv1.Lease)
 	if !ok {
 		return
 	}
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-	now := sighting{
+	now := leaseSnapshot{
 		holder: record.HolderIdentity, renewed: record.RenewTime.Time,
 		duration: time.Duration(record.LeaseDurationSeconds) * time.Second, at: time.Now(),
 	}
@@ -313,16 +306,16 @@ func (l *leadership) sees(obj any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if before := l.seen; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
-		return // It was not renewed, but changed in another way, such as by a label.
+	if before := l.last; before.holder == now.holder && before.renewed.Equal(now.renewed) && before.duration == now.duration {
+		return // The change is not a renewal: for example, of a label.
 	}
-	l.seen = now
+	l.last = now
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// release gives the Lease back, if this operator has it: also if it does not know, since an
-// answer was lost.
+// release releases the Lease if this operator holds it. It reads the Lease first: after a lost answer, this operator may hold it without
+// knowing.
 func (l *leadership) release(ctx context.Context, logger klog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
@@ -348,15 +341,13 @@ func (l *leadership) release(ctx context.Context, logger klog.Logger) {
 	}
 }
 
-// releasePatience is how long an API server that does not answer can keep the end waiting, and
-// releaseRetry how soon it is asked again.
+// releasePatience is the longest time that release waits for an API server, and releaseRetry the time between its requests.
 const (
 	releasePatience = 5 * time.Second
 	releaseRetry    = 100 * time.Millisecond
 )
 
-// check returns an error if the Lease has not been renewed for long, and yet nothing has ended:
-// such a process is better started again.
+// check returns an error if this leader has not renewed the Lease for a long time and has not ended either. The kubelet then restarts it.
 func (l *leadership) check(context.Context) error { return l.elector.Check(leaseTolerance) }
 
 const leaseTolerance = 20 * time.Second

@@ -63,7 +63,7 @@ func TestALeaseIsTakenOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &leadership{Lease: options.Lease{Duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
 				if test.seen != nil {
-					l.sees(test.seen)
+					l.record(test.seen)
 				}
 				time.Sleep(test.later)
 				free, wait, _ := l.free()
@@ -83,7 +83,7 @@ func TestALeaseThatIsLabelledIsNotRenewed(t *testing.T) {
 		l := &leadership{lock: &stored{}, changed: make(chan struct{})}
 		lease := leaseOf(otherIdentity, time.Now())
 		for range 3 {
-			l.sees(lease)
+			l.record(lease)
 			time.Sleep(5 * time.Second)
 			lease = lease.DeepCopy()
 			lease.ResourceVersion += "1"
@@ -106,7 +106,7 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 			}
 			return record.HolderIdentity
 		}
-		l.sees(leaseOf(otherIdentity, renewed))
+		l.record(leaseOf(otherIdentity, renewed))
 		if holder() != otherIdentity {
 			t.Error("it is free at once")
 		}
@@ -118,7 +118,7 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 		if holder() != otherIdentity {
 			t.Error("it is free although it has been renewed, which the watch has not shown yet")
 		}
-		l.sees(leaseOf(ownIdentity, renewed))
+		l.record(leaseOf(ownIdentity, renewed))
 		lock.record = resourcelock.LeaderElectionRecord{HolderIdentity: ownIdentity, RenewTime: metav1.NewTime(renewed)}
 		if holder() != ownIdentity {
 			t.Error("a leader is told that it does not lead")
@@ -129,21 +129,21 @@ func TestTheElectorSeesALeaseAsTheWatchHas(t *testing.T) {
 func TestStandingByEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &leadership{Lease: options.Lease{Duration: 15 * time.Second}, lock: &stored{}, changed: make(chan struct{})}
-		l.sees(leaseOf(otherIdentity, time.Now()))
+		l.record(leaseOf(otherIdentity, time.Now()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var renewing sync.WaitGroup
 		renewing.Go(func() {
 			for ctx.Err() == nil {
 				time.Sleep(2 * time.Second)
-				l.sees(leaseOf(otherIdentity, time.Now()))
+				l.record(leaseOf(otherIdentity, time.Now()))
 			}
 		})
 		if l.awaitFree(ctx, testLogger(t)) {
 			t.Error("it has taken over a Lease that is renewed")
 		}
 		renewing.Wait()
-		l.sees(leaseOf("", time.Now()))
+		l.record(leaseOf("", time.Now()))
 		if !l.awaitFree(t.Context(), testLogger(t)) {
 			t.Error("it has not taken over a Lease that was released")
 		}

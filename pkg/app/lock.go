@@ -56,5 +56,5 @@ func (l *leadership) expired(record *resourcelock.LeaderElectionRecord) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return free && record.HolderIdentity != l.lock.Identity() &&
-		record.HolderIdentity == l.seen.holder && record.RenewTime.Time.Equal(l.seen.renewed)
+		record.HolderIdentity == l.last.holder && record.RenewTime.Time.Equal(l.last.renewed)
 }

@@ -59,7 +59,7 @@ func setVerbosity(w http.ResponseWriter, r *http.Request) {
 			options.MaxVerbosity), http.StatusBadRequest)
 		return
 	}
-	if _, err := logs.GlogSetter(text); err != nil { //nolint:forbidigo // It is this file.
+	if _, err := logs.GlogSetter(text); err != nil { //nolint:forbidigo // This file configures the log.
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

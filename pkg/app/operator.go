@@ -24,10 +24,10 @@ import (
 	"github.com/glassback/glassback/pkg/version"
 )
 
-// drainPatience is how long running syncs may take when the operator stops.
+// drainPatience is the time that running syncs have to end when the operator stops.
 const drainPatience = 20 * time.Second
 
-// operator is everything that runs at the same time after the start:
+// operator holds the parts that run after the start:
 //
 //	every replica   caches, webhooks, leader election
 //	the leader      controllers
@@ -107,7 +107,7 @@ func (o *operator) require(p *probes) {
 	}
 }
 
-// sendSpans has tracer send a span of each sync.
+// sendSpans makes tracer send a span of each sync.
 func (o *operator) sendSpans(tracer *spans.Tracer) {
 	o.tracer = tracer
 	for _, s := range o.scopes {
@@ -178,7 +178,7 @@ func (o *operator) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// compete competes for the Lease as soon as the caches are synced, and this operator could lead: see leadership.run.
+// compete waits until the caches are synced, so that this operator can lead at once. Then it competes for the Lease: see leadership.run.
 func (o *operator) compete(ctx, leading context.Context, lost func()) {
 	for _, s := range o.scopes {
 		select {

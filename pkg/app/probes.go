@@ -28,9 +28,8 @@ type condition struct {
 	check func(context.Context) error
 }
 
-// probe answers whether all of its conditions hold, in the way of the API server's own: "ok",
-// or else a line for each, with what is wrong; and with these lines in any case if the request
-// says ?verbose.
+// probe answers in the format of the API server's probes: "ok" if all conditions hold, and otherwise a line for each condition with its
+// error. With ?verbose in the request, it always answers with these lines.
 type probe struct {
 	name string
 
@@ -89,7 +88,7 @@ type probes struct {
 	live, ready probe
 
 	mu    sync.Mutex
-	stage error // what the start waits for, or that the end has come; nil in between
+	stage error // the step that the start waits for, or "stopping"; nil in between
 }
 
 func newProbes() *probes {
@@ -103,7 +102,7 @@ func newProbes() *probes {
 	return p
 }
 
-// say has readyz say what is waited for; nil for nothing.
+// say sets the error in the answer of readyz: the step that the operator waits for. nil means none.
 func (p *probes) say(stage error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

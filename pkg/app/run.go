@@ -54,8 +54,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.OK
 }
 
-// reserveMemory keeps an eighth of GOMEMLIMIT, which is the container's limit, for what Go does
-// not count and the kernel does: what has come in on connections and was not read yet, above all.
+// reserveMemory reserves an eighth of GOMEMLIMIT, the container's limit, for memory that the kernel counts and Go does not: mainly the
+// unread data of connections.
 var reserveMemory = sync.OnceFunc(func() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 8 * 7)

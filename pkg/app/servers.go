@@ -83,18 +83,18 @@ func (s *servers) serveMetrics(w *webhooks) {
 		s.running.Go(func() { s.serve(s.metrics, s.handler) })
 		return
 	}
-	s.serveSecurely(s.metrics, s.handler, w, "Metrics are served no more")
+	s.serveSecurely(s.metrics, s.handler, w, "The server of metrics failed")
 }
 
-// serveSecurely serves by HTTPS until stop, and logs over when that ends before.
-func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *webhooks, over string) {
+// serveSecurely serves HTTPS until stop. It logs failed if the server ends earlier.
+func (s *servers) serveSecurely(listener net.Listener, handler http.Handler, w *webhooks, failed string) {
 	certificate := selfSigned()
 	if w != nil {
 		certificate = w.certificate
 	}
 	s.running.Go(func() {
 		if err := webhook.Serve(s.ctx, listener, handler, certificate, 0); err != nil {
-			s.logger.Error(err, over)
+			s.logger.Error(err, failed)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func selfSigned() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair() }
 }
 
-// serve serves by HTTP until stop.
+// serve serves HTTP until stop.
 func (s *servers) serve(listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
@@ -124,7 +124,7 @@ func (s *servers) serve(listener net.Listener, handler http.Handler) {
 	}
 	defer context.AfterFunc(s.ctx, func() { _ = server.Close() })() // Clients ask again.
 	if err := server.Serve(listener); s.ctx.Err() == nil {
-		s.logger.Error(err, "Served no more", "address", listener.Addr())
+		s.logger.Error(err, "The server failed", "address", listener.Addr())
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// start returns once the API server answers and the cluster has all that the operator cannot work without: CRDs and permissions.
+// start waits until the API server answers. Then it checks the CRDs and the permissions, without which the operator cannot work.
 func start(ctx context.Context, o *options.Options, c *clients.Clients, host string, p *probes) (*selfCheck, error) {
 	p.say(errors.New("waiting for the API server"))
 	if err := waitForServer(ctx, c.Kube, host); err != nil {
@@ -51,14 +51,14 @@ func start(ctx context.Context, o *options.Options, c *clients.Clients, host str
 	return s, nil
 }
 
-// How long a start waits for an API server that does not answer, and how often it asks. The kubelet starts a Pod again after that.
+// The time that a start waits for an API server, and the interval of its requests. After that, the process ends and the kubelet restarts
+// it.
 const (
 	serverPatience = 30 * time.Second
 	serverRetry    = 500 * time.Millisecond
 )
 
-// waitForServer returns once the API server answers. It returns an error at once if waiting cannot help, and otherwise after
-// serverPatience.
+// waitForServer waits until the API server answers. It returns an error after serverPatience, or at once if waiting cannot help.
 func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) error {
 	logger := klog.FromContext(ctx)
 	var last error
@@ -85,8 +85,8 @@ func waitForServer(ctx context.Context, kube kubernetes.Interface, host string) 
 	return err
 }
 
-// serverVersion returns the version of the server as soon as it is ready. All valid credentials allow both requests. A server that is not
-// ready does not know its own roles yet: it would answer that nothing is allowed.
+// serverVersion returns the version of a server that is ready, or an error. All valid credentials allow both requests. A server that is
+// not ready has not loaded its roles yet, and would deny all permissions.
 func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

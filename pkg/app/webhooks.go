@@ -50,12 +50,12 @@ type webhooks struct {
 	linger      time.Duration
 
 	keeper       *certificate.Keeper         // nil with files
-	informers    []*factories                // what the keeper watches
-	remove       func(context.Context) error // deletes what the keeper has registered; nil if that was others
+	informers    []*factories                // the informers of the keeper
+	remove       func(context.Context) error // deletes the registration of the keeper; nil if the keeper makes none
 	unregistered func() bool                 // whether others should have, and have not; nil if they need not
 }
 
-// newWebhooks sets up the webhooks, and listens. It returns nil if there are to be none.
+// newWebhooks sets up the webhooks, and listens. Without webhooks in the options, it returns nil.
 func newWebhooks(ctx context.Context, o *options.Options, c *clients.Clients, stages *trace.Recorder) (*webhooks, error) {
 	w := &webhooks{mode: o.WebhookMode(), handler: webhook.NewHandler(c.Glassback), linger: lingerOutside}
 	if o.InCluster() {
@@ -224,7 +224,7 @@ func (w *webhooks) run(ctx, drain context.Context) error {
 	return <-served
 }
 
-// runKeeper runs the keeper and what it watches until ctx is done.
+// runKeeper runs the keeper and its informers until ctx is done.
 func (w *webhooks) runKeeper(ctx, drain context.Context) {
 	drain = klog.NewContext(drain, klog.FromContext(ctx))
 	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))

@@ -30,7 +30,7 @@ type Hold struct {
 	Until time.Time `json:"until"`
 	// Delay is how long each sync waits, in seconds; 0: until the release.
 	Delay float64 `json:"delay,omitempty"`
-	// Kept counts what waits before it now: deltas, or keys.
+	// Kept counts the deltas or keys that wait before it now.
 	Kept int `json:"kept"`
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// checker asks about an installation. Its checks run one after the other, and each knows what those before it have found.
+// checker checks an installation. Its checks run one after the other, and each can use the results of those before it.
 type checker struct {
 	options *settings
 

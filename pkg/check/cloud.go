@@ -29,7 +29,7 @@ const (
 	maxNodes  = 8   // connections at once
 )
 
-// notRun is why nothing is asked about what a controller works with.
+// notRun is the reason to skip the checks of a controller that does not run.
 const notRun = "the operator does not run this controller"
 
 // anyRegion is where an account is asked for: each region knows it.

@@ -23,8 +23,8 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 )
 
-// oldestServer is the oldest API server that takes the CRDs: their rules use isIP. A test
-// compiles them with what it knows.
+// oldestServer is the oldest API server that accepts the CRDs: their rules use isIP. A test compiles the rules with the functions of this
+// version.
 const oldestServer = "1.31"
 
 const (
@@ -170,7 +170,7 @@ func agree(ahead time.Duration) Result {
 		"set both clocks by NTP")
 }
 
-// listed returns what is different of some texts, in one line.
+// listed returns the texts without duplicates, in one line.
 func listed(texts []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(texts))), ", ")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/crds"
 )
 
-// crdChecks are about the CRDs of this binary, or with pre about whether they can be installed.
+// crdChecks returns a check for each CRD of this binary. Before an installation (pre), it checks whether the CRD can be installed.
 func (c *checker) crdChecks() []Check {
 	var checks []Check
 	for _, want := range crds.All() {
@@ -44,7 +44,7 @@ func (c *checker) checkCRD(ctx context.Context, want *apiextensionsv1.CustomReso
 	return usable(want, have)
 }
 
-// discoverCRD is for accounts that may not look at CRDs.
+// discoverCRD checks a CRD for an account that may not read CRDs: it asks which resources the API server serves.
 func (c *checker) discoverCRD(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) Result {
 	err := crds.Discover(ctx, c.clients.Apiextensions, want)
 	if c.options.pre && err != nil {
@@ -56,7 +56,7 @@ func (c *checker) discoverCRD(ctx context.Context, want *apiextensionsv1.CustomR
 	return pass("served; this account may not see its revision")
 }
 
-// usable says whether the operator can work with a CRD of the cluster.
+// usable returns whether the operator can work with a CRD of the cluster.
 func usable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	rank := crds.RankOf(want, have)
 	switch rank {
@@ -113,7 +113,7 @@ func installable(want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	}
 }
 
-// tryCRD is installable, and what the API server says when it is asked to, in a dry run.
+// tryCRD is installable with, in addition, the API server's answer to a dry run of the installation.
 func (c *checker) tryCRD(ctx context.Context, want, have *apiextensionsv1.CustomResourceDefinition) Result {
 	result := installable(want, have)
 	if result.State == Failed || crds.RankOf(want, have) >= crds.Same {

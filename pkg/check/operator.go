@@ -70,8 +70,7 @@ func electing(d *appsv1.Deployment) bool {
 	return o.Lease.Elect
 }
 
-// health reports whether the replicas of the operator's Deployment are ready. It takes the reasons
-// from the Pods.
+// health reports whether the replicas of the operator's Deployment are ready. The Pods provide the reasons.
 func health(d *appsv1.Deployment, pods []corev1.Pod) Result {
 	want, ready := ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas
 	state := fmt.Sprintf("%d of %d replicas are ready", ready, want)

@@ -41,7 +41,7 @@ func where(w permissions.Wanted) string {
 	return "in all namespaces"
 }
 
-// operatorWants returns what the operator needs: the one in the cluster, or else one that this account starts.
+// operatorWants returns the permissions that the operator needs: the installed one, or otherwise one that this account starts.
 func (c *checker) operatorWants() []permissions.Wanted {
 	o := c.options
 	mode, lease := options.WebhooksOff, types.NamespacedName{}
@@ -82,7 +82,7 @@ var (
 	}
 )
 
-// installerWants returns what kubectl apply needs to install the operator.
+// installerWants returns the permissions that kubectl apply needs to install the operator.
 func (c *checker) installerWants() []permissions.Wanted {
 	all := slices.Concat(
 		permissions.WantedBy("kubectl apply", metav1.NamespaceAll, installedInCluster),
@@ -136,7 +136,7 @@ func (c *checker) wantedChecks() []Check {
 	return checks
 }
 
-// accessChecks ask for what is wanted.
+// accessChecks returns a check for each permission.
 func (c *checker) accessChecks(all []permissions.Wanted) []Check {
 	var checks []Check
 	for _, w := range all {
@@ -167,7 +167,7 @@ func (c *checker) accessChecks(all []permissions.Wanted) []Check {
 
 const installerRemedy = "use an account that may, such as a cluster-admin"
 
-// granted is what the roles of artifacts/rbac grant. A test compares.
+// granted are the permissions in the roles of artifacts/rbac. A test compares them.
 func (c *checker) granted() []permissions.Permission {
 	all := slices.Concat(permissions.OfControllers(permissions.ControllerNames()), permissions.Handler, permissions.Injection,
 		permissions.CASecret, permissions.Metrics, permissions.Lease(c.options.leaseName), []permissions.Permission{permissions.Definitions})
@@ -184,8 +184,8 @@ func (c *checker) granted() []permissions.Permission {
 	return all
 }
 
-// checkGrant asks whether this account can create the roles of artifacts/rbac: the API server lets an account grant only what it
-// has itself, unless it may escalate.
+// checkGrant asks whether this account can create the roles of artifacts/rbac. The API server lets an account grant only its own
+// permissions, unless it may escalate.
 func (c *checker) checkGrant(ctx context.Context) Result {
 	escalate := permissions.Permission{Group: rbacv1.GroupName, Resource: "clusterroles", Verbs: []string{"escalate"}}
 	if missing, err := c.account.Missing(ctx, metav1.NamespaceAll, escalate); err == nil && len(missing) == 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/glassback/glassback/pkg/permissions"
 )
 
-// rightsDocument is what --rights prints with -o json and -o yaml. It keeps the promise of document.
+// rightsDocument is the output of --rights with -o json and -o yaml. It keeps the promise of document.
 type rightsDocument struct {
 	Schema string  `json:"schema"`
 	Rights []right `json:"rights"`
@@ -28,7 +28,7 @@ type rightsDocument struct {
 
 const rightsSchema = "glassback.dev/rights/v1"
 
-// right is what the operator may do with one resource.
+// right has the operator's permissions for one resource.
 type right struct {
 	Where    string   `json:"where"`
 	Resource string   `json:"resource"` // as in "pods/eviction" or "leases.coordination.k8s.io glassback"

@@ -42,7 +42,7 @@ func (r Runner) Run(ctx context.Context, sections []Section) Report {
 		r.printer = &printer{out: io.Discard}
 	}
 	var report Report
-	lacking := map[string]Outcome{} // what did not pass, by ID
+	lacking := map[string]Outcome{} // the checks that did not pass, by ID
 	for _, s := range sections {
 		r.printer.begin(s)
 		done := SectionReport{ID: s.ID, Title: s.Title, Checks: []Outcome{}}

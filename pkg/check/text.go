@@ -20,7 +20,7 @@ var colours = map[State]string{OK: "\x1b[32m", Warning: "\x1b[33m", Failed: "\x1
 
 const colourEnd = "\x1b[0m"
 
-// printer prints a run for people to read, line by line.
+// printer prints a run as text, line by line.
 type printer struct {
 	out    io.Writer
 	colour bool // for terminals
@@ -84,7 +84,7 @@ func (p *printer) end(r Report) {
 	fmt.Fprintf(p.out, "\nAll in all %s %s\n", p.mark(r.State()), summary)
 }
 
-// flush prints what is skipped.
+// flush prints the skipped checks.
 func (p *printer) flush() {
 	if len(p.skipped) > 0 {
 		o := p.skipped[0]

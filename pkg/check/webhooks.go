@@ -105,7 +105,7 @@ func (c *checker) collect(ctx context.Context, selected metav1.ListOptions, foun
 	return nil
 }
 
-// registeredChecks are about what is registered, and whether it answers.
+// registeredChecks check the registered webhooks, and whether they answer.
 func (c *checker) registeredChecks() []Check {
 	var checks []Check
 	add := func(r registeredWebhooks, id, title string, run func(context.Context, registeredWebhooks) Result) {
@@ -383,7 +383,7 @@ func notAsked(namespace string) string {
 	return fmt.Sprintf("apply artifacts/webhook; see that it is for the namespace %s (namespaceSelector)", namespace)
 }
 
-// untried says why a dry run did not come to what it was to show.
+// untried returns the reason why a dry run could not test the webhook.
 func untried(err error) Result {
 	text := err.Error()
 	_, failed, calling := strings.Cut(text, "failed calling webhook ")

@@ -58,7 +58,7 @@ func (r repair) delay() time.Duration {
 	return min(minDelay<<min(r.times-freeRepairs, 10), maxDelay)
 }
 
-// of returns the repair of an owner's child of that kind, and its index in the list. The index is negative if there is none.
+// of returns the repair of an owner's child of that kind, and its index in the list; the index is negative without a repair.
 func (r *repairs) of(owner cache.ObjectName, kind string) (repair, int) {
 	list := r.byKey[owner]
 	i := slices.IndexFunc(list, func(of repair) bool { return of.kind == kind })

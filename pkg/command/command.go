@@ -88,7 +88,7 @@ func Parse(flags *pflag.FlagSet, args []string, usage string, stdout io.Writer) 
 	return err
 }
 
-// The forms of output: for people, the same with more columns, and for programs.
+// The forms of output: text, text with more columns, and two for programs.
 const (
 	Text = "text"
 	Wide = "wide"

@@ -24,10 +24,10 @@ import (
 	restfake "k8s.io/client-go/rest/fake"
 )
 
-// evicting is a clientset that answers requests for evictions that a client sends without the typed client.
+// evicting is a clientset that also answers evictions from a RESTClient.
 type evicting struct{ kubernetes.Interface }
 
-// Evicting returns a clientset whose RESTClient of the core group carries out evictions, and nothing else, with the typed client.
+// Evicting returns a clientset whose RESTClient of the core group executes evictions with the typed client. It supports no other requests.
 func Evicting(client kubernetes.Interface) kubernetes.Interface { return evicting{client} }
 
 func (e evicting) CoreV1() typedcorev1.CoreV1Interface { return evictingCore{e.Interface.CoreV1()} }

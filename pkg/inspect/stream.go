@@ -16,9 +16,9 @@ import (
 const (
 	eventsEvery    = 100 * time.Millisecond
 	overviewEvery  = 500 * time.Millisecond
-	authorizeEvery = time.Minute     // the Guard is asked again
-	sendTimeout    = 5 * time.Second // for a client that does not read
-	maxEvents      = 500             // in one message
+	authorizeEvery = time.Minute     // interval at which the Guard is called again
+	sendTimeout    = 5 * time.Second // after this time without a read, the stream ends
+	maxEvents      = 500             // the most in one message
 	maxStreams     = 32
 )
 
@@ -92,7 +92,7 @@ func (s *server) refused(r *http.Request) bool {
 	return answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError
 }
 
-// statusWriter is a ResponseWriter that keeps the status alone.
+// statusWriter is a ResponseWriter that keeps only the status.
 type statusWriter struct {
 	header http.Header
 	status int
@@ -102,7 +102,7 @@ func (w *statusWriter) Header() http.Header            { return w.header }
 func (w *statusWriter) Write(text []byte) (int, error) { return len(text), nil }
 func (w *statusWriter) WriteHeader(status int)         { w.status = status }
 
-// shared returns an overview for all streams, which is half of overviewEvery old at most.
+// shared returns an overview for all streams. Its age is at most half of overviewEvery.
 func (s *server) shared() *Overview {
 	s.latest.Lock()
 	defer s.latest.Unlock()
@@ -137,7 +137,7 @@ func (s *server) filter(r *http.Request) (filter, *failure) {
 	return f, nil
 }
 
-// since returns the events after the one numbered seen, and the number of the newest.
+// since returns the wanted events after number seen, and the number of the newest event.
 func (s *server) since(seen uint64, wanted filter) (Events, uint64) {
 	limit := maxEvents
 	if wanted != (filter{}) {

@@ -68,7 +68,7 @@ type Informer struct {
 type Handler struct {
 	// Controller is the ID of the Controller whose workqueue it fills; empty if there is none.
 	Controller string `json:"controller,omitempty"`
-	// Name is for people.
+	// Name is a name to show.
 	Name    string `json:"name"`
 	Pending int    `json:"pending"`
 	Synced  bool   `json:"synced"`
@@ -90,8 +90,8 @@ type Controller struct {
 	Syncs  uint64 `json:"syncs"`
 	Failed uint64 `json:"failed"`
 	Panics uint64 `json:"panics"`
-	// Waiting counts the keys in the queue, Processing those that a worker has, Timers those that return
-	// at a time, and Retrying those of them whose sync failed.
+	// Waiting counts the keys in the queue, and Processing the keys that a worker has. Timers counts the keys that return at a set time, and
+	// Retrying those of them whose sync failed.
 	Waiting    int `json:"waiting"`
 	Processing int `json:"processing"`
 	Timers     int `json:"timers"`
@@ -178,7 +178,7 @@ type Queue struct {
 	Passed []Event `json:"passed"`
 }
 
-// Deltas are the changes of one object that wait before the queue.
+// Deltas are the changes of one object in the queue.
 type Deltas struct {
 	Object
 	Deltas []Delta `json:"deltas"`
@@ -218,11 +218,11 @@ type Indexed struct {
 
 // Workqueue is the content of a workqueue. Each list begins with the earliest key.
 type Workqueue struct {
-	// Waiting are the keys in the queue, and Processing those that a worker has. Waiting, and the keys of
-	// Processing with Again, are the dirty set.
+	// Waiting are the keys in the queue, and Processing the keys that a worker has. Waiting and the Processing keys with Again are the dirty
+	// set of client-go.
 	Waiting    []Entry `json:"waiting"`
 	Processing []Entry `json:"processing"`
-	// Timers are the keys that return at a time.
+	// Timers are the keys that return at a set time.
 	Timers []Timer `json:"timers"`
 	More   int     `json:"more,omitempty"`
 }
@@ -237,11 +237,11 @@ type Entry struct {
 	Again      bool      `json:"again,omitempty"`
 }
 
-// Timer is one key that returns.
+// Timer is one key that returns at a set time.
 type Timer struct {
 	Object
 	At time.Time `json:"at"`
-	// Retries counts its failures in a row; 0: its sync asked to run again.
+	// Retries counts its consecutive failures. With 0, its sync asked to run again.
 	Retries int `json:"retries,omitempty"`
 }
 
@@ -276,5 +276,5 @@ type HoldRequest struct {
 
 // Problem is the body of an error, with an HTTP status of 400 or more.
 type Problem struct {
-	Error string `json:"error"` // says what to do
+	Error string `json:"error"` // says what is wrong and what to do
 }

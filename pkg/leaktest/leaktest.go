@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package leaktest finds credentials in what a program has written. It is for tests.
+// Package leaktest finds credentials in the output of a program. It is for tests.
 package leaktest
 
 import (
@@ -55,10 +55,10 @@ func index(text string, parts []string) int {
 	return -1
 }
 
-// armour is in every key and certificate, and no secret.
+// armour is text in every key and certificate that is not secret.
 var armour = regexp.MustCompile(`-----[A-Z ]+-----\n?`)
 
-// partsOf returns what is searched for to find a secret in any form.
+// partsOf returns the texts to search for, to find a secret in any form.
 func partsOf(secret string) []string {
 	secret = strings.TrimSpace(armour.ReplaceAllString(secret, ""))
 	var parts []string
@@ -94,7 +94,7 @@ func forms(text string) []string {
 	return append(all, strings.Trim(decimal, "[]"), strings.TrimSuffix(strings.TrimPrefix(syntax, "[]byte{"), "}"))
 }
 
-// squeeze takes away what breaks a text into lines or elements.
+// squeeze removes the characters that divide a text into lines or elements.
 var squeeze = strings.NewReplacer("\n", "", "\r", "", "\t", "", " ", "", `\n`, "", `\t`, "", `"`, "", ",", "")
 
 // dumpLine is one of encoding/hex.Dump, which client-go logs a body of protobuf by.

@@ -24,7 +24,7 @@ const (
 	Requeue
 	// RequeueAfter: the sync asked to run again at a time.
 	RequeueAfter
-	// Results is their number.
+	// Results is the number of results.
 	Results = iota
 )
 

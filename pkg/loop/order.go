@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// urgentInARow is how many urgent keys are handed out in a row while others wait.
+// urgentInARow is the largest number of consecutive urgent keys while others wait.
 const urgentInARow = 7
 
 // order is the order in which a workqueue hands out its keys. Urgent keys come before the others, and both

@@ -17,12 +17,10 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// maxRegions bounds the label: Alibaba Cloud has some thirty regions, but users can write
-// what they like.
+// maxRegions bounds the values of the label: Alibaba Cloud has about thirty regions, but users can write any name.
 const maxRegions = 64
 
-// newCloud returns what counts the calls of Alibaba Cloud. They are few: the labels are
-// looked up for each.
+// newCloud returns the observer that counts the calls of Alibaba Cloud. Since there are few calls, it looks up the labels for each.
 func newCloud(in promauto.Factory) aliyun.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_cloud_requests_total",
@@ -63,7 +61,7 @@ func (r *regions) label(name string) string {
 	return name
 }
 
-// newRedis returns what counts the requests to redis-servers.
+// newRedis returns the observer that counts the requests to redis-servers.
 func newRedis(in promauto.Factory) redisnode.Observer {
 	total := in.NewCounterVec(prometheus.CounterOpts{
 		Name: "glassback_redis_requests_total",

@@ -40,7 +40,7 @@ var (
 		[]string{"kind", "namespace", "name", "type", "status", "reason"}, nil)
 )
 
-// conditionsOf returns the conditions of an object of that kind; for other kinds there is no function.
+// conditionsOf has a function for each kind that returns the conditions of an object.
 var conditionsOf = map[string]func(any) []metav1.Condition{
 	"ApiExampleA":  func(o any) []metav1.Condition { return o.(*groupav1.ApiExampleA).Status.Conditions },
 	"Application":  func(o any) []metav1.Condition { return o.(*appv1.Application).Status.Conditions },
@@ -52,13 +52,13 @@ var conditionsOf = map[string]func(any) []metav1.Condition{
 // conditionSeries are the labels of conditionsDesc.
 type conditionSeries struct{ kind, namespace, condition, status, reason string }
 
-// compareSeries puts what is wrong first: the alerts are about it.
+// compareSeries puts series of faults first: alerts need them.
 func compareSeries(a, b conditionSeries) int {
 	return cmp.Or(one(a.isFine())-one(b.isFine()), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.condition, b.condition),
 		cmp.Compare(a.status, b.status), cmp.Compare(a.reason, b.reason))
 }
 
-// isFine returns whether the condition is no reason to look at the object.
+// isFine returns whether the condition shows no fault.
 func (s *conditionSeries) isFine() bool {
 	switch s.condition {
 	case glassback.ConditionDegraded:
@@ -87,8 +87,8 @@ func compareObjects(a, b conditionedObject) int {
 func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects []conditionedObject) {
 	kinds = map[string]map[conditionSeries]int{}
 	for _, m := range c.informers.running() {
-		of := conditionsOf[m.Kind()]
-		if of == nil {
+		extract := conditionsOf[m.Kind()]
+		if extract == nil {
 			continue
 		}
 		counts := kinds[m.Kind()]
@@ -97,7 +97,7 @@ func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects 
 			kinds[m.Kind()] = counts
 		}
 		for _, cached := range m.GetStore().List() {
-			object, found := cached.(metav1.Object), of(cached)
+			object, found := cached.(metav1.Object), extract(cached)
 			for i := range found {
 				condition := &found[i]
 				counts[conditionSeries{m.Kind(), object.GetNamespace(), condition.Type, string(condition.Status), condition.Reason}]++
@@ -110,7 +110,7 @@ func (c *conditions) count() (kinds map[string]map[conditionSeries]int, objects 
 	return kinds, objects
 }
 
-// bound adds up the series beyond maxConditionSeries. The first ones, by their labels, stay as they are.
+// bound returns at most maxConditionSeries series: the last one adds up all series that do not fit.
 func bound(kind string, counts map[conditionSeries]int) map[conditionSeries]int {
 	if len(counts) <= maxConditionSeries {
 		return counts

@@ -69,12 +69,12 @@ func feedConditions(t *testing.T) {
 // show adds informers to those that are scraped, until the test ends.
 func show(t *testing.T, all *informers) {
 	t.Helper()
-	for _, m := range all.members {
+	for _, m := range all.all {
 		watched.add(m.labels, m.Informer)
 		t.Cleanup(func() {
 			watched.mu.Lock()
 			defer watched.mu.Unlock()
-			watched.members = slices.DeleteFunc(watched.members, func(other member) bool { return other.Informer == m.Informer })
+			watched.all = slices.DeleteFunc(watched.all, func(other watchedInformer) bool { return other.Informer == m.Informer })
 		})
 	}
 }
@@ -182,7 +182,7 @@ func TestEveryKindHasConditions(t *testing.T) {
 // TestScrapesDuringChanges is for the race detector.
 func TestScrapesDuringChanges(t *testing.T) {
 	all := caches(t, app("a", "one", metav1.ConditionTrue, "RolledOut"))
-	c, store := conditions{informers: all, maxObjects: 1}, all.members[0].GetStore()
+	c, store := conditions{informers: all, maxObjects: 1}, all.all[0].GetStore()
 	var running sync.WaitGroup
 	for range 2 {
 		running.Go(func() {

@@ -15,9 +15,8 @@ import (
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
-// AddInformer has an informer shown until it has stopped. Informers of the same resource and
-// namespace ("": all namespaces) are shown as one: several controllers have children of a
-// kind, and every Secret that is watched has an informer of its own.
+// AddInformer adds an informer to the metrics, until it has stopped. Informers with the same resource and namespace ("": all namespaces)
+// share a series: several controllers have children of one kind, and each watched Secret has an informer of its own.
 func AddInformer(resource, namespace string, informer *pipeline.Informer) {
 	if counting.Load() {
 		watched.add(labels{resource, namespace}, informer)
@@ -27,15 +26,15 @@ func AddInformer(resource, namespace string, informer *pipeline.Informer) {
 // watched are the informers of this process.
 var watched informers
 
-// informers looks at its members when it is scraped: until then, they cost nothing.
+// informers reads the state of its informers at each scrape, and does nothing in between.
 type informers struct {
-	mu      sync.Mutex
-	members []member
-	// failures are those of informers that have stopped: a counter does not go back.
+	mu  sync.Mutex
+	all []watchedInformer
+	// failures counts the failures of stopped informers, since a counter must not decrease.
 	failures map[labels]int64
 }
 
-type member struct {
+type watchedInformer struct {
 	labels
 	*pipeline.Informer
 }
@@ -64,16 +63,16 @@ func informerDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("glassback_informer_"+name, help, informerLabels, nil)
 }
 
-func (i *informers) add(of labels, informer *pipeline.Informer) {
+func (i *informers) add(l labels, informer *pipeline.Informer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.drop() // Here too, as metrics may never be scraped.
-	i.members = append(i.members, member{of, informer})
+	i.drop() // Without scrapes, nothing else calls drop.
+	i.all = append(i.all, watchedInformer{l, informer})
 }
 
-// drop takes out the informers that have stopped. The caller holds i.mu.
+// drop removes the stopped informers. The caller holds i.mu.
 func (i *informers) drop() {
-	i.members = slices.DeleteFunc(i.members, func(m member) bool {
+	i.all = slices.DeleteFunc(i.all, func(m watchedInformer) bool {
 		if !m.IsStopped() {
 			return false
 		}
@@ -86,21 +85,21 @@ func (i *informers) drop() {
 }
 
 // running returns the informers that have not stopped.
-func (i *informers) running() []member {
+func (i *informers) running() []watchedInformer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.drop()
-	return slices.Clone(i.members)
+	return slices.Clone(i.all)
 }
 
-// look returns how the informers are, and the failures of all that there have been.
+// look returns the state of the informers, and the failures of these and of the stopped ones.
 func (i *informers) look() (map[labels]*seen, map[labels]int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.drop()
 	all, failures := map[labels]*seen{}, map[labels]int64{}
 	maps.Copy(failures, i.failures)
-	for _, m := range i.members {
+	for _, m := range i.all {
 		s := all[m.labels]
 		if s == nil {
 			s = &seen{synced: true, watching: true}
@@ -131,9 +130,9 @@ func (i *informers) Describe(to chan<- *prometheus.Desc) {
 // Collect is for a prometheus.Gatherer.
 func (i *informers) Collect(to chan<- prometheus.Metric) {
 	all, failures := i.look()
-	for of, s := range all {
+	for l, s := range all {
 		gauge := func(desc *prometheus.Desc, value int) {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), of.resource, of.namespace)
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), l.resource, l.namespace)
 		}
 		gauge(informerObjects, s.objects)
 		gauge(informerQueue, s.queued)
@@ -141,8 +140,8 @@ func (i *informers) Collect(to chan<- prometheus.Metric) {
 		gauge(informerSynced, one(s.synced))
 		gauge(informerWatching, one(s.watching))
 	}
-	for of, n := range failures {
-		to <- prometheus.MustNewConstMetric(informerWatchError, prometheus.CounterValue, float64(n), of.resource, of.namespace)
+	for l, n := range failures {
+		to <- prometheus.MustNewConstMetric(informerWatchError, prometheus.CounterValue, float64(n), l.resource, l.namespace)
 	}
 }
 

@@ -162,12 +162,12 @@ func TestInformersOfOneResourceAreOne(t *testing.T) {
 func TestInformersThatHaveStoppedAreLetGo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		scrape(t)
-		before := len(watched.members)
+		before := len(watched.all)
 		for range 100 {
 			_, stop := (&pods{}).start(t, "secrets", "")
 			stop()
 		}
-		if got := len(watched.members); got > before+1 {
+		if got := len(watched.all); got > before+1 {
 			t.Errorf("%d informers are kept, want 1", got-before)
 		}
 	})

@@ -34,11 +34,11 @@ import (
 // maxScrapes is how many scrapes are answered at a time. One takes some milliseconds.
 const maxScrapes = 8
 
-// kubebuilder ends the help of what is named as there.
+// kubebuilder ends the help of a metric that has the same name in kubebuilder's operators.
 const kubebuilder = " The name is the one that dashboards of kubebuilder's operators use."
 
-// Register has all of the process counted, and shown by Handler. It is called before
-// anything is made: what was made before goes uncounted. Calls after the first have no effect.
+// Register makes all parts of the process count, and Handler serve the metrics. Call it before anything else is made: parts that exist
+// already do not count. Calls after the first have no effect.
 //
 // version and commit are those of the build. objects is the number of objects whose conditions are shown one by one.
 func Register(version, commit string, objects int) {
@@ -81,7 +81,7 @@ func Handler() http.Handler {
 
 type errorLog struct{}
 
-// Println logs what went wrong with a scrape.
+// Println logs an error of a scrape.
 func (errorLog) Println(args ...any) {
 	klog.Background().Error(nil, "Could not show all metrics", "err", fmt.Sprint(args...))
 }

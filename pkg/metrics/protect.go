@@ -106,7 +106,7 @@ func (a asked) refusal(answer verdict) string {
 		}
 		return "the bearer token is not accepted"
 	case http.StatusForbidden:
-		return fmt.Sprintf("%q may not %s %q: a ClusterRole with this nonResourceURL, bound to it, lets it", answer.user, a.verb, a.path)
+		return fmt.Sprintf("%q may not %s %q: bind a ClusterRole with this nonResourceURL to it", answer.user, a.verb, a.path)
 	case http.StatusServiceUnavailable:
 		return "too many tokens are looked at already: try again later"
 	}

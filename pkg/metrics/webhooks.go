@@ -49,7 +49,7 @@ func newWebhooks(in promauto.Factory) *webhooks {
 	}
 }
 
-// ForServer returns what counts the connections that a server refuses.
+// ForServer returns a function that counts a refused connection of a server.
 func (w *webhooks) ForServer(name string) func() { return w.refused.WithLabelValues(name).Inc }
 
 // ForWebhook returns the metrics of a path.
@@ -61,13 +61,13 @@ func (w *webhooks) ForWebhook(path string) webhook.Metrics {
 	}
 	m.ok = m.total.WithLabelValues(strconv.Itoa(http.StatusOK))
 	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusInsufficientStorage} {
-		m.total.WithLabelValues(strconv.Itoa(status)) // For a rate to begin at 0.
+		m.total.WithLabelValues(strconv.Itoa(status)) // The series starts with 0, so that rate() sees the first increase.
 	}
 	return m
 }
 
 type webhookMetrics struct {
-	ok     prometheus.Counter // what nearly all requests are counted by
+	ok     prometheus.Counter // the counter of nearly all requests
 	total  *prometheus.CounterVec
 	took   prometheus.Observer
 	active prometheus.Gauge
@@ -85,8 +85,8 @@ func (m *webhookMetrics) Finished(status int, took time.Duration) {
 	m.total.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// newExpiry returns what shows until when the serving certificate is valid. A process without
-// webhooks has none, and shows nothing.
+// newExpiry returns a function that sets the expiry time of the serving certificate. The metric exists only after the first call: a
+// process without webhooks has no certificate.
 func newExpiry(in promauto.Factory) func(time.Time) {
 	until := in.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glassback_webhook_certificate_expiry_timestamp_seconds",
@@ -95,7 +95,7 @@ func newExpiry(in promauto.Factory) func(time.Time) {
 	return func(t time.Time) { until.WithLabelValues().Set(float64(t.Unix())) }
 }
 
-// newCertificates returns what counts the reads of certificate files.
+// newCertificates returns a function that counts reads of the certificate files.
 func newCertificates(in promauto.Factory) func(error) {
 	total := in.NewCounter(prometheus.CounterOpts{
 		Name: "certwatcher_read_certificate_total",

@@ -78,7 +78,7 @@ func (o *Options) WebhookAddress() string {
 // InCluster reports whether the operator is a Pod of the cluster that it works on.
 func (o *Options) InCluster() bool { return !o.Cluster.Given() }
 
-// checkWebhooks checks the flags of the webhooks, and what they mean together.
+// checkWebhooks checks the flags of the webhooks, alone and together.
 func (o *Options) checkWebhooks(flags *pflag.FlagSet) error {
 	for _, name := range []string{"webhook-port", "webhook-url", "webhook-cert-path"} {
 		if !o.Webhooks && flags.Changed(name) {
@@ -174,7 +174,7 @@ func (o *Options) checkServers(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// checkProcess checks what only the operator itself needs to know.
+// checkProcess checks the flags that only the operator itself uses.
 func (o *Options) checkProcess() error {
 	if o.Workers < 1 || o.Workers > 1000 {
 		return fmt.Errorf("--workers must be from 1 to 1000, not %d", o.Workers)

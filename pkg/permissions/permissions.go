@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package permissions says what the operator needs to be allowed, and asks the API server whether it is.
+// Package permissions lists the permissions that the operator needs, and asks the API server whether it has them.
 package permissions
 
 import (
@@ -136,7 +136,7 @@ type Wanted struct {
 	By        []string
 }
 
-// WantedBy returns what one part of the operator wants in a namespace.
+// WantedBy returns the permissions that one part of the operator needs in a namespace.
 func WantedBy(part, namespace string, needed []Permission) []Wanted {
 	var all []Wanted
 	for _, p := range needed {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// SlotCount is how many slots every Redis Cluster has:
+// SlotCount is the number of slots of every Redis Cluster:
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
 const SlotCount = 16384
 
@@ -26,7 +26,7 @@ type Range struct{ First, Last int }
 // No function changes a Slots that it is given.
 type Slots []Range
 
-// NewSlots returns the set of slots. What is no slot of Redis Cluster is left out.
+// NewSlots returns the set of slots. It leaves out numbers that are no slots of Redis Cluster.
 func NewSlots(slots ...int) Slots {
 	ranges := make(Slots, 0, len(slots))
 	for _, slot := range slots {
@@ -35,31 +35,13 @@ func NewSlots(slots ...int) Slots {
 	return normal(ranges)
 }
 
-// SlotRange returns the slots from first to last, both included. What is no slot of
-// Redis Cluster is left out.
+// SlotRange returns the slots from first to last, both included. It leaves out numbers that are no slots of Redis Cluster.
 func SlotRange(first, last int) Slots {
 	first, last = max(first, 0), min(last, SlotCount-1)
 	if first > last {
 		return nil
 	}
 	return Slots{{first, last}}
-}
-
-// ParseSlots reads what String writes, such as "0-5460,6000". The ranges may be in
-// any order, and may overlap.
-func ParseSlots(text string) (Slots, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var ranges Slots
-	for part := range strings.SplitSeq(text, ",") {
-		slots, err := parseRange(part)
-		if err != nil {
-			return nil, err
-		}
-		ranges = append(ranges, slots)
-	}
-	return normal(ranges), nil
 }
 
 // parseRange reads "5" and "5-9".

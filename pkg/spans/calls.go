@@ -21,8 +21,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// startCall begins the span of a call that a sync makes. It returns nil if ctx is not that of a sync with a span: a span that has ended
-// gets no more children.
+// startCall begins the span of a call of a sync. It returns nil if ctx has no span of a running sync: a span that has ended gets no more
+// children.
 func startCall(ctx context.Context, name string, options ...oteltrace.SpanStartOption) oteltrace.Span {
 	parent := oteltrace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -33,7 +33,7 @@ func startCall(ctx context.Context, name string, options ...oteltrace.SpanStartO
 	return span
 }
 
-// Transport wraps the transport of a client of the API server: requests of syncs get a span.
+// Transport wraps the transport of a client of the API server, so that requests of syncs get spans.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -43,7 +43,7 @@ func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 
 type transport struct{ next http.RoundTripper }
 
-// RoundTrip sends request. Its span ends with the header of the answer.
+// RoundTrip sends request. The span ends with the header of the answer.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !oteltrace.SpanFromContext(request.Context()).IsRecording() {
 		return t.next.RoundTrip(request)
@@ -66,8 +66,8 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// describe returns the name of the span of a request to the API server, such as "create jobs.batch", and its attributes. It reads
-// nothing but the method, the type of a patch, and the path.
+// describe returns the name and the attributes of the span of a request to the API server. A name is "create jobs.batch", for example. It
+// reads only the method, the type of a patch, and the path.
 func describe(request *http.Request) (string, []attribute.KeyValue) {
 	verb := strings.ToLower(request.Method)
 	switch request.Method {
@@ -94,8 +94,8 @@ func describe(request *http.Request) (string, []attribute.KeyValue) {
 	return strings.TrimSpace(verb + " " + resource), attributes
 }
 
-// parsePath returns what a path of the API server is about: the resource, such as "jobs.batch/status", and the object. All are empty
-// if the path is of no resource. The path may begin with the prefix of a proxy.
+// parsePath returns the resource in a path of the API server, such as "jobs.batch/status", and the object. All are "" for other paths.
+// The path may begin with the prefix of a proxy.
 func parsePath(path string) (resource, namespace, name string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
@@ -137,7 +137,7 @@ var observeCalls = sync.OnceFunc(func() {
 	})
 })
 
-// addCall adds the span of a call that has just ended. problem says in a word why it failed, "" if it did not.
+// addCall adds the span of a call that has just ended. problem is the reason of a failure in one word, or "".
 func addCall(ctx context.Context, name, problem string, took time.Duration, attributes ...attribute.KeyValue) {
 	now := time.Now()
 	span := startCall(ctx, name, oteltrace.WithTimestamp(now.Add(-took)), oteltrace.WithAttributes(attributes...))

@@ -72,7 +72,7 @@ func Start(ctx context.Context, config Config) (*Tracer, error) {
 	if config.Endpoint == "" {
 		return nil, nil //nolint:nilnil // A nil Tracer makes no spans.
 	}
-	// The SDK would print what it reads to stderr, and the headers are among it.
+	// The SDK would print its settings to stderr, also the headers.
 	otel.SetLogger(logr.Discard())
 	client, err := newClient(config, klog.FromContext(ctx))
 	if err != nil {

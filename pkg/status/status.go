@@ -116,8 +116,7 @@ func (o *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return o.print(stdout, objects, c.Time.Now())
 }
 
-// document is what -o json and -o yaml print. Under the name of the schema the meaning of a field does not change, and fields are only
-// added.
+// document is the output of -o json and -o yaml. Under one name of the schema, fields are only added, and their meanings do not change.
 type document struct {
 	Schema  string   `json:"schema"`
 	Objects []Object `json:"objects"`

@@ -10,33 +10,32 @@ import (
 	"slices"
 )
 
-// What is remembered of single objects is bounded by these: some 20 MB when full, and twice
-// that if every sync has many causes.
+// These bounds limit the memory to about 20 MB, or twice that if every sync has many causes.
 const (
-	maxLives     = 256 // objects: those that something happened to last
-	maxLifeSteps = 128 // events of each
-	trimmed      = 32  // so many of the oldest go at once: moving the others has its price
+	maxLives     = 256 // objects with the newest events
+	maxLifeSteps = 128 // events of each object
+	trimmed      = 32  // events that are dropped at once, since each time moves the others
 )
 
-// lives remembers the newest events of each object. A Recorder guards it.
+// lives holds the newest events of each object. A Recorder guards it.
 type lives struct {
 	byObject map[Object]*list.Element // of *life
-	recent   *list.List               // the one that something happened to last is in front
+	recent   *list.List               // of *life; the object of the newest event is in front
 }
 
 // life holds the recorded events of one object.
 type life struct {
 	object Object
 	events []Event // oldest first
-	more   bool    // there were others before
+	more   bool    // older events were dropped
 }
 
 func newLives() lives {
 	return lives{byObject: map[Object]*list.Element{}, recent: list.New()}
 }
 
-// add files e under the objects whose life it is part of. A key that is put into a workqueue
-// is part of the cause's; the synced object's has it among the causes of the sync.
+// add adds e to the lives of its objects. An Enqueue is only in the life of the object that is the cause: the life of the synced object has
+// it among the causes of the sync.
 func (l *lives) add(e *Event) {
 	if e.Name != "" {
 		l.file(e.Object, e)
@@ -62,22 +61,20 @@ func (l *life) add(e *Event) {
 		l.more = true
 	}
 	l.events = append(l.events, *e)
-	// Of quiet syncs in a row, the last one stays: an object that is looked at every ten seconds
-	// would soon have nothing else in its life.
+	// Only the last of consecutive quiet syncs stays: the life of an object with a sync every ten seconds would soon contain nothing else.
 	if n := len(l.events); n >= 4 && quiet(l.events[n-4:n-2]) && quiet(l.events[n-2:]) {
 		l.events[n-1].Repeats = l.events[n-3].Repeats + 1
 		l.events = append(l.events[:n-4], l.events[n-2:]...)
 	}
 }
 
-// quiet reports whether two events are a sync that nothing had happened for, and that did
-// nothing.
+// quiet reports whether two events are a sync whose only cause was a timer, and that wrote nothing and had no error.
 func quiet(two []Event) bool {
 	began, ended := &two[0], &two[1]
 	return began.Stage == Sync && ended.Stage == Done && ended.Err == "" && len(began.Causes) == 1 && began.Causes[0].Verb == VerbAfter
 }
 
-// open begins the life of o, in the place of the one that is longest past.
+// open begins the life of o. If there are maxLives, it drops the one whose newest event is the oldest.
 func (l *lives) open(o Object) *list.Element {
 	if l.recent.Len() >= maxLives {
 		last := l.recent.Back()
@@ -89,7 +86,8 @@ func (l *lives) open(o Object) *list.Element {
 	return element
 }
 
-func (l *lives) of(o Object) (events []Event, forgotten bool) {
+// get returns a copy of the events of o, and whether older ones were dropped.
+func (l *lives) get(o Object) (events []Event, forgotten bool) {
 	element := l.byObject[o]
 	if element == nil {
 		return nil, false

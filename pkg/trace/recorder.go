@@ -16,7 +16,7 @@ import (
 type Recorder struct {
 	sampling sampler
 	observe  []func(Event)
-	keeps    bool // false if observe alone gets events
+	keeps    bool // false if only observe gets events
 
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
@@ -25,29 +25,28 @@ type Recorder struct {
 	subscribers map[*Subscription]struct{}
 }
 
-// NewRecorder returns a Recorder that keeps the newest size events; size is at
-// least 1. The ring is allocated here, once.
+// NewRecorder returns a Recorder that keeps the newest size events, at least 1. It allocates the ring once.
 func NewRecorder(size int) *Recorder {
 	return &Recorder{
 		sampling: newSampler(), ring: make([]Event, max(size, 1)), lives: newLives(), subscribers: map[*Subscription]struct{}{}, keeps: true,
 	}
 }
 
-// NewObserved returns a Recorder that keeps nothing, and wants no event of the stages before Sync: see Observe.
+// NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false.
 func NewObserved(observe ...func(Event)) *Recorder {
 	r := NewRecorder(1)
 	r.observe, r.keeps = observe, false
 	return r
 }
 
-// Observe has each function called with each event of the stages from Sync on, before Report returns. The event has no Seq yet.
-// Call Observe once, before the first Report.
+// Observe makes Report call each of observe with each event of the stages from Sync on. The event has no Seq yet. Call Observe once, before
+// the first Report.
 func (r *Recorder) Observe(observe ...func(Event)) { r.observe = observe }
 
-// maxErr is how much of an error's text is kept, in bytes.
+// maxErr is the longest error text that is kept, in bytes.
 const maxErr = 1024
 
-// Report records e. It does not block, and allocates only for a Life that grows.
+// Report records e. It does not block. It allocates memory only for a Life that grows.
 func (r *Recorder) Report(e Event) {
 	if r == nil {
 		return
@@ -78,19 +77,17 @@ func (r *Recorder) Report(e Event) {
 	for s := range r.subscribers {
 		select {
 		case s.events <- e:
-		default:
-			s.dropped++
+		default: // It is lost, and the next one has a gap in Seq before it.
 		}
 	}
 }
 
-// Wants reports whether to report the change that made resourceVersion. It is true for what
-// has none.
+// Wants reports whether a stage should report the change that led to resourceVersion. Without a resourceVersion, it should.
 func (r *Recorder) Wants(resourceVersion string) bool {
 	return r != nil && r.keeps && r.sampling.wants(resourceVersion)
 }
 
-// OneIn returns of how many changes one is recorded now: 1 for all.
+// OneIn returns n if one in n changes is recorded now; 1 means all.
 func (r *Recorder) OneIn() int {
 	if r == nil {
 		return 1
@@ -98,16 +95,15 @@ func (r *Recorder) OneIn() int {
 	return int(r.sampling.oneIn())
 }
 
-// Events returns the events in the ring, oldest first: a copy.
+// Events returns a copy of the events in the ring, oldest first.
 func (r *Recorder) Events() []Event {
 	events, _ := r.Since(0, 0)
 	return events
 }
 
-// Since returns the events after the one numbered seq, oldest first, and how many of those
-// after it are not among them: the ring has them no longer, or they are more than most, which
-// is 0 for no limit. The newest are those that are returned.
-func (r *Recorder) Since(seq uint64, most int) (events []Event, missed uint64) {
+// Since returns the newest events after number seq, oldest first: at most limit, if that is not 0. missed counts the events after seq that
+// it does not return: they exceed the limit, or the ring has dropped them.
+func (r *Recorder) Since(seq uint64, limit int) (events []Event, missed uint64) {
 	if r == nil {
 		return nil, 0
 	}
@@ -118,8 +114,8 @@ func (r *Recorder) Since(seq uint64, most int) (events []Event, missed uint64) {
 	}
 	size := uint64(len(r.ring))
 	count := min(r.last-seq, size)
-	if most > 0 {
-		count = min(count, uint64(most))
+	if limit > 0 {
+		count = min(count, uint64(limit))
 	}
 	events = make([]Event, 0, count)
 	for next := r.last - count + 1; next <= r.last; next++ {
@@ -138,29 +134,27 @@ func (r *Recorder) Last() uint64 {
 	return r.last
 }
 
-// Life returns the recorded events of o, oldest first: those whose Object it is, and those of
-// its syncs. forgotten reports that there may have been earlier ones.
+// Life returns the recorded events of o, oldest first: events with o as their Object, and events of its syncs. forgotten reports whether
+// older ones were dropped.
 func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 	if r == nil {
 		return nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lives.of(o)
+	return r.lives.get(o)
 }
 
 // Subscription receives every event that is reported while it is open.
 type Subscription struct {
 	recorder *Recorder
 	events   chan Event
-	dropped  uint64 // guarded by recorder.mu
 }
 
-// silent stands for a nil Recorder: it never receives a report.
+// silent replaces a nil Recorder: it never receives a report.
 var silent = NewRecorder(1)
 
-// Subscribe opens a subscription that holds up to buffer unread events. The
-// caller closes it. On a nil Recorder it receives nothing.
+// Subscribe opens a subscription with space for buffer unread events. The caller closes it. From a nil Recorder it receives nothing.
 func (r *Recorder) Subscribe(buffer int) *Subscription {
 	if r == nil {
 		r = silent
@@ -172,16 +166,8 @@ func (r *Recorder) Subscribe(buffer int) *Subscription {
 	return s
 }
 
-// Events returns the channel on which events arrive, in order of Seq. A gap in
-// Seq shows that events were dropped. Close closes it.
+// Events returns the channel of the events, in the order of Seq. A gap in Seq shows that events were dropped. Close closes the channel.
 func (s *Subscription) Events() <-chan Event { return s.events }
-
-// Dropped returns how many events were lost because the buffer was full.
-func (s *Subscription) Dropped() uint64 {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	return s.dropped
-}
 
 // Close ends the subscription. Closing twice is harmless.
 func (s *Subscription) Close() {

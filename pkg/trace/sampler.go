@@ -12,38 +12,35 @@ import (
 	"time"
 )
 
-// What recording may cost: so many events a second, of the stages that every change passes,
-// and so many at once after a time in which there were fewer. Five hundred changes a
-// second are 2,500 events, and cost some hundredth of a core.
+// These limit the cost of recording. They count events of the stages before Sync: 500 changes a second are 2,500 events, which take about
+// 1 % of a core.
 const (
-	maxRate  = 2500
-	maxBurst = 5000
-	window   = 100 * time.Millisecond
-	perTurn  = maxRate * int64(window) / int64(time.Second)
-	maxMask  = 1<<16 - 1
+	maxRate   = 2500 // events a second
+	maxBurst  = 5000 // events at once, after a time with fewer
+	window    = 100 * time.Millisecond
+	perWindow = maxRate * int64(window) / int64(time.Second)
+	maxMask   = 1<<16 - 1
 )
 
-// sampler says which changes are recorded. As long as there are few, all are. When credit has
-// run out, one in 2 is, then one in 4, …, until they are few enough; and more again, window
-// by window, when they would be few by far with that. What decides is a hash of the
-// resourceVersion, so that a change is recorded at all its stages or at none, unless the
-// mask changes meanwhile.
+// sampler decides which changes to record. It begins with all. Each time credit is used up, it records half as many: one in 2, one in 4, ….
+// After a window that used a quarter of its credit at most, it records twice as many. A hash of the resourceVersion decides. So a change is
+// recorded at all its stages or at none, unless the mask changes meanwhile.
 type sampler struct {
 	seed maphash.Seed
 	mask atomic.Uint64 // a change is recorded if its hash has none of these bits: one in mask+1
 
 	mu      sync.Mutex
-	credit  int64     // how many events may be recorded before the mask gets a bit more
-	since   time.Time // no credit was given for the time after it yet; only while mask is 0
-	raised  bool      // mask has got a bit in this window
-	waiting bool      // for the end of the window: always, while there is a mask
+	credit  int64     // how many more events may be recorded before the mask gets one more bit
+	since   time.Time // when credit was last added; only while mask is 0
+	raised  bool      // whether the mask has got a bit in this window
+	waiting bool      // whether a timer will call endWindow: always while mask is not 0
 }
 
 func newSampler() sampler {
 	return sampler{seed: maphash.MakeSeed(), credit: maxBurst}
 }
 
-// wants reports whether the change that made resourceVersion is one to record.
+// wants reports whether to record the change that led to resourceVersion.
 func (s *sampler) wants(resourceVersion string) bool {
 	mask := s.mask.Load()
 	return mask == 0 || resourceVersion == "" || maphash.String(s.seed, resourceVersion)&mask == 0
@@ -51,7 +48,7 @@ func (s *sampler) wants(resourceVersion string) bool {
 
 func (s *sampler) oneIn() uint32 { return uint32(s.mask.Load()) + 1 }
 
-// spend takes the cost of an event off the credit.
+// spend subtracts one event from the credit.
 func (s *sampler) spend(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,30 +59,29 @@ func (s *sampler) spend(now time.Time) {
 		return
 	}
 	if !s.waiting {
-		// It has run out while all were recorded: there may be more, for the time that passed.
-		if earned := int64(now.Sub(s.since).Seconds() * maxRate); earned >= perTurn {
+		// All changes were recorded until now. The time since the last credit may allow more.
+		if earned := int64(now.Sub(s.since).Seconds() * maxRate); earned >= perWindow {
 			s.credit, s.since = min(earned, maxBurst), now
 			return
 		}
 	}
-	s.mask.Store(min(s.mask.Load()<<1|1, maxMask)) // What has no resourceVersion does not get less by it.
-	s.credit, s.raised = perTurn, true
+	s.mask.Store(min(s.mask.Load()<<1|1, maxMask)) // The limit is for events without a resourceVersion: no mask makes them fewer.
+	s.credit, s.raised = perWindow, true
 	if !s.waiting {
 		s.waiting = true
-		time.AfterFunc(window, s.turn)
+		time.AfterFunc(window, s.endWindow)
 	}
 }
 
-// turn ends a window.
-func (s *sampler) turn() {
+func (s *sampler) endWindow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if spent := perTurn - s.credit; !s.raised && spent*4 <= perTurn {
+	if spent := perWindow - s.credit; !s.raised && spent*4 <= perWindow {
 		s.mask.Store(s.mask.Load() >> 1)
 	}
-	s.credit, s.raised = perTurn, false
+	s.credit, s.raised = perWindow, false
 	if s.waiting = s.mask.Load() != 0; s.waiting {
-		time.AfterFunc(window, s.turn)
+		time.AfterFunc(window, s.endWindow)
 		return
 	}
 	s.since = time.Now()

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Stage is a station on an object's way from the API server to a sync and back.
+// Stage is one step of an object from the API server to a sync and back.
 type Stage uint8
 
 // The stages, in the order in which an object passes them.
 const (
-	// Wire: the reflector took the object off a LIST or WATCH response.
+	// Wire: the reflector read the object from the response to a LIST or WATCH.
 	Wire Stage = iota + 1
 	// Queue: a delta for the object was put into the delta queue.
 	Queue
-	// Index: the delta was popped, and the index now holds its outcome.
+	// Index: the delta was popped and applied to the index.
 	Index
 	// Dispatch: the event handlers get a notification. The index is already updated.
 	Dispatch
 	// Enqueue: a handler put a key into a controller's workqueue.
 	Enqueue
-	// Sync: a worker took the key, and with it its causes.
+	// Sync: a worker took the key with its causes.
 	Sync
 	// Write: the sync wrote an object to the API server.
 	Write
@@ -47,7 +47,7 @@ func (s Stage) String() string {
 	return fmt.Sprintf("stage(%d)", uint8(s))
 }
 
-// Object names an object. A cluster-wide one has no namespace.
+// Object names an object. Namespace is "" for a cluster-scoped object.
 type Object struct {
 	Kind, Namespace, Name string
 }
@@ -70,40 +70,36 @@ type Event struct {
 	Seq uint64
 	// Time is when the event was reported. The Recorder sets it if it is zero.
 	Time time.Time
-	// Stage is the station that reports.
+	// Stage is the stage that reports.
 	Stage Stage
-	// OneIn says that of so many changes one was recorded then: 1 for all. The Recorder
-	// sets it.
+	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it.
 	OneIn uint32
 	// Source is the reporting gear: an informer's resource ("jobs.batch") up to
 	// Dispatch, a controller's name ("mycronjob") from Enqueue on.
 	Source string
-	// Object is what passed. At Enqueue it is the object whose change is the cause; at
-	// Write the object that was written; at Sync and Done the one that For names.
+	// Object is the object that passed the stage. At Enqueue it is the object whose change is the cause, at Write the written object, and
+	// at Sync and Done the same as For.
 	Object
-	// For is the object that is synced: from Enqueue on.
+	// For is the object that is synced, from Enqueue on.
 	For Object
-	// ResourceVersion is the object's, if the stage has the object at hand.
+	// ResourceVersion is the object's, if the stage knows it.
 	ResourceVersion string
-	// Verb says what happened: a delta type (Added, Updated, Deleted, Replaced,
-	// Sync), or what a write did ("create jobs.batch").
+	// Verb is a delta type (Added, Updated, Deleted, Replaced, Sync), or a write ("create jobs.batch").
 	Verb string
-	// Changes are the fields in which the object differs from what the index held
-	// before (Index). As with Causes, the slice is immutable.
+	// Changes are the fields that differ from the object that the index held before (Index). The slice is shared: do not change it.
 	Changes []Change
-	// Causes says why (Sync, Done). Neither the reporter nor a reader may change the slice
-	// afterwards: it is shared.
+	// Causes are the reasons of the sync (Sync, Done). The slice is shared: do not change it.
 	Causes []Cause
 	// More counts further causes, which were not kept.
 	More int
-	// Duration is how long the sync took (Done).
+	// Duration is the duration of the sync (Done).
 	Duration time.Duration
-	// After is how long until the sync asked to run again (Done); zero if it did not.
+	// After is the time after which the sync asked to run again (Done); zero if it did not.
 	After time.Duration
-	// Err is the text of the error that the sync ended with (Done, Write).
+	// Err is the text of the error of a write or of a sync (Write, Done).
 	Err string
-	// Repeats is how many syncs before this one are not in the Life, because they were like
-	// it: asked for by the one before, without a write or an error (Done).
+	// Repeats counts the syncs that the Life dropped because this one repeats them: each had a timer as its only cause, wrote nothing and
+	// had no error (Done).
 	Repeats int
 }
 
@@ -142,7 +138,7 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// describe writes what happened to the object.
+// describe writes the verb, the object and its changes.
 func (e Event) describe(b *strings.Builder) {
 	fmt.Fprint(b, e.Verb)
 	if e.Object != (Object{}) {
@@ -166,11 +162,11 @@ func (e Event) describe(b *strings.Builder) {
 	}
 }
 
-// Change says how one field of an object differs from before.
+// Change is one field of an object that differs from before.
 type Change struct {
-	// Path is the field's in JSON, such as "status.active".
+	// Path is the field's path in JSON, such as "status.active".
 	Path string
-	// Old and New are its values, as a person reads them; "" both, where they are not shown.
+	// Old and New are readable values of the field; both are "" if they are not shown.
 	Old, New string
 }
 
@@ -182,13 +178,13 @@ func (c Change) String() string {
 	return c.Path + " " + c.Old + " → " + c.New
 }
 
-// Verbs of causes that no watch event stands behind.
+// Verbs of causes that are not watch events.
 const (
 	// VerbAfter: an earlier sync asked to run again at this time.
 	VerbAfter = "After"
 	// VerbRetry: an earlier sync failed.
 	VerbRetry = "Retry"
-	// VerbStart: what is synced is there from the start, and no object that is watched.
+	// VerbStart: the sync has a key from the start, and no watched object.
 	VerbStart = "Start"
 )
 
@@ -196,18 +192,16 @@ const (
 type Cause struct {
 	// Time is when the key was put in.
 	Time time.Time
-	// Object is the one whose change is the cause: the synced object itself, or one that it
-	// owns or reads.
+	// Object is the object whose change is the cause: the synced object, or one that it owns or reads.
 	Object
-	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry
-	// or Start.
+	// Verb is Added, Updated, Deleted, Sync (a periodic resync), After, Retry or Start.
 	Verb string
-	// ResourceVersion is that of the object after the change.
+	// ResourceVersion is the object's after the change.
 	ResourceVersion string
 	// Fields are the paths of the fields that an Updated changed, such as
-	// "status.succeeded"; a bounded number of them.
+	// "status.succeeded". Their number is bounded.
 	Fields []string
-	// Urgent causes bring the key before those of a restart or of a resync.
+	// Urgent keys are synced before keys of a restart or of a resync.
 	Urgent bool
 }
 

@@ -137,8 +137,8 @@ var service = types.NamespacedName{Namespace: "glassback-system", Name: "glassba
 // hook is what the webhooks of both kinds of configuration have in common.
 type hook struct {
 	admissionwebhook.WebhookAccessor
-	client admissionregistrationv1.WebhookClientConfig
-	whole  any
+	client   admissionregistrationv1.WebhookClientConfig
+	original any
 }
 
 // hooks returns the webhooks of both configurations.
@@ -240,12 +240,12 @@ func TestAnAPIServerTakesTheConfigurations(t *testing.T) {
 				names[w.GetName()] = true
 				if *w.GetTimeoutSeconds() > 30 || *w.GetSideEffects() != admissionregistrationv1.SideEffectClassNone ||
 					!slices.Equal(w.GetAdmissionReviewVersions(), []string{"v1"}) {
-					t.Errorf("%+v", w.whole)
+					t.Errorf("%+v", w.original)
 				}
 				// Where nothing is said, an API server says something.
-				for of, value := range reflect.ValueOf(w.whole).Fields() {
+				for field, value := range reflect.ValueOf(w.original).Fields() {
 					if value.IsZero() {
-						t.Errorf("%s of %s is not set", of.Name, w.GetName())
+						t.Errorf("%s of %s is not set", field.Name, w.GetName())
 					}
 				}
 				for _, rule := range w.GetRules() {

@@ -26,9 +26,8 @@ import (
 // parse. A schema limits the exponent, but not the number of digits.
 var errNumber = errors.New("a number is too large, or a quantity has more than 100 digits or an exponent of more than two")
 
-// decode decodes an object. To parse a quantity like 1e-999999999 takes hours, and all memory, and
-// the API server calls a mutating webhook before the schema rejects it. So decode checks quantities
-// before it parses them.
+// decode decodes an object. Parsing a quantity like 1e-999999999 takes hours and all memory. The API server calls a mutating webhook
+// before the schema can reject it. So decode checks quantities before it parses them.
 func decode(raw []byte, obj any) error {
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return errors.New("it is null")
@@ -51,26 +50,25 @@ func decode(raw []byte, obj any) error {
 // quantity matches the quantities that every schema here allows and that are parsed quickly.
 var quantity = regexp.MustCompile(`^[-+]?[0-9.]{1,100}([eE][-+]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
 
-// meter measures what JSON takes in memory when it is decoded into a type, without decoding
-// it: structs, lists and maps by their number. A list of "{}" may take 300 times its length.
+// meter computes the memory of decoded JSON without decoding it, from the numbers of structs, list items and map entries. A list of "{}"
+// may take 300 times its length.
 //
-// It does not count strings: in UTF-8, they take no more than their JSON. It does not count a type
-// that decodes itself: such a value keeps its JSON, or is short. Fields that the type does not have
-// take no memory.
+// It does not count strings: in UTF-8, they take no more than their JSON. It does not count a type with an own UnmarshalJSON: such a
+// value keeps its JSON, or is short. Fields that the type does not have take no memory.
 type meter struct {
 	walk
 	object    *shape // the type into which a RawExtension is decoded later; nil for none
 	size      int64
 	endless   bool  // a quantity takes too long to read
-	malformed error // the first reason why no API server has written this, or nil
+	malformed error // the first reason why this cannot be from an API server, or nil
 }
 
-// maxText is the longest text, in bytes, that errors quote, or that must be decoded before it can
-// be rejected: a key of a map, a time, the name of an object. API servers allow at most 317 bytes.
+// maxText is the length in bytes of the longest text that errors quote, or that is decoded before it is rejected: a key of a map, a time,
+// the name of an object. API servers allow at most 317 bytes.
 const maxText = 1 << 10
 
-// measure passes a value that is decoded into a shape; nil if it is not decoded. It counts the
-// memory that the value refers to, and not the value itself.
+// measure reads one value, and counts the memory that the value refers to, but not the value itself. s is the shape into which the value
+// is decoded, or nil.
 func (m *meter) measure(s *shape) {
 	c := m.peek()
 	switch {
@@ -103,7 +101,7 @@ func (m *meter) measure(s *shape) {
 	}
 }
 
-// fields measures a struct. It refuses a field that occurs twice: decoders merge both values.
+// fields measures a struct. It refuses a duplicate field, since decoders merge both values.
 func (m *meter) fields(s *shape) {
 	seen := uint64(0)
 	m.members(func(key []byte) {
@@ -116,7 +114,7 @@ func (m *meter) fields(s *shape) {
 	})
 }
 
-// refuse remembers why no API server has written this, unless there is another reason.
+// refuse records why this cannot be from an API server. The first reason stays.
 func (m *meter) refuse(format string, args ...any) {
 	if m.malformed == nil {
 		m.malformed = fmt.Errorf(format, args...)
@@ -143,14 +141,14 @@ func (m *meter) entries(s *shape) {
 
 // shape describes a Go type into which JSON is decoded.
 type shape struct {
-	kind   reflect.Kind // Invalid for a type that decodes itself
+	kind   reflect.Kind // Invalid for a type with an own UnmarshalJSON
 	size   int64        // of a value, in bytes
 	entry  int64        // of a map: the size of a key and a value
 	elem   *shape       // of a pointer, a map or a slice
 	fields map[string]structField
 
 	quantity, raw bool // whether it is resource.Quantity, or runtime.RawExtension
-	verbatim      bool // whether it keeps its JSON as it is
+	verbatim      bool // whether it keeps its JSON
 }
 
 // structField is a field of a struct.
@@ -159,10 +157,10 @@ type structField struct {
 	bit   uint64 // of a set of the struct's fields
 }
 
-// field returns the field that a key means, and the zero structField if there is none.
+// field returns the field for a key, or the zero structField.
 func (s *shape) field(key []byte) structField {
 	if len(key) > maxText {
-		return structField{} // To unquote it takes several times its length.
+		return structField{} // Unquoting such a key takes several times its length in memory.
 	}
 	return s.fields[string(unquote(key))]
 }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -27,8 +26,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// patience is how long a review may take. The API server waits for timeoutSeconds, which is
-// shorter.
+// patience is the longest duration of a review. The API server waits for timeoutSeconds, which is shorter.
 const patience = 10 * time.Second
 
 // reviewShape is the shape of every request.
@@ -41,7 +39,6 @@ var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 type Handler struct {
 	mux    http.ServeMux
 	limits *limits
-	panics atomic.Int64
 }
 
 // NewHandler returns a Handler. client reads the objects that scale subresources
@@ -64,9 +61,6 @@ func newHandler(kinds []kind, client versioned.Interface) *Handler {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
-
-// Panics returns how many reviews have panicked.
-func (h *Handler) Panics() int64 { return h.panics.Load() }
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
@@ -96,20 +90,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 		"object", klog.KRef(request.Namespace, request.Name))
 	ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), patience)
 	defer cancel()
-	response := h.answer(ctx, k, request, review)
+	response := answer(ctx, k, request, review)
 	response.UID = request.UID
 	logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
 		"warnings", len(response.Warnings), "dryRun", request.DryRun != nil && *request.DryRun, "duration", time.Since(start))
 	return write(ctx, w, response)
 }
 
-// answer calls review. A panic leads to an answer too.
-func (h *Handler) answer(
+// answer calls review. After a panic, it returns an error.
+func answer(
 	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
 ) (response *admissionv1.AdmissionResponse) {
 	defer func() {
 		if r := recover(); r != nil {
-			h.panics.Add(1)
 			klog.FromContext(ctx).Error(fmt.Errorf("panic in review: %v", r), "Recovered from a panic", "stack", string(debug.Stack()))
 			response = refusal(apierrors.NewInternalError(errors.New("the review panicked, see the log of glassback")))
 		}
@@ -127,7 +120,7 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// refuse answers a request that gets no verdict.
+// refuse answers a request without a verdict on its object.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	klog.FromContext(r.Context()).V(2).Info("Refused a request",
 		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
@@ -139,7 +132,7 @@ func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	return why.status
 }
 
-// read returns the admission request in r, or why there is none.
+// read returns the admission request in r, or the reason to refuse it.
 func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape) (*admissionv1.AdmissionRequest, *refused) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, &refused{
@@ -162,7 +155,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *account, object *shape
 
 func badRequest(err error) *refused { return &refused{http.StatusBadRequest, err} }
 
-// readBody reads the body of r, when there is memory for it.
+// readBody reserves memory for the body of r, and reads the body.
 func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, *refused) {
 	length, refused := memory.forBody(r.Context(), r.ContentLength)
 	if refused != nil {

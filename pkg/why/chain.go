@@ -18,28 +18,26 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// whySchema names what -o json and -o yaml print. What it means does not change under this name: fields are
-// only ever added.
+// whySchema names the format of -o json and -o yaml. Under this name, fields are only added, and their meanings do not change.
 const whySchema = "glassback.dev/why/v1"
 
 // whyAnswer is the answer that why prints.
 type whyAnswer struct {
 	Schema   string    `json:"schema"`
-	Operator string    `json:"operator"` // which replica
-	Time     time.Time `json:"time"`     // by its clock
+	Operator string    `json:"operator"` // the name of the replica
+	Time     time.Time `json:"time"`     // by the replica's clock
 
 	inspect.Object
 	Exists bool `json:"exists"`
-	// Controllers are those that sync the kind; StandsBy says that this replica leads none of
-	// them.
+	// Controllers are the controllers that sync the kind. StandsBy is set if this replica leads none of them.
 	Controllers []string `json:"controllers"`
 	StandsBy    bool     `json:"standsBy,omitempty"`
 
-	// Syncs are the last ones, oldest first; Changes those of an object that was not synced.
+	// Syncs are the last syncs, oldest first. Changes are the last changes of an object that no controller syncs.
 	Syncs   []*whySync  `json:"syncs"`
 	Changes []*whyCause `json:"changes,omitempty"`
 
-	// Forgotten and Gaps are those of inspect.Life.
+	// Forgotten and Gaps are from inspect.Life.
 	Forgotten bool `json:"forgotten,omitempty"`
 	Gaps      bool `json:"gaps,omitempty"`
 }
@@ -52,8 +50,7 @@ type whySync struct {
 
 	Causes     []*whyCause `json:"causes,omitempty"`
 	MoreCauses int         `json:"moreCauses,omitempty"`
-	// Above says that the causes of this sync are further up in the answer. Cut says that they are
-	// omitted.
+	// Above is set if the causes of this sync are further up in the answer. Cut is set if they are omitted.
 	Above bool `json:"above,omitempty"`
 	Cut   bool `json:"cut,omitempty"`
 
@@ -62,8 +59,8 @@ type whySync struct {
 	Writes   []whyWrite `json:"writes,omitempty"`
 	Error    string     `json:"error,omitempty"`
 	Again    *time.Time `json:"again,omitempty"` // when it asked to run again
-	// Repeats is how many syncs before this one were like it, and are not remembered: nothing had
-	// happened, and they did nothing.
+	// Repeats is the number of similar syncs before this one that are not recorded: each had a timer as its only cause, wrote nothing and
+	// had no error.
 	Repeats int `json:"repeats,omitempty"`
 }
 
@@ -76,53 +73,51 @@ type whyWrite struct {
 
 // The origins of a change.
 const (
-	bySync   = "sync"   // one of this operator
-	byOthers = "others" // anything but this operator
+	bySync   = "sync"   // a sync of this operator
+	byOthers = "others" // another client
 )
 
 // verbSync is the verb of an update whose old and new objects have the same resourceVersion. The informer gives it to a handler after a
 // relist, or in a resync.
 const verbSync = string(cache.Sync)
 
-// whyCause is why a sync ran.
+// whyCause is a cause of a sync.
 type whyCause struct {
 	Time            time.Time        `json:"time"`
 	Verb            string           `json:"verb"` // as in trace.Cause
 	Object          *inspect.Object  `json:"object,omitempty"`
 	ResourceVersion string           `json:"resourceVersion,omitempty"`
 	Changes         []inspect.Change `json:"changes,omitempty"`
-	// Listed says that the change came with a LIST: the object existed before, or the change happened
-	// without a watch.
+	// Listed is set if the change came with a LIST: the object existed before, or no watch was open at the time of the change.
 	Listed bool `json:"listed,omitempty"`
 
-	// By is the author of the change; it is empty if the author is not known. Did is what a sync did.
+	// By is the author of the change, or "" if it is not known. Did is the write of a sync.
 	By  string `json:"by,omitempty"`
 	Did string `json:"did,omitempty"`
-	// Sync has made the change; or has asked to run again; or was the first of those that have
-	// failed in a row, which are Failures. Error is that of the last.
+	// Sync is the sync that made the change, or that asked to run again, or the first of Failures consecutive failed syncs. Error is the
+	// last one's error.
 	Sync     *whySync `json:"sync,omitempty"`
 	Failures int      `json:"failures,omitempty"`
 	Error    string   `json:"error,omitempty"`
 }
 
-// The answer is bounded: how far a chain goes back, how many causes there are in all, and how many
-// objects are asked for.
+// These bound the answer: the length of a chain, the number of causes, and the number of requested objects.
 const (
 	whyDepth  = 5
 	maxCauses = 300
 	maxLives  = 100
 )
 
-// lives returns what is remembered of an object; nil if there is nothing.
+// lives returns the life of an object, or nil if it has none.
 type lives func(inspect.Object) (*inspect.Life, error)
 
-// chains follows causes back. It remembers the objects that it asked for, and the syncs that are in the answer.
+// chains follows causes back in time. It remembers the requested objects and the syncs in the answer.
 type chains struct {
 	lives  lives
 	asked  map[inspect.Object]*inspect.Life
 	shown  map[syncID]bool
 	causes int
-	err    error // the first one: nothing is asked for after it
+	err    error // the first error: there are no requests after it
 }
 
 type syncID struct {
@@ -130,7 +125,7 @@ type syncID struct {
 	seq    uint64
 }
 
-// answerWhy returns the last syncs of an object, of which root is what the operator remembers.
+// answerWhy returns the last syncs of an object. root is the life of this object.
 func answerWhy(overview *inspect.Overview, root *inspect.Life, last int, lives lives) (*whyAnswer, error) {
 	answer := &whyAnswer{
 		Schema: whySchema, Operator: overview.Instance, Time: overview.Time, Object: root.Object, Exists: root.Exists,
@@ -173,7 +168,7 @@ func (c *chains) changes(life *inspect.Life, last int) []*whyCause {
 	return changes
 }
 
-// sync returns a sync with, the first time, the causes for which it ran.
+// sync returns a sync. The first time, it has its causes.
 func (c *chains) sync(s *pastSync, depth int) *whySync {
 	result := s.whySync
 	id := syncID{result.Object, s.seq}
@@ -210,10 +205,10 @@ func (c *chains) cause(cause inspect.Cause, s *pastSync, depth int) *whyCause {
 	return c.change(cause, s.seq, depth)
 }
 
-// timer finds the sync that has asked for s, to run at a time. Why that ran itself does not matter.
+// timer finds the sync that asked to run again at the time of s. It leaves out the causes of that sync.
 func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
 	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
-	if s.Repeats > 0 { // It was one of those.
+	if s.Repeats > 0 { // One of the repeated syncs asked for s.
 		return result
 	}
 	best := time.Duration(math.MaxInt64)
@@ -221,7 +216,7 @@ func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
 		if before.Again == nil {
 			continue
 		}
-		if off := s.Time.Sub(*before.Again).Abs(); off <= best { // Of several, the time that the last one said.
+		if off := s.Time.Sub(*before.Again).Abs(); off <= best { // Of several equal times, the last sync counts.
 			best = off
 			asked := before.whySync
 			asked.Cut = true
@@ -231,7 +226,7 @@ func (c *chains) timer(cause inspect.Cause, s *pastSync) *whyCause {
 	return result
 }
 
-// retry finds the syncs before s that have failed in a row, and why the first of them ran.
+// retry finds the consecutive failed syncs before s, and the causes of the first of them.
 func (c *chains) retry(cause inspect.Cause, s *pastSync, depth int) *whyCause {
 	result := &whyCause{Time: cause.Time, Verb: cause.Verb}
 	var first *pastSync
@@ -263,7 +258,7 @@ func (c *chains) before(s *pastSync) []*pastSync {
 	return all
 }
 
-// change returns a change of an object that was seen before the event numbered seq.
+// change returns a change of an object before event number seq.
 func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	object := cause.Object
 	result := &whyCause{Time: cause.Time, Verb: cause.Verb, Object: &object, ResourceVersion: cause.ResourceVersion}
@@ -283,7 +278,7 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	}
 	write := writeOf(life, result, seq)
 	if write == nil {
-		// The first thing that is remembered of the object may come after the write.
+		// The first recorded event of the object may come after the write.
 		if seen != nil && (!life.Forgotten || life.Events[0].ResourceVersion != seen.ResourceVersion) {
 			result.By = byOthers
 		}
@@ -296,7 +291,7 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 	return result
 }
 
-// life returns what is remembered of an object, which is empty if that is nothing.
+// life returns the life of an object. It is empty if the object has none.
 func (c *chains) life(o inspect.Object) *inspect.Life {
 	if known := c.asked[o]; known != nil {
 		return known
@@ -312,8 +307,7 @@ func (c *chains) life(o inspect.Object) *inspect.Life {
 	return life
 }
 
-// arrival returns the event by which an index took in a version of an object; nil if it is not
-// remembered.
+// arrival returns the event at which a version of an object reached an index, or nil if it is not recorded.
 func arrival(life *inspect.Life, resourceVersion string) *inspect.Event {
 	for n := range life.Events {
 		e := &life.Events[n]
@@ -324,9 +318,9 @@ func arrival(life *inspect.Life, resourceVersion string) *inspect.Event {
 	return nil
 }
 
-// writeOf returns the write of ours that has made a change; nil if none is remembered.
+// writeOf returns the write of this operator that made a change, or nil if none is recorded.
 func writeOf(life *inspect.Life, change *whyCause, seq uint64) *inspect.Event {
-	// The answer to a delete has the version from before it.
+	// The answer to a delete has the version before the deletion.
 	deletion := change.Verb == "Deleted" ||
 		slices.ContainsFunc(change.Changes, func(c inspect.Change) bool { return c.Path == "metadata.deletionTimestamp" })
 	var deleted *inspect.Event
@@ -338,19 +332,19 @@ func writeOf(life *inspect.Life, change *whyCause, seq uint64) *inspect.Event {
 				deleted = e
 			}
 		case isWrite && e.ResourceVersion == change.ResourceVersion && change.Verb != "Deleted":
-			return e // One whose deletion was missed has the version of its last state.
+			return e // If the watch missed the deletion, the object has the version of its last known state.
 		case e.Stage == trace.Index.String() && e.Verb == "Added" && e.Object == life.Object && e.Seq < seq:
-			deleted = nil // It was another object of the same name.
+			deleted = nil // The delete was of another object with the same name.
 		}
 	}
 	return deleted
 }
 
-// pastSync is a sync that is remembered.
+// pastSync is a recorded sync.
 type pastSync struct {
 	whySync
 
-	seq, end uint64 // of the events by which it began and ended; end is 0 while it runs
+	seq, end uint64 // numbers of its first and last event; end is 0 while it runs
 	causes   []inspect.Cause
 	more     int
 }
@@ -372,7 +366,7 @@ func syncsOf(life *inspect.Life) []*pastSync {
 			}
 			running[e.Source] = now
 			all = append(all, now)
-		case now == nil: // Its beginning is forgotten.
+		case now == nil: // Its first event is not recorded any more.
 		case e.Stage == trace.Write.String():
 			now.Writes = append(now.Writes, whyWrite{e.Verb, e.Object, e.ResourceVersion})
 		case e.Stage == trace.Done.String():
@@ -391,7 +385,7 @@ func (s *pastSync) finish(done *inspect.Event) {
 	}
 }
 
-// during returns the sync in which a write was; nil if it is not remembered.
+// during returns the sync of a write, or nil if it is not recorded.
 func during(syncs []*pastSync, write *inspect.Event) *pastSync {
 	for _, s := range slices.Backward(syncs) {
 		if s.Controller == write.Source && s.seq < write.Seq {

@@ -24,13 +24,13 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-// localOperator is the URL of an operator on this machine, started as in the documents.
+// localOperator is the URL of an operator on this machine, with the address that the documents use.
 const localOperator = "http://127.0.0.1:8082"
 
-// localPatience is how long that operator may take to answer.
+// localPatience is the time in which that operator must answer.
 const localPatience = 2 * time.Second
 
-// target is the operator that a command asks, and the object that it asks about: the flags that why and trace have in common.
+// target holds the flags that why and trace have in common: they select an operator and an object.
 type target struct {
 	command string // "why" or "trace"
 	local   string // URL of an operator on this machine
@@ -109,11 +109,11 @@ func (o *target) validate() error {
 	return errors.Join(command.CheckNamespace("operator-namespace", o.operatorNamespace), command.CheckLease(o.leaseName))
 }
 
-// operator is one that answers.
+// operator is an operator that answers.
 type operator struct {
 	*client
 
-	called    string // for a person
+	called    string // its name in messages
 	remedy    string // what to do if it does not answer
 	namespace string // of objects, if the user names none
 }
@@ -145,14 +145,14 @@ func (o *target) reach(ctx context.Context, notice func(string)) (*operator, err
 	return found, err
 }
 
-// reachHere returns the operator on this machine; nil if none answers.
+// reachHere returns the operator on this machine, or nil if none answers.
 func (o *target) reachHere(ctx context.Context, notice func(string)) *operator {
 	ctx, cancel := context.WithTimeout(ctx, localPatience)
 	defer cancel()
 	local := clientAt(o.local)
 	if overview, err := local.overview(ctx); err != nil || overview.Instance == "" {
 		local.close()
-		return nil // Something else may be there.
+		return nil // Another program may listen there.
 	}
 	found := &operator{client: local, called: "the operator at " + o.local, namespace: "default"}
 	notice("asking " + found.called)
@@ -184,12 +184,12 @@ func (o *target) reachInCluster(ctx context.Context, notice func(string)) (*oper
 	}
 	notice("asking " + found.called)
 	if pod.leader != "" && !pod.leads {
-		notice(fmt.Sprintf("it stands by, and syncs nothing: %s leads, and is no Pod there", pod.leader))
+		notice(fmt.Sprintf("this replica is a standby and syncs nothing: the leader %s is not a Pod of this cluster", pod.leader))
 	}
 	return found, nil
 }
 
-// unanswered adds to err which operator does not answer, and what to do. A refusedError is an answer.
+// unanswered adds the name of the operator to err, and what to do. It does not change a refusedError, which is an answer.
 func (o *operator) unanswered(err error) error {
 	if _, refused := errors.AsType[*refusedError](err); refused {
 		return err

@@ -42,7 +42,7 @@ type replica struct {
 // errNotInstalled is the error of findReplica if the cluster has no operator that answers.
 var errNotInstalled = errors.New("no operator is installed that can be asked")
 
-// findReplica returns the replica that leads, by the Lease of that name. If none does, it returns any that is ready.
+// findReplica returns the replica that holds the Lease with that name. If none does, it returns any ready replica.
 func findReplica(ctx context.Context, kube kubernetes.Interface, namespace, leaseName string) (*replica, error) {
 	service, err := kube.CoreV1().Services(namespace).Get(ctx, serviceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -77,13 +77,13 @@ func remedy(err error, namespace string) string {
 	return fmt.Sprintf(" (an administrator can bind you to Role %s in namespace %s)", accountName, namespace)
 }
 
-// choose returns the Pod that leads, else one that is ready.
+// choose returns the leader's Pod, or otherwise a ready Pod.
 func choose(pods []corev1.Pod, target intstr.IntOrString, leader string) (*replica, error) {
 	var chosen *corev1.Pod
 	leads := false
 	for n := range pods {
 		pod := &pods[n]
-		// As the operator calls itself: see identity in pkg/app.
+		// The operator's identity has this form: see identity in pkg/app.
 		if leads = leader == pod.Name+"_"+string(pod.UID); leads {
 			chosen = pod
 			break
@@ -137,9 +137,8 @@ func clientIn(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 	return &client{base: "https://" + pod.name, token: token, http: http.Client{Transport: through(config, forward)}}, nil
 }
 
-// tokenFor returns a token that the operator accepts: one of the ServiceAccount that may only look. The caller's own
-// token gives the Pod all rights of the caller. So tokenFor returns that one only with sendOwn, and only if the caller
-// may not create the other.
+// tokenFor returns a token that the operator accepts: of the ServiceAccount that can only read the page. The caller's own token would
+// give the Pod all permissions of the caller. So tokenFor returns it only with sendOwn, and only if the caller may not create the other.
 func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interface, namespace string, sendOwn bool) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
 	made, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, accountName, request, metav1.CreateOptions{})
@@ -164,7 +163,7 @@ func tokenFor(ctx context.Context, config *rest.Config, kube kubernetes.Interfac
 	return own, nil
 }
 
-// ownToken returns the token that requests with config have; "" if they have none.
+// ownToken returns the token of requests with config, or "" if they have none.
 func ownToken(config *rest.Config) (string, error) {
 	seen := &witness{}
 	wrapped, err := rest.HTTPWrappersForConfig(config, seen)
@@ -180,7 +179,7 @@ func ownToken(config *rest.Config) (string, error) {
 		return "", err
 	}
 	if response != nil {
-		_ = response.Body.Close() // There is none.
+		_ = response.Body.Close() // The response has no body.
 	}
 	scheme, token, _ := strings.Cut(seen.authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -189,12 +188,11 @@ func ownToken(config *rest.Config) (string, error) {
 	return token, nil
 }
 
-// witness sees what a request would say, and sends nothing.
+// witness records the credentials of a request, and does not send it.
 type witness struct{ authorization string }
 
 var errWitness = errors.New("nothing is sent")
 
-// RoundTrip takes note of the credentials.
 func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
 	w.authorization = request.Header.Get("Authorization")
 	return nil, errWitness

@@ -16,10 +16,10 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-// maxShownChanges is how many fields of a change are printed; -o json has all.
+// maxShownChanges is the largest number of printed fields of a change; -o json has all.
 const maxShownChanges = 8
 
-// whyText prints an answer for people: what ran, and below it, further in, why.
+// whyText prints an answer as text: each sync, and its causes below it with more indentation.
 type whyText struct {
 	out    io.Writer
 	colour bool
@@ -64,7 +64,7 @@ func (t *whyText) answer(a *whyAnswer) {
 	}
 }
 
-// counted says how many there are, in words.
+// counted returns a number with its noun in the singular or plural.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -72,7 +72,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// sync prints one sync that the answer is about.
+// sync prints one sync.
 func (t *whyText) sync(s *whySync) {
 	took := "runs since then"
 	if !s.Running {
@@ -94,7 +94,7 @@ func (t *whyText) sync(s *whySync) {
 	}
 }
 
-// causes prints why a sync ran.
+// causes prints the causes of a sync.
 func (t *whyText) causes(depth int, s *whySync) {
 	for _, c := range s.Causes {
 		switch c.Verb {
@@ -133,7 +133,7 @@ func (t *whyText) retry(depth int, c *whyCause) {
 	t.nested(depth+1, c.Sync)
 }
 
-// nested prints the causes of a sync that has been named.
+// nested prints the causes of a sync that is printed already.
 func (t *whyText) nested(depth int, s *whySync) {
 	if s.Cut {
 		t.line(depth, "…")
@@ -209,11 +209,10 @@ func (t *whyText) time(at time.Time) string {
 	return at.Format("15:04:05.000000")
 }
 
-// line prints one line, further in.
+// line prints one line, indented by depth.
 func (t *whyText) line(depth int, format string, args ...any) { t.coloured("", depth, format, args...) }
 
-// coloured prints one line in a colour, if that is wanted. What comes from elsewhere can do nothing
-// to a terminal.
+// coloured prints one line, in a colour if colours are on. Printable makes texts of other clients harmless for a terminal.
 func (t *whyText) coloured(colour string, depth int, format string, args ...any) {
 	text := strings.Repeat("  ", depth) + command.Printable(fmt.Sprintf(format, args...))
 	if t.colour && colour != "" {

@@ -24,17 +24,17 @@ import (
 	"github.com/glassback/glassback/pkg/trace"
 )
 
-const traceUsage = `Trace shows what passes through a running operator, a line for each stage: ` +
-	`an object that comes off the wire, goes through the queue
-into the index and to the handlers, is put into a workqueue, synced and written. It runs until Ctrl-C.
+const traceUsage = `Trace prints a line for each stage that an object passes in a running operator: it is read from the API server,
+goes through the queue into the index and to the handlers, its key goes into a workqueue, is synced, and objects are written.
+It runs until Ctrl-C.
 
 Usage:
   glassback trace [KIND[/NAME]] [-n NAMESPACE] [flags]
 
-The kind may be called by any name that kubectl knows. With one, it is what happens to these objects, and what is done for them.
+KIND is any name that kubectl knows. With KIND or NAME, it prints only events of these objects and of their syncs.
 
-The operator has to be started with --inspect-bind-address. In a cluster, the replica that leads is asked, through the API server.
-Where more happens than can be recorded, one change in some is, with all of its stages: notices on stderr say so.
+The operator must run with --inspect-bind-address. In a cluster, the command connects to the leader through the API server.
+Under load, the operator records only one in several changes, but each at all stages. Notices on stderr report that.
 
 Flags:
 `
@@ -97,18 +97,18 @@ func Trace(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.OK
 }
 
-// traceRetry is how soon an operator is asked again that has gone.
+// traceRetry is the interval of attempts to connect again to an operator.
 const traceRetry = time.Second
 
-// tracer prints what an operator's stream brings.
+// tracer prints the events of an operator's stream.
 type tracer struct {
 	*traceOptions
 
 	stdout, stderr io.Writer
 	retry          time.Duration
 
-	connected bool  // an operator is there
-	ever      bool  // one was
+	connected bool  // connected now
+	ever      bool  // was connected before
 	oneIn     int   // of the last overview
 	broken    error // of stdout
 }
@@ -122,7 +122,7 @@ func (t *tracer) run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil && t.connected {
 			t.connected = false
-			t.notice("the operator has gone, and is waited for: " + err.Error())
+			t.notice("the operator is gone, waiting for it: " + err.Error())
 		}
 		wait := time.NewTimer(t.retry)
 		select {
@@ -140,9 +140,9 @@ func (t *tracer) hopeless(err error) bool {
 	return t.broken != nil || !t.ever || (refused && refusal.Status < http.StatusInternalServerError)
 }
 
-// follow prints what one operator sends, until it has gone.
+// follow prints the events of one operator until the connection ends.
 func (t *tracer) follow(ctx context.Context) error {
-	quiet := t.ever // Another attempt says something once it has succeeded.
+	quiet := t.ever // Only a successful attempt prints a notice.
 	var said []string
 	operator, err := t.reach(ctx, func(text string) {
 		if said = append(said, text); !quiet {
@@ -178,12 +178,12 @@ func (t *tracer) follow(ctx context.Context) error {
 	return operator.unanswered(err)
 }
 
-// sampling prints a notice when the operator begins or stops to leave out changes.
+// sampling prints a notice when the operator begins or stops leaving out changes.
 func (t *tracer) sampling(oneIn int) {
 	switch {
 	case oneIn == t.oneIn:
 	case oneIn > 1:
-		t.notice(fmt.Sprintf("there is much to record: 1 in %d changes is, with all of its stages", oneIn))
+		t.notice(fmt.Sprintf("many changes: the operator records 1 in %d, with all of its stages", oneIn))
 	default:
 		t.notice("all changes are recorded again")
 	}
@@ -192,7 +192,7 @@ func (t *tracer) sampling(oneIn int) {
 
 func (t *tracer) print(events *inspect.Events) {
 	if events.Missed > 0 {
-		t.notice(fmt.Sprintf("%d stages are left out: there are too many to send", events.Missed))
+		t.notice(fmt.Sprintf("%d events are left out: there are too many to send", events.Missed))
 	}
 	for n := range events.Events {
 		e := &events.Events[n]

@@ -88,7 +88,7 @@ func TestTraceGoesOnWhenTheOperatorBeginsAgain(t *testing.T) {
 	if err != nil || stdout.String() != "sync a\nsync b\n" {
 		t.Errorf("stdout %q, error %v", stdout.String(), err)
 	}
-	const want = "glassback: the operator has gone, and is waited for: the stream has ended\n" +
+	const want = "glassback: the operator is gone, waiting for it: the stream has ended\n" +
 		"glassback: connected to vm-1\n"
 	if !strings.HasPrefix(stderr, want) {
 		t.Errorf("stderr\n%swant\n%s", stderr, want)
@@ -102,8 +102,8 @@ func TestTraceSaysWhatItDoesNotShow(t *testing.T) {
 	if stdout.String() != "sync a\nwrite  [2Jc\n" {
 		t.Errorf("stdout %q", stdout.String())
 	}
-	const want = "glassback: there is much to record: 1 in 8 changes is, with all of its stages\n" +
-		"glassback: 7 stages are left out: there are too many to send\n" +
+	const want = "glassback: many changes: the operator records 1 in 8, with all of its stages\n" +
+		"glassback: 7 events are left out: there are too many to send\n" +
 		"glassback: all changes are recorded again\n"
 	if !strings.HasPrefix(stderr, want) {
 		t.Errorf("stderr\n%swant\n%s", stderr, want)

@@ -3,9 +3,9 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package why asks a running operator why it synced an object, and shows what passes through it: the commands why and trace.
+// Package why has the commands why and trace: they ask a running operator why it synced an object, and print the events of its stages.
 //
-// Both ask the API of pkg/inspect: of an operator at an address, or of a Pod in a cluster, through the API server.
+// Both read the API of pkg/inspect: of an operator at an address, or of a Pod in a cluster through the API server.
 package why
 
 import (
@@ -22,21 +22,22 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 )
 
-const whyUsage = `Why asks a running operator why it has synced an object: what was the cause of each of the last syncs, who has made that
-change, and if a sync did, why that ran. Of an object that is watched and not synced, such as a Job, it says the same of the last changes.
+const whyUsage = `Why asks a running operator why it synced an object: it prints the causes of the last syncs, and who made each change.
+If the operator itself made a change, it prints the causes of that sync, too. For an object that the operator only watches, such as a Job,
+it prints the same for the last changes.
 
 Usage:
   glassback why KIND/NAME [-n NAMESPACE] [flags]
 
-The kind may be called by any name that kubectl knows: mcj, mycronjob, mycronjobs.batch.wzj.kubebuilder.io.
+KIND is any name that kubectl knows: mcj, mycronjob, mycronjobs.batch.wzj.kubebuilder.io.
 
-The operator has to be started with --inspect-bind-address. In a cluster, the replica that leads is asked, through the API server.
-The exit code is 0 if there is an answer, 1 if there is none, and 2 if the command line is wrong.
+The operator must run with --inspect-bind-address. In a cluster, the command connects to the leader through the API server.
+The exit code is 0 with an answer, 1 without one, and 2 if the command line is wrong.
 
 Flags:
 `
 
-// maxLast is how many syncs a user can ask for. The operator remembers fewer, if a lot happened in each.
+// maxLast is the largest number of syncs that a user can request. The operator remembers fewer if each has many events.
 const maxLast = 64
 
 // whyOptions are the values of the flags of why.
@@ -110,25 +111,26 @@ func (o *whyOptions) ask(ctx context.Context, stderr io.Writer) (*whyAnswer, err
 	})
 }
 
-// find returns the life of the object that is asked about.
+// find returns the life of the object in the command line.
 func (o *whyOptions) find(ctx context.Context, operator *operator) (*inspect.Life, error) {
 	object := o.object
 	if object.Namespace == "" {
 		object.Namespace = operator.namespace
 	}
 	life, err := operator.life(ctx, object)
-	if missing(err) && o.object.Namespace == "" { // It may be of a kind that is in none.
+	if missing(err) && o.object.Namespace == "" { // The kind may be cluster-scoped.
 		if cluster, clusterErr := operator.life(ctx, o.object); clusterErr == nil {
 			return cluster, nil
 		}
 	}
-	if missing(err) && !strings.HasPrefix(err.Error(), "no informer watches") { // Else the kind is wrong: which there are, it says.
+	// If no informer watches the kind, the kind is wrong, and the error lists the known kinds.
+	if missing(err) && !strings.HasPrefix(err.Error(), "no informer watches") {
 		return nil, fmt.Errorf("%w; check its name, and say its namespace with -n", err)
 	}
 	return life, err
 }
 
-// lifeOf returns the life of an object, nil if there is none.
+// lifeOf returns the life of an object, or nil if it has none.
 func lifeOf(ctx context.Context, c *client, object inspect.Object) (*inspect.Life, error) {
 	life, err := c.life(ctx, object)
 	if missing(err) {
@@ -137,7 +139,7 @@ func lifeOf(ctx context.Context, c *client, object inspect.Object) (*inspect.Lif
 	return life, err
 }
 
-// missing reports whether err says that there is no such thing.
+// missing reports whether err is the answer 404.
 func missing(err error) bool {
 	refusal, refused := errors.AsType[*refusedError](err)
 	return refused && refusal.Status == http.StatusNotFound

@@ -24,10 +24,10 @@ const (
 	interrupted = 130 // Ctrl-C
 )
 
-// usageError is an error in what was typed.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
-// Usagef returns an error in what was typed.
+// Usagef returns an error in the command line.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // New returns a program without any command.
@@ -52,8 +52,8 @@ func New(name, short string) *cobra.Command {
 	return root
 }
 
-// Run runs a program until it ends or gets a signal, prints its error, and returns the exit code. isUsage reports whether an error is one
-// in what was typed, besides those of Usagef.
+// Run runs a program until it ends or gets a signal, prints its error, and returns the exit code. isUsage reports whether an error is in
+// the command line, in addition to those of Usagef.
 func Run(root *cobra.Command, args []string, isUsage func(error) bool) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

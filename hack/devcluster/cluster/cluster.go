@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package cluster
 
 import (
@@ -25,9 +28,9 @@ import (
 )
 
 const (
-	// endTimeout limits the time in which a cluster ends. To kill its processes and remove its files takes a fraction of a second.
+	// endTimeout limits the time in which a cluster ends. Usually, killing its processes and removing its files takes less than a second.
 	endTimeout = 30 * time.Second
-	// stopTimeout limits the time in which a supervisor answers a request to stop; askedTimeout the time in which it then ends.
+	// stopTimeout limits the time in which a supervisor answers a request to stop; askedTimeout limits the time in which it then ends.
 	stopTimeout  = 3 * time.Second
 	askedTimeout = 15 * time.Second
 )
@@ -82,7 +85,7 @@ func StartDetached(ctx context.Context, config Config) (*Cluster, error) {
 	return Open(string(dir))
 }
 
-// Open returns the cluster that runs in a directory. It fails if none does.
+// Open returns the cluster that runs in a directory, or an error if none runs there.
 func Open(path string) (*Cluster, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -126,7 +129,7 @@ func (c *Cluster) Dir() string { return string(c.dir) }
 // LogFile returns the path of a component's log. Stop removes it.
 func (c *Cluster) LogFile(component string) string { return c.dir.Log(component) }
 
-// Status asks how the components are.
+// Status returns the states of the components.
 func (c *Cluster) Status(ctx context.Context) ([]Component, error) { return c.client.Status(ctx) }
 
 // Kill ends a component with SIGKILL and returns when it is gone. It stays dead until Restart.
@@ -134,7 +137,7 @@ func (c *Cluster) Kill(ctx context.Context, component string) error {
 	return c.client.Kill(ctx, component, "KILL")
 }
 
-// Terminate ends a component with SIGTERM, which lets it finish what it is doing, and returns when it is gone. It stays dead until Restart.
+// Terminate ends a component with SIGTERM, so that it can finish its work, and returns when it is gone. It stays dead until Restart.
 func (c *Cluster) Terminate(ctx context.Context, component string) error {
 	return c.client.Kill(ctx, component, "TERM")
 }
@@ -144,9 +147,9 @@ func (c *Cluster) Restart(ctx context.Context, component string) error {
 	return c.client.Restart(ctx, component)
 }
 
-// Load gives a cluster with a real node the images of a tar archive, as "docker save" writes it or in the OCI format, and returns their
-// names. An image that the node has already by the same name is replaced by it. With an error, the names are those that were done before
-// it, and the others stand for what they did before.
+// Load loads the images of a tar archive into the real node of a cluster, and returns their names. The archive has the format of "docker
+// save" or of OCI. An image replaces another one with the same name. With an error, Load returns the names of the images that it loaded
+// before; the other names keep their images.
 func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	if c.sandbox == nil {
 		return nil, errNoContainers
@@ -166,7 +169,7 @@ func (c *Cluster) Load(ctx context.Context, archive string) ([]string, error) {
 	if err == nil {
 		return names, nil
 	}
-	// It is undone also if it was ctx that ended. That waits for another process that loads, but not for long.
+	// The changes are undone also if ctx has ended. This may wait a short time for another process that loads images.
 	const undoTimeout = 3 * time.Second
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -182,8 +185,8 @@ var errNoContainers = configError("this cluster runs no containers: start one wi
 // Real reports whether the cluster's node is real.
 func (c *Cluster) Real() bool { return c.sandbox != nil }
 
-// Enter moves the calling thread, which must be locked to its goroutine, to where the cluster's network is. What it executes finds the
-// cluster's Services and Pods, and their names. It does nothing if the cluster has no real node.
+// Enter moves the calling thread into the cluster's network. The thread must be locked to its goroutine. A program that it executes
+// reaches the cluster's Services and Pods, also by name. Enter does nothing if the cluster has no real node.
 func (c *Cluster) Enter() error {
 	if c.sandbox == nil {
 		return nil
@@ -191,7 +194,7 @@ func (c *Cluster) Enter() error {
 	return sandbox.Enter(c.sandbox.Init, c.sandbox.Network, c.dir.Path("node", "etc", "resolv.conf"))
 }
 
-// Command returns a command that runs in the cluster's network, as by "devcluster exec": with KUBECONFIG set, and a kubectl first in PATH.
+// Command returns a command that runs in the cluster's network, like "devcluster exec": KUBECONFIG is set, and PATH begins with a kubectl.
 func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	binary, err := os.Readlink(c.dir.Path("bin", "kubectl"))
 	cmd := exec.CommandContext(ctx, binary, append([]string{"exec", "--dir", string(c.dir), "--", name}, args...)...)
@@ -199,15 +202,15 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-// Stop ends the cluster and removes what it made in its directory. It returns when its last process is gone, and may be called again.
+// Stop ends the cluster and removes its files. It returns after the last process has ended. It may be called again.
 func (c *Cluster) Stop() error {
 	if c.owned != nil {
-		// What the supervisor's end was like says nothing about what it left: Remove looks.
+		// The result of the supervisor does not show whether files are left: Remove checks that.
 		_ = c.owned.end()
 	}
 	record, err := c.dir.Load()
 	if (err != nil && !c.dir.Exists()) || (err == nil && record.Token != c.token) {
-		return nil // it is gone, and perhaps another one is there now
+		return nil // This cluster is gone; another one may use the directory now.
 	}
 	err = Remove(string(c.dir))
 	if errors.Is(err, ErrNoCluster) {
@@ -259,7 +262,8 @@ func end(ctx context.Context, record *state.Record, liveness *state.Liveness) er
 		}
 		cancel()
 	}
-	waiting, cancel := context.WithTimeout(ctx, max(patience, stopTimeout)) // the processes of a supervisor that has just ended need a moment
+	// The processes of a supervisor that has just ended still run for a moment.
+	waiting, cancel := context.WithTimeout(ctx, max(patience, stopTimeout))
 	err := liveness.Wait(waiting)
 	cancel()
 	if err == nil || ctx.Err() != nil {
@@ -271,7 +275,7 @@ func end(ctx context.Context, record *state.Record, liveness *state.Liveness) er
 		}
 	}
 	if supervisor.Is(record.Supervisor, record.Spec.Dir) {
-		_ = syscall.Kill(record.Supervisor, syscall.SIGKILL) // fails if it has just gone
+		_ = syscall.Kill(record.Supervisor, syscall.SIGKILL) // An error means that it has just ended.
 	}
 	return liveness.Wait(ctx)
 }
@@ -286,7 +290,7 @@ func removeDead(ctx context.Context, dir state.Dir, record *state.Record) error 
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return nil
-		case errors.Is(err, state.ErrLocked): // by a process that checks liveness, or by a cluster that is being started
+		case errors.Is(err, state.ErrLocked): // A process checks liveness, or another cluster starts.
 		case err != nil:
 			return err
 		default:
@@ -324,7 +328,7 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 		if spec.Dir, err = os.MkdirTemp("", "devcluster-"); err != nil {
 			return "", nil, fmt.Errorf("make directory: %w", err)
 		}
-		// The supervisor makes it again, and so knows that it may remove it.
+		// The supervisor makes the directory again, and so knows that it may remove it.
 		if err := os.Remove(spec.Dir); err != nil {
 			return "", nil, fmt.Errorf("make directory: %w", err)
 		}
@@ -344,8 +348,7 @@ func launch(ctx context.Context, config Config) (state.Dir, *child, error) {
 	return dir, child, nil
 }
 
-// startSupervisor starts the supervisor in a session of its own, so that a terminal's Ctrl-C reaches its parent alone, which knows what to
-// do.
+// startSupervisor starts the supervisor in a session of its own: a terminal's Ctrl-C reaches only its parent, which then ends it in order.
 func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 	input, err := json.Marshal(spec)
 	if err != nil {
@@ -356,9 +359,9 @@ func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 		return nil, nil, fmt.Errorf("create pipe: %w", err)
 	}
 	defer out.Close()
-	cmd := exec.Command(binary, "supervise", spec.Dir) // the directory shows in a list of processes which cluster this is
+	cmd := exec.Command(binary, "supervise", spec.Dir) // With the directory, a list of processes shows which cluster this is.
 	cmd.Env = os.Environ()
-	cmd.Dir = "/" // so that no other directory is kept busy
+	cmd.Dir = "/" // A process must not keep another directory in use.
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.ExtraFiles = []*os.File{out} // supervisor.ReportFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -376,12 +379,12 @@ func startSupervisor(binary string, spec state.Spec) (*child, *os.File, error) {
 	return &child{cmd: cmd, alive: write, wait: sync.OnceValue(cmd.Wait)}, reports, nil
 }
 
-// follow reads what the supervisor reports until it says that the cluster is ready. If it fails, or ctx ends first, the supervisor is gone
-// when follow returns.
+// follow reads the reports of the supervisor until the cluster is ready. If the start fails or ctx ends first, follow returns after the
+// supervisor has ended.
 func (c *child) follow(ctx context.Context, reports *os.File, progress func(string)) error {
 	cut := context.AfterFunc(ctx, func() {
 		c.alive.Close()
-		time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() }) // it hangs, if it is there still
+		time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() }) // If it still runs then, it hangs.
 	})
 	decoder := json.NewDecoder(reports)
 	failure := ""
@@ -412,10 +415,10 @@ func (c *child) follow(ctx context.Context, reports *os.File, progress func(stri
 	}
 }
 
-// end closes the supervisor's lifeline and waits until the supervisor has ended the cluster. It kills a supervisor that hangs; the
-// components then end too.
+// end closes the supervisor's lifeline and waits until the supervisor has ended the cluster. It kills a supervisor that hangs; then the
+// components end, too.
 func (c *child) end() error {
-	c.alive.Close() // a second time does nothing
+	c.alive.Close() // A second Close has no effect.
 	late := time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
 	return c.wait()

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package cluster
 
 import (
@@ -215,7 +218,7 @@ func TestADirectoryThatIsMadeAnewIsTheNextClustersAlone(t *testing.T) {
 	stop(t, second)
 }
 
-func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
+func TestADirectoryThatOthersMayWriteToIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)

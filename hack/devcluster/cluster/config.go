@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package cluster
 
 import (
@@ -33,15 +36,15 @@ const (
 
 // The kinds of node.
 const (
-	NodeSimulated = state.NodeSimulated // nodes that kwok answers for: Pods run and Jobs complete without any container
+	NodeSimulated = state.NodeSimulated // nodes that kwok simulates: Pods run and Jobs complete without containers
 	NodeReal      = state.NodeReal      // one node that runs containers: see RealNodeMissing
-	NodeNone      = state.NodeNone      // no node; by default nothing but etcd and the API server
+	NodeNone      = state.NodeNone      // no node; by default only etcd and the API server run
 )
 
-// DefaultTimeout is how long a cluster may take to be ready.
+// DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 2 * time.Minute
 
-// Config says which cluster to start. The zero Config is one simulated node in a temporary directory.
+// Config describes the cluster to start. The zero Config means a cluster with one simulated node, in a temporary directory.
 type Config struct {
 	// Binary is the path of devcluster. Empty: see FindBinary.
 	Binary string
@@ -49,10 +52,10 @@ type Config struct {
 	Dir string
 	// Node is the kind of node. Empty: NodeSimulated, or NodeNone if Components has no Kwok.
 	Node string
-	// Nodes is how many nodes there are. 0: one, if the kind of node is not NodeNone.
+	// Nodes is the number of nodes. 0: one, unless Node is NodeNone.
 	Nodes int
-	// Components are those that run. Empty: all that the kind of node calls for. Etcd and APIServer alone make a fast cluster for tests and
-	// benchmarks: objects are stored and nothing acts on them.
+	// Components are the components that run. Empty: all that the kind of node needs. A cluster of only Etcd and APIServer is fast, for
+	// tests and benchmarks: it stores objects, and no controller acts on them.
 	Components []string
 	// APIPort is the API server's port on 127.0.0.1. 0: any free one.
 	APIPort int
@@ -60,13 +63,13 @@ type Config struct {
 	ExtraArgs map[string][]string
 	// Images is the image store of a real node (package images). Empty: the directory images beside Binary.
 	Images string
-	// Timeout bounds the start. 0: DefaultTimeout.
+	// Timeout is the time in which the cluster must be ready. 0: DefaultTimeout.
 	Timeout time.Duration
-	// Progress, if set, is called with a line for every step.
+	// Progress, if set, is called with a line for each step.
 	Progress func(line string)
 }
 
-// errConfig marks what is wrong with a Config, as opposed to what went wrong.
+// errConfig marks errors in a Config, as opposed to failures of the start.
 var errConfig = errors.New("bad configuration")
 
 // IsBadConfig reports whether Start rejected its Config before it started anything.
@@ -80,7 +83,7 @@ func (e configError) Is(target error) bool { return target == errConfig }
 
 func bad(format string, args ...any) error { return configError(fmt.Sprintf(format, args...)) }
 
-// spec checks the Config and fills in all but the directory.
+// spec checks the Config and sets the defaults of all fields but Dir.
 func (c Config) spec() (state.Spec, error) {
 	s := state.Spec{Dir: c.Dir, Node: c.Node, Nodes: c.Nodes, APIPort: c.APIPort, ExtraArgs: c.ExtraArgs, Timeout: c.Timeout}
 	if s.Timeout == 0 {
@@ -129,7 +132,7 @@ func (c Config) check(s state.Spec) error {
 	return nil
 }
 
-// completeReal fills in what a real node needs, and refuses what this machine cannot do.
+// completeReal sets the defaults of a real node. It returns an error if this machine cannot run one.
 func (c Config) completeReal(s *state.Spec) error {
 	if s.Nodes > 1 {
 		return bad("%d nodes: there is one, if it is real", s.Nodes)
@@ -179,8 +182,8 @@ func (c Config) binary() (string, error) {
 	return resolve(binary)
 }
 
-// directory returns the absolute path of the cluster's directory, which need not be there. Symbolic links are followed: a real node does
-// not see what is behind all of them.
+// directory returns the absolute path of the cluster's directory, which need not exist. It resolves symbolic links, since a real node
+// cannot follow all of them.
 func directory(s state.Spec) (string, error) {
 	abs, err := filepath.Abs(s.Dir)
 	if err != nil {
@@ -198,7 +201,7 @@ func directory(s state.Spec) (string, error) {
 		}
 		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
 	}
-	// KUBECONFIG and PATH are lists; other characters mean something in the configuration of one or another component of a node.
+	// A colon separates entries of KUBECONFIG and PATH. The other characters have a meaning in the configuration of some component.
 	odd := string(filepath.ListSeparator)
 	if s.Node == NodeReal {
 		odd += "\"'`\\{}$%"
@@ -211,7 +214,7 @@ func directory(s state.Spec) (string, error) {
 	return abs, nil
 }
 
-// resolve returns the absolute path behind path, which is there.
+// resolve returns the absolute path of an existing path, without symbolic links.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -223,7 +226,7 @@ func resolve(path string) (string, error) {
 	return abs, nil
 }
 
-// RealNodeMissing says in one line why this machine cannot run a real node, and what to do; nil if it can.
+// RealNodeMissing returns nil if this machine can run a real node. Otherwise the error says in one line what is missing, and what to do.
 func RealNodeMissing() error {
 	images, err := Config{}.images()
 	if err != nil {
@@ -236,7 +239,7 @@ func RealNodeMissing() error {
 // needs maps a component to the component that it cannot run without.
 var needs = map[string]string{APIServer: Etcd, ControllerManager: APIServer, Scheduler: APIServer, Kwok: APIServer}
 
-// components returns the components for the kind of node, in the order of their start, or checks those asked for.
+// components returns the components for the kind of node in the order of their start, or checks the requested ones.
 func components(node string, asked []string) ([]string, error) {
 	all, known := state.Components(node)
 	if !known {
@@ -271,8 +274,8 @@ const BinaryEnv = "DEVCLUSTER_BIN"
 // productModule is the module in whose bin directory the binary is built.
 const productModule = "module github.com/glassback/glassback\n"
 
-// FindBinary returns the path of devcluster: that of the environment variable DEVCLUSTER_BIN, else bin/devcluster of the product's module,
-// which is looked for from the working directory upwards. The error says how to build it.
+// FindBinary returns the path of devcluster: the value of the environment variable DEVCLUSTER_BIN, or bin/devcluster in the product's
+// module, which contains the working directory. The error says how to build it.
 func FindBinary() (string, error) {
 	if path := os.Getenv(BinaryEnv); path != "" {
 		if _, err := os.Stat(path); err != nil {

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster starts and steers a local Kubernetes cluster from Go: what the command devcluster does, for tests.
 //
 //	c, err := cluster.Start(ctx, cluster.Config{})

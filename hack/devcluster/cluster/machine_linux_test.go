@@ -18,7 +18,7 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// machine is what a real node could leave on the machine that it ran on.
+// machine is the state of the machine that a real node could change.
 type machine map[string]string
 
 // volatile are kernel settings that change by themselves.
@@ -26,8 +26,8 @@ var volatile = regexp.MustCompile(
 	`^/proc/sys/(kernel/(random/|ns_last_pid|pty/|sched_domain|perf_|tainted)|net/netfilter/nf_conntrack_count)`,
 )
 
-// look returns what is on the machine now: mounts, interfaces, routes, cgroups, kernel settings, and what is in the directories that a node
-// writes to.
+// look returns the present mounts, interfaces, routes, cgroups and kernel settings, and the entries of the directories that a node writes
+// to.
 func look(t *testing.T) machine {
 	t.Helper()
 	m := machine{}
@@ -81,7 +81,7 @@ func look(t *testing.T) machine {
 func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry)) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil { // what has just gone is not there
+		if err == nil { // An entry that was just removed does not count.
 			visit(path, entry)
 		}
 		return nil
@@ -91,8 +91,7 @@ func (m machine) walk(t *testing.T, dir string, visit func(string, fs.DirEntry))
 	}
 }
 
-// differences lists how a later look differs, but for the cgroups of other clusters, and of whatever else runs on the machine, which may
-// come and go meanwhile.
+// differences lists the differences of a later look. It leaves out the cgroups of other clusters and programs, which may change meanwhile.
 func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 	var all []string
 	others := func(key string) bool {

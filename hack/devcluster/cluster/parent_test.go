@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package cluster
 
 import (
@@ -14,8 +17,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// parentEnv makes the test binary a program that starts a cluster in the directory it names, says so, and waits to be killed. nodeEnv is
-// the kind of node.
+// parentEnv names a directory. It makes the test binary start a cluster there, print that, and wait to be killed. nodeEnv is the kind of
+// node.
 const (
 	parentEnv = "DEVCLUSTER_TEST_PARENT_DIR"
 	nodeEnv   = "DEVCLUSTER_TEST_PARENT_NODE"

@@ -44,7 +44,7 @@ func realContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// smoke runs a Job on a cluster and checks what it printed.
+// smoke runs a Job on a cluster and checks its output.
 func smoke(t *testing.T, ctx context.Context, c *Cluster) {
 	t.Helper()
 	client := clientOf(t, c)
@@ -255,7 +255,7 @@ func TestStopEndsWhatHangs(t *testing.T) {
 	}
 }
 
-// TestContainersDoNotDependOnTheUmask runs a container of a user who is not root, on a node that was started with a strict umask.
+// TestContainersDoNotDependOnTheUmask runs a container with a user other than root, on a node that was started with a strict umask.
 func TestContainersDoNotDependOnTheUmask(t *testing.T) {
 	ctx := realContext(t)
 	old := syscall.Umask(0o077)
@@ -506,8 +506,8 @@ func TestConnectionsIntoASandboxEndAsOutside(t *testing.T) {
 	}
 }
 
-// converse connects to address and reads until the other side ends the connection, for at most ten seconds. A reset
-// that is sent right after the connection was accepted may be told by the dial as well as by the first read.
+// converse connects to address and reads until the other side ends the connection, for at most ten seconds. After a reset right after the
+// accept, the dial or the first read may return the error.
 func converse(address string) error {
 	connection, err := net.Dial("tcp", address)
 	if err != nil {

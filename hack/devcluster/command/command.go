@@ -1,4 +1,7 @@
-// Package command is devcluster's command line. It checks what it is given, calls package cluster and prints plain lines: progress and
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is devcluster's command line. It checks its arguments, calls package cluster and prints plain lines: progress and
 // errors on standard error, results on standard output.
 package command
 
@@ -35,7 +38,7 @@ const rootExample = `  devcluster up --dir /tmp/a                               
   devcluster restart --dir /tmp/a kube-apiserver            # … same port, same data
   devcluster down --dir /tmp/a`
 
-// Main runs the command line and returns its exit code. exec and kubectl end with the code of what they run.
+// Main runs the command line and returns its exit code. exec and kubectl end with the exit code of their program.
 func Main(args []string) int {
 	// The components' libraries define global flags, which cobra would add to these commands.
 	pflag.CommandLine = pflag.NewFlagSet("devcluster", pflag.ContinueOnError)
@@ -99,7 +102,7 @@ func onCluster(use, short, long string, run func(cmd *cobra.Command, c *cluster.
 	})
 }
 
-// componentNames is what COMPONENT may be.
+// componentNames are the valid values of COMPONENT.
 var componentNames = strings.Join(state.AllComponents(), ", ")
 
 // oneComponent demands the name of a component.

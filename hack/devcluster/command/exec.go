@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package command
 
 import (
@@ -23,7 +26,7 @@ func newExec() *cobra.Command {
 command runs in the cluster's network: it reaches Services and Pods, also by their names, and nothing else. This process becomes the
 command: its signals and its exit code are the command's.`,
 		func(_ *cobra.Command, c *cluster.Cluster, args []string) error {
-			// The command is looked for where it will look for others.
+			// The command is searched in the same PATH that it gets.
 			path := state.Dir(c.Dir()).Path("bin") + string(os.PathListSeparator) + os.Getenv("PATH")
 			if err := os.Setenv("PATH", path); err != nil {
 				return fmt.Errorf("set PATH: %w", err)
@@ -56,16 +59,16 @@ func newKubectl() *cobra.Command {
 	return passOn(cmd, "ARGUMENTS…")
 }
 
-// passOn has the command take all that follows its first argument as arguments, flags included.
+// passOn makes cmd pass on everything after its first argument, also flags.
 func passOn(cmd *cobra.Command, arguments string) *cobra.Command {
 	cmd.Use += " -- " + arguments
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
-// become replaces this process by another program that uses the cluster.
+// become replaces this process by another program, which uses the cluster.
 func become(binary string, args []string, c *cluster.Cluster) error {
-	runtime.LockOSThread() // it is this thread that becomes the program
+	runtime.LockOSThread() // This thread becomes the program.
 	if err := c.Enter(); err != nil {
 		return err
 	}
@@ -79,5 +82,5 @@ func become(binary string, args []string, c *cluster.Cluster) error {
 	return fmt.Errorf("run %s: %w", args[0], syscall.Exec(binary, args, env))
 }
 
-// proxies are the variables that lead to a proxy, which the network of a real node does not.
+// proxies are the variables with the address of a proxy. The network of a real node cannot reach one.
 var proxies = []string{"http_proxy", "https_proxy", "all_proxy"}

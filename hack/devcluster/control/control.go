@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package control holds the client and the server of a small protocol over HTTP on loopback. Programs use it to control the supervisor of
 // a cluster. Every request carries the token from the cluster's state.json, which only the owner of that file can read.
 package control

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package control
 
 import (
@@ -12,7 +15,7 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/state"
 )
 
-// recorder is a supervisor that only notes what it is asked.
+// recorder is a supervisor that only records its requests.
 type recorder struct{ asked []string }
 
 func (r *recorder) Status(context.Context) []Component {

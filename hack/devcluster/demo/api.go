@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -27,7 +30,7 @@ import (
 // patience bounds each wait for the API server.
 const patience = 30 * time.Second
 
-// api is the API server, as an administrator uses it: changes are made with kubectl.
+// api is the administrator's access to the API server. It makes changes with kubectl.
 type api struct {
 	cluster *cluster.Cluster
 	config  *rest.Config
@@ -46,7 +49,7 @@ func newAPI(c *cluster.Cluster) (*api, error) {
 	return &api{cluster: c, config: config, kube: kube, dynamic: dyn}, nil
 }
 
-// kubectl runs kubectl and returns its output. Its cache goes with the cluster.
+// kubectl runs kubectl and returns its output. The cache of kubectl is in the cluster's directory.
 func (a *api) kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	cache := "--cache-dir=" + filepath.Join(a.cluster.Dir(), "tmp", "kubectl")
 	out, err := a.cluster.Command(ctx, "kubectl", append([]string{cache}, args...)...).Output()
@@ -62,7 +65,7 @@ func (a *api) kubectl(ctx context.Context, args ...string) ([]byte, error) {
 // install applies the CustomResourceDefinitions and the operator's permissions.
 func (a *api) install(ctx context.Context, artifacts string) error {
 	crds, rbac := filepath.Join(artifacts, "crd"), []string{"apply", "--server-side"}
-	// Not all files are for the API server: kustomization.yaml is for kubectl apply -k.
+	// The directory has other files: kustomization.yaml, for example, is for kubectl apply -k.
 	for _, name := range []string{
 		"namespace.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "webhook_url_role.yaml", "webhook_url_role_binding.yaml",
 	} {
@@ -78,8 +81,8 @@ func (a *api) install(ctx context.Context, artifacts string) error {
 	return nil
 }
 
-// applyExamples applies all examples, and returns them as the API server has them. The API server may list new resources in its discovery a
-// moment after their definitions are Established: until then, it is tried again.
+// applyExamples applies all examples, and returns the objects of the API server. It retries, since discovery may list new resources a
+// moment after their definitions are Established.
 func (a *api) applyExamples(ctx context.Context, artifacts string) ([]unstructured.Unstructured, error) {
 	var out []byte
 	var failed error

@@ -1,8 +1,11 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !linux
 
 package main
 
 import "syscall"
 
-// keptAttributes are none: only Linux can tie a process to the one that started it.
+// keptAttributes returns nil: only Linux can end a process with its parent.
 func keptAttributes() *syscall.SysProcAttr { return nil }

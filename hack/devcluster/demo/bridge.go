@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -15,14 +18,15 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// page is where the operator serves its page, and where a browser on this machine finds it.
+// page holds the addresses of the operator's page.
 type page struct {
-	target, address string
-	stop            func()
+	target  string // the operator listens here
+	address string // a browser on this machine connects here
+	stop    func()
 }
 
-// newPage chooses the addresses of the page. If the cluster has a network of its own, it starts a proxy from this machine into it, which
-// ends with stop.
+// newPage chooses the addresses of the page. If the cluster has a network of its own, it starts a proxy into that network. stop ends the
+// proxy.
 func newPage(c *cluster.Cluster) (*page, error) {
 	target, err := freeAddress()
 	if err != nil || !c.Real() {
@@ -44,8 +48,8 @@ func newPage(c *cluster.Cluster) (*page, error) {
 	return &page{target: target, address: listener.Addr().String(), stop: func() { _ = server.Close() }}, nil
 }
 
-// dialInside makes a connection in the cluster's network. A socket stays in the network in which it was made; the thread that has gone
-// there to make it ends with its goroutine.
+// dialInside makes a connection in the cluster's network. A thread enters the network and ends with its goroutine. The socket stays in the
+// network in which it was made.
 func dialInside(c *cluster.Cluster, target string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {

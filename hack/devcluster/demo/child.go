@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -15,15 +18,15 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/lifeline"
 )
 
-// keepCommand makes this program the keeper of another one: demo keep COMMAND ARGUMENTS…
+// keepCommand makes this program the keeper of a command: demo keep COMMAND ARGUMENTS…
 const keepCommand = "keep"
 
-// drainTimeout is how long what is kept may take to end. The operator drains for 20 s at most.
+// drainTimeout is the time that a command has to end. The operator drains for 20 s at most.
 const drainTimeout = 25 * time.Second
 
-// keep runs a command until this process's parent closes its lifeline, or is gone in whatever way. It returns its own exit code.
+// keep runs a command until the parent of this process closes its lifeline or dies. It returns the exit code of this process.
 //
-// It is a process of its own because the command does not know of lifelines: a demo that is killed cannot end its children, but this can.
+// A killed demo cannot end its children, and the command does not watch its parent. So the keeper is a process between them.
 func keep(args []string) int {
 	parent := lifeline.Inherited()
 	if len(args) == 0 || parent == nil {
@@ -60,15 +63,15 @@ func keep(args []string) int {
 	return exitOK
 }
 
-// child is a process of the demo's, with its keeper between.
+// child is a process that the demo runs under a keeper.
 type child struct {
-	name    string // in words
+	name    string // for the screen, such as "the operator"
 	logFile string
 	alive   *os.File // the write end of the keeper's lifeline
 	ended   chan struct{}
 }
 
-// start starts a command with an environment, and writes what it says to a file. It ends with stop, or with this process.
+// start starts a command with an environment, and appends its output to logFile. The command ends with stop, or with this process.
 func start(name, logFile string, env, command []string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -82,7 +85,7 @@ func start(name, logFile string, env, command []string) (*child, error) {
 	cmd := exec.Command(self, append([]string{keepCommand}, command...)...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of a terminal's Ctrl-C
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // The terminal's Ctrl-C does not reach it.
 	read, alive, err := lifeline.Attach(cmd)
 	if err != nil {
 		return nil, err
@@ -99,13 +102,13 @@ func start(name, logFile string, env, command []string) (*child, error) {
 	return c, nil
 }
 
-// stop ends the process, and returns when it has ended.
+// stop ends the process and waits for that.
 func (c *child) stop() {
 	_ = c.alive.Close() // A second time does nothing.
 	<-c.ended
 }
 
-// wait waits until the process has ended by itself, and returns an error that says so, or until ctx ends.
+// wait waits until the process or ctx ends. It always returns an error.
 func (c *child) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -40,7 +43,7 @@ func objectOf(apiVersion, kind, name, ready, reason string, observed int64, stat
 	return o
 }
 
-// exampleOf returns what is followed of an object.
+// exampleOf returns an example of an object.
 func exampleOf(object *unstructured.Unstructured) *example {
 	e := newFollower(nil, []unstructured.Unstructured{*object}, false).examples[0]
 	e.observe(object)
@@ -269,7 +272,7 @@ func TestHintsNameExamplesThatThereAre(t *testing.T) {
 	}
 	f := newFollower(nil, objects, true)
 	for i := range kinds {
-		named := slices.ContainsFunc(f.of(&kinds[i]), func(e *example) bool {
+		named := slices.ContainsFunc(f.examplesOf(&kinds[i]), func(e *example) bool {
 			return strings.Contains(kinds[i].hint.command, e.object.GetName())
 		})
 		if !named {

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -15,30 +18,30 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// settledReasons are those for which an object is not Ready because its spec wants it so.
+// settledReasons are the reasons of objects that are not Ready because their spec requires that.
 var settledReasons = []string{"Suspended"}
 
-// follower knows what has become of the examples.
+// follower polls the examples and holds their states.
 type follower struct {
 	api      *api
 	examples []*example
-	real     bool     // there are containers
-	verdict  string   // what to say once all are settled
-	hints    []string // what the user may do then
-	trouble  string   // why the last look saw nothing
+	real     bool     // containers run
+	verdict  string   // the message after all are settled
+	hints    []string // commands that the user may try then
+	trouble  string   // the error of the last look, or ""
 }
 
-// example is one object, as of the last look.
+// example is one object, in the state of the last look.
 type example struct {
 	kind    *kind
 	object  *unstructured.Unstructured
 	ready   metav1.Condition
 	settled bool
-	jobs    []job // of a MyCronJob: every one that was ever seen, in their order
+	jobs    []job // of a MyCronJob: all that looks have found, in their order
 
-	// Where there are containers.
-	printed string // of a MyCronJob: by the last Job that has completed
-	read    string // that Job's name
+	// These are set only if containers run.
+	printed string // of a MyCronJob: the output of its last completed Job
+	read    string // the name of that Job
 	page    string // of the sample Application: the title of its page
 }
 
@@ -53,7 +56,7 @@ func newFollower(a *api, objects []unstructured.Unstructured, real bool) *follow
 	return f
 }
 
-// look asks the API server how all examples are. If it does not answer, what was seen last stays.
+// look reads all examples from the API server. If that fails, the examples keep their last states.
 func (f *follower) look(ctx context.Context) {
 	f.trouble = ""
 	for _, e := range f.examples {
@@ -87,7 +90,7 @@ func (e *example) look(ctx context.Context, a *api, real bool) error {
 	return nil
 }
 
-// observe takes over what the object says.
+// observe updates the example from an object.
 func (e *example) observe(object *unstructured.Unstructured) {
 	e.object = object
 	e.ready = conditionOf(object, "Ready")
@@ -99,14 +102,14 @@ func (e *example) observe(object *unstructured.Unstructured) {
 	}
 }
 
-// deleted takes over that the object is no longer there.
+// deleted updates the example after its object was deleted.
 func (e *example) deleted() { e.ready, e.settled = metav1.Condition{Reason: "Deleted"}, false }
 
 func (e *example) name() string {
 	return strings.ToLower(e.kind.Kind) + "/" + e.object.GetName()
 }
 
-// pending says what an example lacks, or nothing.
+// pending returns what an example still lacks, or "" if it is settled.
 func (e *example) pending(real bool) string {
 	switch {
 	case !e.settled && e.ready.Reason == "":
@@ -124,8 +127,8 @@ func (e *example) pending(real bool) string {
 	return lacks
 }
 
-// of returns the examples of a kind.
-func (f *follower) of(k *kind) []*example {
+// examplesOf returns the examples of a kind.
+func (f *follower) examplesOf(k *kind) []*example {
 	return slices.DeleteFunc(slices.Clone(f.examples), func(e *example) bool { return e.kind != k })
 }
 
@@ -134,7 +137,7 @@ func (f *follower) settled() bool {
 	return f.trouble == "" && !slices.ContainsFunc(f.examples, func(e *example) bool { return e.pending(f.real) != "" })
 }
 
-// unsettled says which examples are not, and why.
+// unsettled returns the names of the examples that are not settled, with the reasons.
 func (f *follower) unsettled() string {
 	var all []string
 	for _, e := range f.examples {
@@ -148,7 +151,7 @@ func (f *follower) unsettled() string {
 	return strings.Join(all, ", ")
 }
 
-// conclude says that all examples are settled; and if they stay, what the user may do with them.
+// conclude sets the verdict after all examples are settled. If the demo stays, it sets hints, too.
 func (f *follower) conclude(after time.Duration, stay bool) {
 	jobs := 0
 	for _, e := range f.examples {
@@ -176,7 +179,7 @@ func (f *follower) conclude(after time.Duration, stay bool) {
 	}
 }
 
-// conditionOf returns a condition of an object, or none.
+// conditionOf returns a condition of an object, or an empty one.
 func conditionOf(object *unstructured.Unstructured, kind string) metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range list {

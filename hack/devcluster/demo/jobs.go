@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -24,14 +27,14 @@ const (
 // job is a Job of a MyCronJob.
 type job struct {
 	name   string
-	due    time.Time     // its slot, or when it was made for run-now
+	due    time.Time     // its slot or, for run-now, its creation
 	runNow bool          // it has no slot
-	late   time.Duration // how much later than its slot it was made
+	late   time.Duration // from its slot to its creation
 	ended  time.Time     // zero while it runs
 	failed bool
 }
 
-// lookForJobs asks for the Jobs of a MyCronJob.
+// lookForJobs lists the Jobs of a MyCronJob.
 func lookForJobs(ctx context.Context, a *api, e *example) error {
 	jobs, err := a.kube.BatchV1().Jobs(e.object.GetNamespace()).List(ctx,
 		metav1.ListOptions{LabelSelector: v1.LabelMyCronJob + "=" + e.object.GetName()})
@@ -42,7 +45,7 @@ func lookForJobs(ctx context.Context, a *api, e *example) error {
 	return nil
 }
 
-// observeJobs takes over how Jobs are. Those that are no longer there stay as they were seen last.
+// observeJobs updates the Jobs of an example. Deleted Jobs keep their last states.
 func (e *example) observeJobs(items []batchv1.Job) {
 	for i := range items {
 		seen := jobOf(&items[i])
@@ -111,7 +114,7 @@ func (j job) state() string {
 	return "completed"
 }
 
-// story says all of a Job but its name.
+// story describes a Job, without its name.
 func (j job) story() string {
 	story := fmt.Sprintf("due %s, %d ms late, %s", clock(j.due), j.late.Milliseconds(), j.state())
 	if j.runNow {

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -16,36 +19,35 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
 
-// kind is how the demo follows and shows the examples of one kind. Every one has a name and a condition Ready; what is here comes besides,
-// as far as there is any.
+// kind describes how the demo follows and shows the examples of one kind, beyond their names and conditions Ready.
 type kind struct {
 	schema.GroupKind
-	ticking []column                                    // of the table only: they change again and again
-	columns []column                                    // of the table, and of the lines where there is no terminal
-	look    func(context.Context, *api, *example) error // asks for what the object itself does not say
-	lacks   func(*example) string                       // says what an example that is Ready lacks still, or nothing
+	ticking []column                                    // only in the table on a terminal: they change all the time
+	columns []column                                    // in the table, and in the lines without a terminal
+	look    func(context.Context, *api, *example) error // reads what the object does not contain; may be nil
+	lacks   func(*example) string                       // returns what a Ready example still lacks, or ""; may be nil
 	hint    hint
 
-	// The same of what containers do, where there are any.
+	// lookInside and lacksInside are look and lacks for clusters that run containers.
 	lookInside  func(context.Context, *api, *example) error
 	lacksInside func(*example) string
 
-	// onlyReal is set where nothing can come of the examples without containers. The operator then leaves them alone, and they are not
-	// followed.
+	// onlyReal is set if the examples cannot become Ready without containers. On a simulated node the operator does not run their
+	// controller, and the demo does not follow them.
 	onlyReal bool
 }
 
-// column is one of the table.
+// column is a column of the table.
 type column struct {
 	heading string
 	cell    func(*example) string
-	real    bool // it is about what containers do
+	real    bool // it needs containers
 }
 
-// hint is what the user may do with an example of artifacts/examples, and what happens then.
+// hint is a command that the user may try, and its effect.
 type hint struct{ command, effect string }
 
-// kinds are Glassback's, in the order of the table.
+// kinds are the kinds of Glassback, in the order of the table.
 var kinds = []kind{
 	{
 		GroupKind: schema.GroupKind{Group: groupav1.GroupName, Kind: "ApiExampleA"},
@@ -122,7 +124,7 @@ func controllersOn(real bool) string {
 	return strings.Join(controllers, ",")
 }
 
-// leftAlone says, in a line for each, which kinds are not followed on a simulated node.
+// leftAlone returns a line for each kind that the demo does not follow on a simulated node.
 func leftAlone(real bool) []string {
 	var lines []string
 	for _, k := range kinds {
@@ -134,7 +136,7 @@ func leftAlone(real bool) []string {
 	return lines
 }
 
-// kindOf returns the kind of an object, and false for one that is not Glassback's, but what an example needs besides, such as a Secret.
+// kindOf returns the kind of an object. It returns false for a kind that is not Glassback's: an example may contain a Secret, too.
 func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupKind == object.GroupVersionKind().GroupKind() })
 	if i < 0 {
@@ -143,18 +145,18 @@ func kindOf(object *unstructured.Unstructured) (*kind, bool) {
 	return &kinds[i], true
 }
 
-// cells returns what each column of the table has, by a function. Columns about containers are left out where there are none.
-func (k *kind) cells(real bool, of func(column) string) []string {
+// cells returns the text of each column, which render returns. Without containers, it leaves out columns that need them.
+func (k *kind) cells(real bool, render func(column) string) []string {
 	var cells []string
 	for _, c := range slices.Concat(k.ticking, k.columns) {
 		if real || !c.real {
-			cells = append(cells, of(c))
+			cells = append(cells, render(c))
 		}
 	}
 	return cells
 }
 
-// inStatus returns what is in a field of the status, or "".
+// inStatus returns a function that returns a field of the status, or "".
 func inStatus(field string) func(*example) string {
 	return func(e *example) string {
 		value, _, _ := unstructured.NestedFieldNoCopy(e.object.Object, "status", field)
@@ -165,7 +167,7 @@ func inStatus(field string) func(*example) string {
 	}
 }
 
-// availablePods returns how many Pods are available, of how many.
+// availablePods returns the number of available Pods and of all Pods.
 func availablePods(e *example) string {
 	available, all := inStatus("availableReplicas")(e), inStatus("replicas")(e)
 	if all == "" {

@@ -1,17 +1,20 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command demo shows Glassback at work: it starts a devcluster and an ECS that is simulated, installs what an administrator would, runs the
 // operator under its own ServiceAccount with exactly the Role that is shipped, applies every example and follows them. It is what make demo
 // runs.
 //
-//	main        the steps, in their order
-//	├─ api      what an administrator does with kubectl: apply, wait for CRDs, make a kubeconfig for a ServiceAccount
-//	├─ operator how the operator is run, and the ECS simulator
-//	├─ bridge   leads a browser to the operator's page, where the cluster has a network of its own
+//	main        the steps, in order
+//	├─ api      the administrator: applies manifests, waits for CRDs, makes a kubeconfig for a ServiceAccount
+//	├─ operator starts the operator and the ECS simulator
+//	├─ bridge   a proxy from a browser to the operator's page, if the cluster has a network of its own
 //	├─ child    a process that does not outlive the demo
-//	├─ kinds    the table of Glassback's kinds: what is shown of each, and how the user may try it
-//	├─ follow   what became of the examples, asked of the API server again and again; jobs: of a MyCronJob's Jobs; page: of an Application's
-//	└─ screen   shows it: a table redrawn in place on a terminal, a line for every change elsewhere
+//	├─ kinds    the table of Glassback's kinds: what the demo shows of each, and what the user may try
+//	├─ follow   polls the examples; jobs: the Jobs of a MyCronJob; page: the page of an Application
+//	└─ screen   shows the examples: on a terminal a table redrawn in place, elsewhere a line for every change
 //
-// Ctrl-C ends everything at any time and removes every file. So does the end of the demo in any other way, but for its directory.
+// Ctrl-C ends all processes at any time and removes all files. If the demo is killed, its directory stays.
 package main
 
 import (
@@ -33,7 +36,7 @@ import (
 
 // Exit codes.
 const (
-	exitOK          = 0   // every example is Ready, and for a demo without --once: and then came Ctrl-C
+	exitOK          = 0   // every example became Ready; without --once, Ctrl-C came after that
 	exitFailed      = 1   // something has failed
 	exitUsage       = 2   // bad flags
 	exitInterrupted = 130 // Ctrl-C before every example was Ready
@@ -67,10 +70,10 @@ func main() {
 	os.Exit(show(o))
 }
 
-// nodeAny is a real node where that can run, and a simulated one elsewhere.
+// nodeAny means a real node if the machine can run one, and a simulated node otherwise.
 const nodeAny = "any"
 
-// chooseNode returns the kind of node, and what is to be said of it.
+// chooseNode returns the kind of node, and a remark about it for the screen.
 func chooseNode(asked string) (node, remark string) {
 	if asked == nodeAny {
 		if err := cluster.RealNodeMissing(); err != nil {
@@ -89,7 +92,7 @@ func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] 
 
 // show runs the demo and returns its exit code.
 func show(o options) int {
-	// Further signals do not cut the cleaning up short: it takes a second or two, and ends by itself.
+	// Further signals do not interrupt the cleanup, which takes a second or two.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	s := newScreen(os.Stdout)
@@ -112,12 +115,12 @@ func show(o options) int {
 	return exitOK
 }
 
-// leftoverError says that something could not be ended or removed.
+// leftoverError is the error of a process or a file that could not be removed.
 type leftoverError struct{ err error }
 
 func (e *leftoverError) Error() string { return "clean up: " + e.err.Error() }
 
-// leftover makes a leftoverError of an error.
+// leftover wraps an error in a leftoverError. It returns nil for nil.
 func leftover(err error) error {
 	if err != nil {
 		return &leftoverError{err}
@@ -125,8 +128,9 @@ func leftover(err error) error {
 	return nil
 }
 
-// run returns whether every example became Ready. With --once it returns when they are, else when ctx ends; and with an error if they do
-// not become Ready, or if the operator, the simulator or the cluster ends. Whatever it returns, all that it started has ended.
+// run runs the demo, and returns whether every example became Ready. With --once it returns when they are Ready, and otherwise when ctx
+// ends. It returns an error if they do not become Ready, or if the operator, the simulator or the cluster ends. It always ends all
+// processes that it started.
 func run(ctx context.Context, s *screen, o options) (ready bool, err error) {
 	dir, err := os.MkdirTemp("", "glassback-demo-")
 	if err != nil {
@@ -209,8 +213,8 @@ func sayWhere(s *screen, c *cluster.Cluster, op *child, ecs, page string) {
 	s.say("")
 }
 
-// watch follows the examples until ctx ends, or with --once until all are Ready, or until one of what must not end does. It returns whether
-// they were Ready.
+// watch follows the examples until ctx ends, until all are Ready (with --once), or until one of the ends returns: each waits for a
+// process that must not end. It returns whether the examples became Ready.
 func watch(ctx context.Context, s *screen, o options, f *follower, ends ...func(context.Context) error) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var waiting sync.WaitGroup

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -16,11 +19,11 @@ import (
 // shownJobs is how many of the latest Jobs of sampleCronJob the table shows.
 const shownJobs = 5
 
-// screen shows the demo. On a terminal, what becomes of the examples is a table that is redrawn in place, below all that was said;
-// elsewhere it is a line for every change.
+// screen shows the demo. On a terminal it redraws a table of the examples in place, below the other lines. Elsewhere it prints a line for
+// every change.
 type screen struct {
 	out   io.Writer
-	size  func() (width, height int) // of the terminal; nil if out is none
+	size  func() (width, height int) // of the terminal; nil if out is not a terminal
 	drawn int                        // lines of the table on the terminal
 	last  map[string]string
 }
@@ -46,7 +49,7 @@ func (s *screen) say(format string, args ...any) {
 	fmt.Fprintf(s.out, format+"\n", args...)
 }
 
-// show shows how the examples are.
+// show shows the states of the examples.
 func (s *screen) show(f *follower) {
 	if s.size == nil {
 		s.showChanges(f)
@@ -69,7 +72,7 @@ func (s *screen) show(f *follower) {
 	_, _ = s.out.Write(frame.Bytes())
 }
 
-// fit returns the lines that a terminal has room for: of what is above as many as there is room, and all of what is below.
+// fit returns the lines that fit on a terminal: all lines of below, and as many lines of above as there is room for.
 func fit(above, below []string, height int) []string {
 	room := max(1, height-1-len(below)) // The cursor is in the line after the last.
 	if len(above) > room {
@@ -79,7 +82,7 @@ func fit(above, below []string, height int) []string {
 	return append(above, below...)
 }
 
-// table renders the examples, those of each kind below a heading, and the latest Jobs of sampleCronJob.
+// table renders the examples, with a heading for each kind, and the latest Jobs of sampleCronJob.
 func table(f *follower) []string {
 	var b bytes.Buffer
 	nameWidth, reasonWidth := 0, 0
@@ -92,7 +95,7 @@ func table(f *follower) []string {
 	}
 	for i := range kinds {
 		k := &kinds[i]
-		examples := f.of(k)
+		examples := f.examplesOf(k)
 		if len(examples) == 0 {
 			continue
 		}
@@ -118,7 +121,7 @@ func table(f *follower) []string {
 
 func orDash(s string) string { return cmp.Or(s, "-") }
 
-// remarks are what is to be said below the table.
+// remarks returns the lines below the table.
 func remarks(f *follower) []string {
 	var lines []string
 	if f.trouble != "" {
@@ -130,7 +133,7 @@ func remarks(f *follower) []string {
 	return append(lines, f.hints...)
 }
 
-// showChanges prints a line for all that has changed since it was called last.
+// showChanges prints a line for each change since its last call.
 func (s *screen) showChanges(f *follower) {
 	for _, e := range f.examples {
 		if e.ready.Reason != "" {

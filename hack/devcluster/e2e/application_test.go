@@ -190,7 +190,7 @@ func testOthersFields(t *testing.T, w *world, ns string) {
 	w.must(t, err)
 	w.patchDeployment(t, ns, "a", `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}},`+
 		`"spec":{"containers":[{"name":"app","env":[{"name":"THEIRS","value":"2"}]},{"name":"sidecar","image":"s"}]}}}}`)
-	// The image and env are changed, and one is taken away: only what is the operator's goes.
+	// The image changes, and OWN is replaced by NEW: no variable, annotation or container of another client may disappear.
 	w.patchApp(t, ns, "a", `{"spec":{"image":"nginx:2","env":[{"name":"NEW","value":"3"}]}}`)
 	w.ready(t, ns, "a")
 	d := w.deployment(t, ns, "a")
@@ -523,9 +523,8 @@ func testApplicationGarbage(t *testing.T, w *world, ns string) {
 	})
 }
 
-// TestApplicationsAreQuiet counts what the operator asks of the API server: for one
-// Application, three creates and at most three statuses until it is Ready; for a
-// hundred that have converged, nothing, nor after a restart.
+// TestApplicationsAreQuiet counts the operator's requests: for one Application, three creates and at most three statuses until it is
+// Ready; for a hundred settled ones, no request, also after a restart.
 func TestApplicationsAreQuiet(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})
@@ -567,7 +566,7 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	// Numbers alone are written after 10 s; events in the background.
 	settled(t, 2*time.Minute, 12*time.Second, spy.requests)
 	spy.forget()
-	time.Sleep(60 * time.Second) // what is looked at
+	time.Sleep(60 * time.Second) // the time that is checked
 	if got := spy.requests(); len(got) > 0 {
 		t.Errorf("requests in 60 s: %v", got)
 	}
@@ -579,7 +578,7 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	for i := range objects { // Each was looked at, and not only watched.
 		o.waitFor(fmt.Sprintf(`"Synced" controller="application" object="%s/%s"`, ns, appName(i)))
 	}
-	time.Sleep(20 * time.Second) // what is looked at
+	time.Sleep(20 * time.Second) // the time that is checked
 	for request, n := range spy.requests() {
 		if verb, resource, _ := strings.Cut(request, " "); verb != "GET" && verb != "LIST" && resource != "selfsubjectaccessreviews" {
 			t.Errorf("after a restart: %d times %s", n, request)
@@ -587,8 +586,7 @@ func TestApplicationsAreQuiet(t *testing.T) {
 	}
 }
 
-// variants are ways in which the API server's defaults, and its way to write down
-// what it was given, could differ from what was applied.
+// variants are fields for which the API server's defaults and normal forms could differ from the applied values.
 var variants = []func(*appv1.Application){
 	func(*appv1.Application) {},
 	func(a *appv1.Application) {

@@ -44,7 +44,7 @@ var keptKinds = []string{
 // glassbackCategory is that of all of Glassback's own resources.
 const glassbackCategory = "glassback"
 
-// keeper keeps what there is to know about a failed test, as files.
+// keeper writes the state of a failed test to files.
 type keeper struct {
 	*node
 	dir     string
@@ -52,8 +52,8 @@ type keeper struct {
 	written int
 }
 
-// keep keeps what there is to know about a failed test in dir, and tells the end of
-// it. What cannot be had is told too, and fails nothing: the test has failed already.
+// keep writes the state of a failed test to dir, and logs the last part of it. It also logs its own errors, and returns none: the test
+// has failed already.
 func (n *node) keep(t *testing.T, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (n *node) keep(t *testing.T, dir string) {
 	}
 }
 
-// save writes a file, or takes a note of why there is none.
+// save writes a file, or records the error.
 func (k *keeper) save(name string, data []byte, err error) {
 	if err == nil && len(data) > 0 {
 		if err = os.WriteFile(filepath.Join(k.dir, name), data, 0o644); err == nil {
@@ -93,7 +93,7 @@ func (k *keeper) componentLogs() {
 	}
 }
 
-// events keeps what was said in the namespace, a line for each, and returns it.
+// events saves the events of the namespace, one line for each, and returns these lines.
 func (k *keeper) events(ctx context.Context) []string {
 	list, err := k.kube.CoreV1().Events(k.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -116,7 +116,7 @@ func earlier(a, b *corev1.Event) int {
 		cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), strings.Compare(a.ResourceVersion, b.ResourceVersion))
 }
 
-// last is when an event was last seen. Which field says so depends on who sent it.
+// last returns the time of an event's last occurrence. The client that sent the event decides which field has it.
 func last(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time
@@ -133,7 +133,7 @@ func eventLine(e *corev1.Event) string {
 		e.InvolvedObject.Kind, e.InvolvedObject.Name, strings.TrimSpace(e.Message))
 }
 
-// describe keeps what kubectl has to say.
+// describe saves the output of kubectl describe.
 func (k *keeper) describe(ctx context.Context) {
 	var out, complaints bytes.Buffer
 	cmd := k.Command(ctx, "kubectl", "describe", "pods,persistentvolumeclaims,nodes", "--namespace", k.ns)

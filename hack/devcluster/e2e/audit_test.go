@@ -26,9 +26,8 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// auditPolicy says what API servers write down: not what the cluster's own components ask
-// for, and of what may have an owner also what it is. Levels and stages are explained at
-// https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/.
+// auditPolicy is the audit policy of API servers. It leaves out requests of the cluster's own components, and keeps the bodies of objects
+// that may have owners. For levels and stages see https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/.
 const auditPolicy = `{
   "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
   "omitStages": ["RequestReceived"],
@@ -50,9 +49,8 @@ const auditPolicy = `{
   ]
 }`
 
-// audited has the API server of a cluster write down what it is asked for. The function
-// that it returns is for when the cluster has stopped, or was not started: it gives what
-// the operator has asked for to verbs, and removes what was written down.
+// audited makes the API server of a cluster write an audit log. Call the returned function after the cluster has stopped, or failed to
+// start: it passes the operator's requests to verbs, and removes the log.
 func audited(config cluster.Config) (cluster.Config, func() error, error) {
 	dir, err := os.MkdirTemp("", "devcluster-")
 	if err != nil {
@@ -75,7 +73,7 @@ func audited(config cluster.Config) (cluster.Config, func() error, error) {
 // asked is one thing that an API server was asked for.
 type asked struct {
 	verb, group string
-	resource    string // with its subresource; the path, if it is none of a resource
+	resource    string // with its subresource; for other requests, the path
 	name        string // if some role is about this name alone
 	dryRun      bool
 }
@@ -98,7 +96,7 @@ func (a asked) String() string {
 	return s
 }
 
-// auditEvent is what counts here of an event of audit.k8s.io/v1.
+// auditEvent has the fields of an event of audit.k8s.io/v1 that these tests use.
 type auditEvent struct {
 	Verb       string `json:"verb"`
 	UserAgent  string `json:"userAgent"`
@@ -163,14 +161,14 @@ func (r reader) event(e *auditEvent) {
 		a.resource += "/" + e.ObjectRef.Subresource
 	}
 	named := asked{group: a.group, resource: a.resource, name: e.ObjectRef.Name}
-	if e.Verb != "create" && r.names.Has(named) { // Who may create is asked without the name.
+	if e.Verb != "create" && r.names.Has(named) { // The permission to create is checked without the name.
 		a.name = e.ObjectRef.Name
 	}
 	r.into(a)
 	if e.ResponseStatus.Code != http.StatusCreated {
 		return
 	}
-	a.verb, a.name = "create", "" // Also of an apply: the right to patch is not enough to make what is not there.
+	a.verb, a.name = "create", "" // An apply may create, too: the permission to patch is not enough for an object that does not exist.
 	r.into(a)
 	for _, owner := range r.held(e.RequestObject) {
 		owner.dryRun = a.dryRun
@@ -178,8 +176,8 @@ func (r reader) event(e *auditEvent) {
 	}
 }
 
-// held returns what the admission plugin OwnerReferencesPermissionEnforcement asks for when
-// an object is made that holds up the deletion of its owners.
+// held returns the permissions that the admission plugin OwnerReferencesPermissionEnforcement requires for a new object with
+// blockOwnerDeletion.
 func (r reader) held(object []byte) []asked {
 	var dependent metav1.PartialObjectMetadata
 	if json.Unmarshal(object, &dependent) != nil {

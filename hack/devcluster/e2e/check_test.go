@@ -32,7 +32,7 @@ import (
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// checked is what glassback check has said.
+// checked is the output of glassback check.
 type checked struct {
 	t      *testing.T
 	code   int
@@ -126,7 +126,7 @@ const (
 	crdRedisClusters = "crds/redisclusters.bytewang123-redis.wzj.kubebuilder.io"
 )
 
-// TestCheck goes through what an installation goes through, from a bare cluster on.
+// TestCheck runs glassback check at each step of an installation, from an empty cluster on.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -209,7 +209,7 @@ func TestCheck(t *testing.T) {
 	check(t, "--kubeconfig", account).only(crdRedisClusters)
 }
 
-// checkUnreachable checks with what leads to no API server.
+// checkUnreachable runs checks with configurations that lead to no API server.
 func checkUnreachable(t *testing.T, w *world) {
 	forged := check(t, "--kubeconfig", w.forged(t))
 	forged.only("cluster/credentials")

@@ -35,7 +35,7 @@ import (
 	"github.com/glassback/glassback/pkg/leaktest"
 )
 
-// The operator's own access key in these tests. Neither half is to be read anywhere.
+// The operator's own access key in these tests. Neither part may appear anywhere.
 const (
 	cloudKeyID     = "LTAIe2eOwnAccessKey"
 	cloudKeySecret = "e2e-own-secret-of-the-access-key"
@@ -136,8 +136,7 @@ func (c *cloud) instances(ctx context.Context) (map[string]instance, error) {
 	return all, nil
 }
 
-// calls are what the simulator was asked for and has done, without the time, such as
-// "CreateInstance cn-beijing i-2ze… OK".
+// calls returns the simulator's lines for its calls without the time, such as "CreateInstance cn-beijing i-2ze… OK".
 func (c *cloud) calls() []string {
 	var calls []string
 	for line := range strings.Lines(c.simulator.log.String()) {
@@ -422,7 +421,7 @@ func testCredentials(t *testing.T, c *cloud) {
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: cloudKeyID, v1alpha1.KeyAccessKeySecret: wrong})
 	degraded("CredentialsRefused")
 	c.secret(t, "account", map[string]string{v1alpha1.KeyAccessKeyID: "LTAIe2eNobodysKey", v1alpha1.KeyAccessKeySecret: cloudKeySecret})
-	c.simulator.waitFor(" InvalidAccessKeyId.NotFound") // It is tried at once.
+	c.simulator.waitFor(" InvalidAccessKeyId.NotFound") // The operator tries it at once.
 	degraded("CredentialsRefused")
 	if made := c.made(); len(made) > 0 {
 		t.Errorf("ECS has made %q", made)
@@ -468,7 +467,7 @@ func (c *cloud) secret(t *testing.T, name string, data map[string]string) {
 	c.must(t, err)
 }
 
-// said is what everybody can read of an ECSInstance.
+// said returns the parts of an ECSInstance that every user can read.
 func (c *cloud) said(t *testing.T, name string) map[string]string {
 	t.Helper()
 	ecs, err := c.get(t.Context(), name)
@@ -484,8 +483,7 @@ func (c *cloud) said(t *testing.T, name string) map[string]string {
 	return map[string]string{"the status": string(status), "an event": strings.Join(lines, "\n")}
 }
 
-// settledInstances makes instances, waits until nothing is to be done about them, and
-// returns a test of what is asked for from then on.
+// settledInstances makes instances, waits until they are settled, and returns a test of the requests from then on.
 func settledInstances(t *testing.T, c *cloud) func(*testing.T) {
 	t.Helper()
 	const (
@@ -509,7 +507,7 @@ func settledInstances(t *testing.T, c *cloud) func(*testing.T) {
 	spy.forget()
 	before, begun := len(c.calls()), time.Now()
 	return func(t *testing.T) {
-		time.Sleep(time.Until(begun.Add(lasting))) // what is looked at
+		time.Sleep(time.Until(begun.Add(lasting))) // the time that is checked
 		requests, looks, lasted := spy.requests(), c.calls()[before:], time.Since(begun)
 		if len(requests) > 0 {
 			t.Errorf("the API server was asked for %v", requests)
@@ -519,7 +517,7 @@ func settledInstances(t *testing.T, c *cloud) func(*testing.T) {
 				t.Errorf("ECS was asked for %s", call)
 			}
 		}
-		// The time from one look to the next is a minute, a tenth more or less. Other tests may run for minutes before this one goes on.
+		// The time between two looks is a minute, with a tenth more or less. Other tests may run for minutes before this one continues.
 		least, most := int(lasted/lasting), int(lasted/(54*time.Second))+1
 		if len(looks) < least || len(looks) > most {
 			t.Errorf("in %s ECS was asked %d times about %d instances, expected %d to %d", lasted, len(looks), objects, least, most)

@@ -48,7 +48,7 @@ func (c *realRedis) watchBudget(t *testing.T) {
 				}
 				return
 			}
-			for event := range events.ResultChan() { // It ends with ctx, and when the API server says so.
+			for event := range events.ResultChan() { // The watch ends with ctx, or when the API server ends it.
 				b, ok := event.Object.(*policyv1.PodDisruptionBudget)
 				if !ok {
 					continue
@@ -89,8 +89,8 @@ func (n *node) readyPod(t *testing.T, name string, labels map[string]string) *co
 	return pod
 }
 
-// TestEvictionAnswers looks at what the API server answers to evictions. The fake one of
-// pkg/controller/rediscluster (eviction_test.go) answers the same.
+// TestEvictionAnswers checks the API server's answers to evictions. The fake of pkg/controller/rediscluster (eviction_test.go) answers
+// the same.
 func TestEvictionAnswers(t *testing.T) {
 	t.Parallel()
 	n := onNode(t)

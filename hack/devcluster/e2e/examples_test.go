@@ -54,9 +54,8 @@ func TestWhatKubectlSaysToTheExamples(t *testing.T) {
 	}
 }
 
-// complaints returns what kubectl says is wrong with an object: its one line, or the
-// lines below a headline. The API server's own remark is none, that it has not
-// looked further.
+// complaints returns the errors that kubectl prints for an object: its single line, or the lines below a headline. It leaves out the API
+// server's remark that it has stopped validation early.
 func complaints(out string) []string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) == 1 {
@@ -67,7 +66,7 @@ func complaints(out string) []string {
 	})
 }
 
-// kubectl runs kubectl, and returns what it prints.
+// kubectl runs kubectl and returns its output.
 func (w *world) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	binary, err := cluster.FindBinary()

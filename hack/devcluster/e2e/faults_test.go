@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 	for i, policy := range policies {
 		m := w.create(t, ns, fmt.Sprintf("sample%d", i), func(m *v1.MyCronJob) {
 			m.Spec.MissedRunPolicy = policy
-			// No history: what is not kept by a guard goes at once.
+			// There is no history: an object that no guard protects is deleted at once.
 			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
 		})
 		names[i] = m.Name

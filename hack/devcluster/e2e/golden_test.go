@@ -38,8 +38,7 @@ const (
 `
 )
 
-// goldenKinds are what the examples consist of. ECSInstances have no children: for them see
-// pkg/controller/golden.
+// goldenKinds are the kinds in the namespaces of the examples. ECSInstances have no children: for them see pkg/controller/golden.
 var goldenKinds = []schema.GroupVersionResource{
 	{Group: "groupa.k8s.zhuang.com", Version: "v1", Resource: "apiexampleas"},
 	{Group: "app.aiops.org", Version: "v1", Resource: "applications"},
@@ -116,7 +115,7 @@ func applyExample(t *testing.T, w *world, client dynamic.Interface, ns, file str
 	w.must(t, err)
 }
 
-// asStored returns the objects of a namespace as text, without what is random.
+// asStored returns the objects of a namespace as text, without random values.
 func asStored(ctx context.Context, client dynamic.Interface, ns string) ([]byte, error) {
 	all := bytes.NewBufferString(goldenHeader)
 	for _, gvr := range goldenKinds {
@@ -149,8 +148,7 @@ var (
 	timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 )
 
-// withoutRandom returns the fields of object without what is random, and without what others
-// have written to an example.
+// withoutRandom returns the fields of object without random values, and without the fields that other clients have written to an example.
 func withoutRandom(object *unstructured.Unstructured) map[string]any {
 	var own []metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {
@@ -194,7 +192,7 @@ func cleaned(value any) any {
 	return value
 }
 
-// differs returns in what two texts differ first, nil if they do not.
+// differs returns an error with the first difference of two texts, or nil.
 func differs(file string, want, got []byte) error {
 	if bytes.Equal(want, got) {
 		return nil

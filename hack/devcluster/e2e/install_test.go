@@ -154,7 +154,7 @@ func (w *world) simulateInside(t *testing.T, args ...string) *cloud {
 	return &cloud{world: w, url: "http://" + address, simulator: simulator}
 }
 
-// apply installs as docs/install.md says, but for the endpoint of ECS.
+// apply installs the operator as in docs/install.md, except for the endpoint of ECS.
 func (in *installation) apply(t *testing.T, image string) {
 	t.Helper()
 	in.applyFrom(t, root, image)
@@ -226,7 +226,7 @@ func (in *installation) helm(t *testing.T, args ...string) {
 	}
 }
 
-// run runs kubectl, which has to succeed, and returns what it prints.
+// run runs kubectl and returns its output. It fails the test if kubectl fails.
 func (in *installation) run(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := in.kubectl(t, args...)
@@ -332,7 +332,7 @@ func (in *installation) samples(t *testing.T) {
 	t.Logf("the samples of the seeds were Ready after %s", time.Since(began).Round(time.Second))
 }
 
-// webhooks asks the API server for what only a webhook answers.
+// webhooks sends the API server requests whose answers need a webhook.
 func (in *installation) webhooks(t *testing.T) {
 	t.Helper()
 	out := in.run(t, "scale", "rdc/rediscluster-sample", "--replicas=5")
@@ -442,7 +442,7 @@ func (in *installation) upgrade(t *testing.T) {
 	in.webhooks(t)
 }
 
-// leader returns the Pod that leads, and what the Lease says of it.
+// leader returns the leader's Pod, and the holder in the Lease.
 func (in *installation) leader(ctx context.Context) (pod, identity string, err error) {
 	lease, err := in.kube.CoordinationV1().Leases(operatorNamespace).Get(ctx, "glassback", metav1.GetOptions{})
 	if err != nil {
@@ -521,7 +521,7 @@ func (in *installation) killProcess(t *testing.T, pod string) {
 		line, err2 := os.ReadFile(filepath.Join(process, "cmdline"))
 		pid, err3 := strconv.Atoi(filepath.Base(process))
 		if errors.Join(err1, err2, err3) != nil || !bytes.HasPrefix(line, []byte("/glassback\x00")) {
-			continue // It is another one, or has ended.
+			continue // This Pod is not the leader, or has ended.
 		}
 		// systemd's names of control groups have no hyphens.
 		if bytes.Contains(bytes.ReplaceAll(group, []byte("_"), []byte("-")), []byte("pod"+object.UID)) {

@@ -49,7 +49,7 @@ func answersOK(ctx context.Context, url string) error {
 	return err
 }
 
-// fetch returns what is at a URL.
+// fetch returns the answer to a GET of a URL.
 func fetch(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

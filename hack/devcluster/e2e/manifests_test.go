@@ -42,7 +42,7 @@ const (
 // namespaces beside the operator's own that they have objects in.
 var installs = map[string][]string{"default": nil, "default-certmanager": nil, "namespaced": {"default"}}
 
-// rendered is what kustomize makes of a directory of artifacts.
+// rendered is the output of kustomize for a directory of artifacts.
 type rendered []*unstructured.Unstructured
 
 // render has hack/render.sh print it, with an image.
@@ -89,8 +89,7 @@ func objects(t *testing.T, manifests []byte) rendered {
 	return all
 }
 
-// of returns the objects of a kind, as what they are. Fields that the type does not have fail
-// the test.
+// of returns the objects of a kind, decoded into their type. A field that the type does not have fails the test.
 func of[T any](t *testing.T, all rendered, kind string) []*T {
 	t.Helper()
 	var found []*T
@@ -126,7 +125,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// checkObjects checks what is so of every object.
+// checkObjects checks the properties that every object must have.
 func checkObjects(t *testing.T, all rendered, namespaces []string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -154,7 +153,7 @@ func checkObjects(t *testing.T, all rendered, namespaces []string) {
 	}
 }
 
-// checkBindings checks that what is bound is there, and to whom.
+// checkBindings checks that the roles and the subjects of bindings exist.
 func checkBindings(t *testing.T, all rendered) {
 	t.Helper()
 	there := func(kind, namespace, name string) bool {
@@ -183,8 +182,7 @@ func checkBindings(t *testing.T, all rendered) {
 	}
 }
 
-// checkPod checks what the API server would not: it is not asked what a template may do.
-// TestManifestsAreAccepted has it create Pods, too.
+// checkPod checks the template of a Pod, whose rules the API server checks only for Pods. TestManifestsAreAccepted creates Pods, too.
 func checkPod(t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
@@ -382,9 +380,9 @@ func TestImages(t *testing.T) {
 }
 
 func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
-	whole, rest := objects(t, render(t, "default", "x")), objects(t, render(t, "--without-crds", "default", "x"))
+	all, rest := objects(t, render(t, "default", "x")), objects(t, render(t, "--without-crds", "default", "x"))
 	definitions := 0
-	for _, object := range whole {
+	for _, object := range all {
 		if object.GetKind() == "CustomResourceDefinition" {
 			definitions++
 		}
@@ -395,13 +393,13 @@ func TestUndeployDeletesAllButTheDefinitions(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("../../../artifacts/crd/*.yaml")
-	if err != nil || definitions != len(files) || len(rest) != len(whole)-definitions {
-		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(whole)-len(rest), len(whole),
+	if err != nil || definitions != len(files) || len(rest) != len(all)-definitions {
+		t.Errorf("%d of %d objects stay, and there are %d definitions in %d files: %v", len(all)-len(rest), len(all),
 			definitions, len(files), err)
 	}
 }
 
-// TestManifestsAreAccepted has a real API server and its controllers take what is shipped.
+// TestManifestsAreAccepted installs the shipped manifests on a real API server with its controllers.
 func TestManifestsAreAccepted(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})

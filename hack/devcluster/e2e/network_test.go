@@ -26,8 +26,8 @@ const (
 	dialTimeout = 300 * time.Millisecond
 )
 
-// network is the cluster's network, for this process: Pods are where their IPs say, and
-// names are what the cluster's DNS says. What was connected there can be used anywhere.
+// network makes connections in the cluster's network: it reaches Pods by their IPs, and resolves names by the cluster's DNS. Any
+// goroutine can use the connections.
 type network struct {
 	work  chan func()
 	ended chan struct{}
@@ -106,7 +106,7 @@ func (in *network) dial(ctx context.Context, network, address string) (net.Conn,
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return in.connect(ctx, network, in.dns)
 	}}
-	ips, err := resolver.LookupHost(ctx, host+".") // Not what this machine's resolv.conf would make of it.
+	ips, err := resolver.LookupHost(ctx, host+".") // The resolv.conf of this machine must not be used.
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ const (
 	page = "Welcome to nginx!"
 )
 
-// date is what date prints.
+// date matches the output of date.
 var date = regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d UTC 20\d\d`)
 
 // TestNodeRunsJobs runs a Job, and reads its log.
@@ -553,7 +553,7 @@ func (n *node) running(t *testing.T, name string) {
 	})
 }
 
-// outcome waits until a Pod has succeeded, and returns what it has written.
+// outcome waits until a Pod has succeeded, and returns its log.
 func (n *node) outcome(t *testing.T, name string) string {
 	t.Helper()
 	var phase corev1.PodPhase
@@ -600,7 +600,7 @@ func (n *node) logOf(ctx context.Context, pod string) (string, error) {
 	return string(data), err
 }
 
-// logOfJob returns what the Pod of a Job has written.
+// logOfJob returns the log of a Job's Pod.
 func (n *node) logOfJob(ctx context.Context, job string) (string, error) {
 	pods, err := n.kube.CoreV1().Pods(n.ns).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
 	if err != nil || len(pods.Items) == 0 {

@@ -84,7 +84,7 @@ type operator struct {
 	waitErr error // valid once exited is closed
 }
 
-// logBuffer keeps what a process writes.
+// logBuffer holds the output of a process.
 type logBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
@@ -149,7 +149,7 @@ func launch(t testing.TB, args ...string) *operator {
 	return follow(t, exec.Command(binary(t), args...), args)
 }
 
-// follow starts what is the operator with the given arguments: see launch.
+// follow starts the operator with the given arguments: see launch.
 func follow(t testing.TB, cmd *exec.Cmd, args []string) *operator {
 	t.Helper()
 	return begin(t, "glassback", cmd, args)
@@ -280,8 +280,8 @@ func eventually(t testing.TB, patience time.Duration, check func(context.Context
 	}
 }
 
-// settled waits until what count returns has stayed the same for a while: what happens in
-// the background has happened then. It fails the test if that takes longer than patience.
+// settled waits until the result of count has not changed for a while: then work in the background has ended. It fails the test if that
+// takes longer than patience.
 func settled[K, V comparable](t testing.TB, patience, while time.Duration, count func() map[K]V) {
 	t.Helper()
 	var before map[K]V

@@ -31,17 +31,16 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// chromiums are what the program is called: see hack/browser.sh.
+// chromiums are the names of the program: see hack/browser.sh.
 var chromiums = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// pagePatience is how long a page may take to show what is so, on a machine that has other things
-// to do.
+// pagePatience is the longest time that a page may take to show the present state, on a busy machine.
 const pagePatience = 20 * time.Second
 
 // browser is a Chromium without a window.
 type browser struct{ ctx context.Context }
 
-// browse starts a browser that ends with the test, or skips the test where there is none.
+// browse starts a browser that ends with the test. Without a browser, it skips the test.
 func browse(t *testing.T) *browser {
 	t.Helper()
 	program := ""
@@ -91,8 +90,7 @@ func tell[P, R any](command cdp.Command[P, R], params P) step {
 	}
 }
 
-// tab is one page in the browser. What it asks for elsewhere, what is refused to it, and errors
-// in its scripts fail the test.
+// tab is one page in the browser. A request to another host, a request that is refused, or an error in its scripts fails the test.
 type tab struct {
 	t         *testing.T
 	ctx       context.Context
@@ -131,7 +129,7 @@ func (b *browser) open(t *testing.T, address string, before ...step) *tab {
 	return p
 }
 
-// hear notes what a page should not do.
+// hear records everything that a page should not do.
 func (p *tab) hear(event any) {
 	complaint := ""
 	switch e := event.(type) {
@@ -176,7 +174,7 @@ func said(args []*cdpruntime.RemoteObject) string {
 	return strings.Join(all, " ")
 }
 
-// heard returns what was noted and not expected, and forgets it.
+// heard returns the records that were not expected, and clears them.
 func (p *tab) heard() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,8 +222,7 @@ func answer[T any](p *tab, action chromedp.Action[T]) (T, error) {
 	return chromedp.Run(ctx, action)
 }
 
-// until waits for an expression to be true. The others say what there is instead, if it does not
-// get so.
+// until waits for an expression to be true. If it does not become true, until prints the values of the other expressions.
 func (p *tab) until(patience time.Duration, expression string, instead ...string) {
 	p.t.Helper()
 	eventually(p.t, patience, func(context.Context) error {
@@ -269,8 +266,8 @@ func (p *tab) click(selector string) {
 	p.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// press presses keys, one after the other, as a person does: what they write goes to what has
-// the focus, unless the page has another use for a key. kb.Tab and others are keys, too.
+// press presses keys one after the other, like a user: the element with the focus gets the text, unless the page handles a key. kb.Tab
+// and others are keys, too.
 func (p *tab) press(keys string) {
 	p.t.Helper()
 	for _, r := range keys {
@@ -292,7 +289,7 @@ func oneStroke(r rune) []*input.DispatchKeyEventParams {
 	return events
 }
 
-// shoot keeps a picture of what is in the window.
+// shoot saves a screenshot of the window.
 func (p *tab) shoot(name string) { p.keep(name, chromedp.CaptureScreenshot()) }
 
 // shootAll keeps a picture of all of the page.
@@ -308,7 +305,7 @@ func (p *tab) keep(name string, shot chromedp.Action[[]byte]) {
 	}
 }
 
-// theme is what the reader has set in the system: light or dark.
+// theme is the setting of the user's system: light or dark.
 func theme(name string) step {
 	return tell(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},

@@ -44,14 +44,13 @@ import (
 // flooded is the informer whose WATCH a flood fills.
 const flooded = "configmaps(apiexamplea)"
 
-// flood stands between one operator and the API server. The operator's WATCH of ApiExampleAs'
-// ConfigMaps tells what the API server tells, and, while there is a rate, that these ConfigMaps
-// change all the time: more often than an API server that shares its cores with an operator and
-// a browser can be made to change them. Only an annotation changes, which has no effect.
+// flood is a proxy between one operator and the API server. It passes on the WATCH of ApiExampleAs' ConfigMaps. While rate is not 0, it
+// adds updates of these ConfigMaps to the WATCH: more than an API server can make that shares its cores with an operator and a browser.
+// Only an annotation changes, which has no effect.
 type flood struct {
 	kubeconfig string
 	rate       atomic.Int64 // changes a second
-	told       atomic.Int64 // changes
+	changes    atomic.Int64 // that were sent
 }
 
 // flood returns one for the account of a kubeconfig.
@@ -101,10 +100,10 @@ func (f *flood) fills(r *http.Request) bool {
 		query.Get("labelSelector") == groupav1.LabelApiExampleA
 }
 
-// pour is how often changes are told: at each time, as many as have become due.
+// pour is the interval at which flood adds the updates that are due.
 const pour = 5 * time.Millisecond
 
-// fill returns what the operator reads: the events of the API server, and the changes.
+// fill returns the stream that the operator reads: the events of the API server, and the added updates.
 func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser {
 	downstream, out := io.Pipe()
 	lines := make(chan []byte)
@@ -145,7 +144,7 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 				owed += now.Sub(last).Seconds() * float64(f.rate.Load())
 				last = now
 				for ; owed >= 1 && len(changing.objects) > 0; owed-- {
-					event = changing.next(event, f.told.Add(1))
+					event = changing.next(event, f.changes.Add(1))
 				}
 			}
 			if len(event) == 0 {
@@ -159,14 +158,13 @@ func (f *flood) fill(ctx context.Context, upstream io.ReadCloser) io.ReadCloser 
 	return downstream
 }
 
-// changing are the objects that the API server has told of.
+// changing are the objects in the events of the API server.
 type changing struct {
 	objects []template
 	at      map[string]int
 }
 
-// template is an event but for its resourceVersion, which comes in between, twice: the annotation
-// has it too.
+// template is an event without its resourceVersion, which is inserted twice: the annotation has it, too.
 type template struct{ begin, middle, end []byte }
 
 // placeholder is nothing else's value.
@@ -241,7 +239,7 @@ const (
 	maxNodes      = 6000                   // of the DOM
 )
 
-// watchFrames notes in the page how long its frames take, and what it says.
+// watchFrames makes the page record the durations of its frames, and its messages.
 const watchFrames = `window.frames = { gaps: [], behind: 0, dots: 0, notices: [] }; let last = performance.now();
 	const frame = (now) => {
 		frames.gaps.push(now - last);
@@ -254,7 +252,7 @@ const watchFrames = `window.frames = { gaps: [], behind: 0, dots: 0, notices: []
 	};
 	requestAnimationFrame(frame);`
 
-// frames is what the page has noted.
+// frames are the records of the page.
 type frames struct {
 	Gaps    []float64 `json:"gaps"`    // milliseconds
 	Behind  int       `json:"behind"`  // frames in which the picture was so late that the page offered to skip
@@ -276,18 +274,18 @@ func (f frames) String() string {
 		len(f.Gaps), f.within(50), f.within(95), f.within(100), f.Behind, f.Dots)
 }
 
-// during returns what was noted in a time that begins now. Every second, look is called.
+// during returns the records of a time that begins now. It calls look every second.
 func (p *tab) during(passes time.Duration, look func(second int)) frames {
 	p.t.Helper()
 	p.run("Object.assign(frames, { gaps: [], behind: 0, dots: 0, notices: [] })")
 	for second := 1; second <= int(passes/time.Second); second++ {
-		time.Sleep(time.Second) // What happens in a time is what is measured.
+		time.Sleep(time.Second) // The test measures a duration.
 		look(second)
 	}
 	return ask[frames](p, "frames")
 }
 
-// weight is what the page has in memory, after a garbage collection.
+// weight is the memory of the page after a garbage collection.
 type weight struct {
 	heap  float64 // bytes, of JavaScript
 	nodes int64   // of the DOM, and such as scripts still hold
@@ -346,7 +344,7 @@ func testFlood(t *testing.T, s *shown) {
 	s.calm(t, p)
 }
 
-// samples are what the operator has said of itself.
+// samples are the figures that the operator reported.
 type samples struct {
 	times           []time.Time
 	arrived, failed []uint64 // changes; syncs
@@ -360,7 +358,7 @@ func (a *samples) String() string {
 		a.queued, a.lag, a.waiting, a.oneIn)
 }
 
-// rate is how many changes came off the wire in a second.
+// rate returns the number of changes per second that the operator read.
 func (a *samples) rate() float64 {
 	last := len(a.times) - 1
 	return float64(a.arrived[last]-a.arrived[0]) / a.times[last].Sub(a.times[0]).Seconds()

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	b := browse(t)
 	s := show(t, b)
 	s.applyExamples(t)
-	// They come one after the other: what one holds or measures is another's too.
+	// They run one after the other: they hold and measure the same operator.
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *shown)
@@ -112,13 +112,13 @@ func (s *shown) apply(t *testing.T, file string) {
 	}
 }
 
-// open opens the page. A place is what comes after the #.
+// open opens the page. A place is the part of the URL after the #.
 func (s *shown) open(t *testing.T, place string) *tab {
 	t.Helper()
 	return s.b.open(t, s.url+"#"+place)
 }
 
-// overview asks the operator what the page asks it.
+// overview reads the overview of the operator, like the page.
 func (s *shown) overview(ctx context.Context) (*inspect.Overview, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"api/overview", http.NoBody)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *shown) overview(ctx context.Context) (*inspect.Overview, error) {
 	return o, json.NewDecoder(response.Body).Decode(o)
 }
 
-// informer returns what the operator says of one.
+// informer returns an informer in the overview.
 func (s *shown) informer(t *testing.T, id string) inspect.Informer {
 	t.Helper()
 	o, err := s.overview(t.Context())
@@ -242,7 +242,7 @@ func testHeldQueue(t *testing.T, s *shown) {
 	p.until(pagePatience, state+" === 'held'", state)
 	before := s.informer(t, jobs)
 
-	// It fills, while the API server continues, and no event of it reaches the index.
+	// The queue fills, since the API server continues to send events. None of them reaches the index.
 	kept := "Number(" + textOf(gear("queue", jobs)+" .gear-value") + ")"
 	p.until(pagePatience, kept+" >= 5", kept, textOf("#panel"))
 	some := ask[int](p, kept)
@@ -260,8 +260,8 @@ func testHeldQueue(t *testing.T, s *shown) {
 	s.caughtUp(t, audit, often)
 }
 
-// caughtUp waits until a MyCronJob with a Job every second has run each of its slots once: also
-// those that were due while it could not see what became of the Jobs that it had made.
+// caughtUp waits until a MyCronJob with a Job every second has run each of its slots once: also the slots that were due while the
+// operator could not see the results of its Jobs.
 func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 	t.Helper()
 	s.patch(t, s.ns, name, `{"spec":{"suspend":true}}`)
@@ -288,7 +288,7 @@ func (s *shown) caughtUp(t *testing.T, audit *audit, name string) {
 	}
 }
 
-// focused is the expression for what has the focus.
+// focused is the expression for the element with the focus.
 const focused = "(document.activeElement.dataset.gear ? document.activeElement.dataset.gear + ' of ' + document.activeElement.dataset.id " +
 	": document.activeElement.id || document.activeElement.tagName)"
 
@@ -330,7 +330,7 @@ func testKeyboard(t *testing.T, s *shown) {
 	p.until(pagePatience, "document.body.matches(':not(.paused)')", focused)
 }
 
-// beyondEdges finds what is beyond the edges of the window, and cannot be scrolled to.
+// beyondEdges finds elements outside of the window that the user cannot scroll to.
 const beyondEdges = `[...document.body.querySelectorAll('*')].filter((e) => {
 	if (e.closest('.vh, .skip, svg') || !e.checkVisibility()) return false;
 	for (let a = e.parentElement; a && a !== document.body; a = a.parentElement) {
@@ -340,7 +340,7 @@ const beyondEdges = `[...document.body.querySelectorAll('*')].filter((e) => {
 	return width > 0 && (left < -1 || right > innerWidth + 1);
 }).map((e) => e.tagName + '#' + e.id + '.' + e.className)`
 
-// cutOff finds buttons that are narrower than what is in them.
+// cutOff finds buttons that are narrower than their content.
 const cutOff = `[...document.querySelectorAll('button')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) ` +
 	`=> e.title || e.innerText)`
 
@@ -359,7 +359,7 @@ const overlaps = `[...new Set([...document.querySelectorAll('button.gear')].flat
 		a.r.top + 4 < b.r.bottom && b.r.top + 4 < a.r.bottom).map((b) => gear.dataset.gear + ': ' + a.name + ' and ' + b.name));
 }))]`
 
-// places are addresses, by what is seen there.
+// places are addresses with the texts that they show.
 func (s *shown) places() map[string]string {
 	return map[string]string{
 		"picture":   "/",
@@ -371,7 +371,7 @@ func (s *shown) places() map[string]string {
 	}
 }
 
-// goTo goes to a place, and waits until what is there has been fetched.
+// goTo goes to a place, and waits until its content is loaded.
 func (p *tab) goTo(place string) {
 	p.t.Helper()
 	p.run("location.hash = '#/'")
@@ -437,8 +437,8 @@ func testThemes(t *testing.T, s *shown) {
 	p.until(pagePatience, ground+" === "+literal(grounds["dark"]), ground, textOf("#theme"))
 }
 
-// faint finds texts whose contrast to what is behind them is below 4.5, which is what WCAG 2 asks
-// for of text of this size. What cannot be used may be fainter.
+// faint finds texts whose contrast to their background is below 4.5, the minimum of WCAG 2 for text of this size. Disabled elements may
+// have less.
 const faint = `(() => {
 	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
 	const rgba = (color) => {

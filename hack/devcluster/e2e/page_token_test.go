@@ -56,7 +56,7 @@ func inspectHere(t *testing.T, guard func(http.Handler) http.Handler) string {
 	return server.URL + "/inspect/"
 }
 
-// TestPageAsksForToken has the page served to those only who have a token.
+// TestPageAsksForToken serves the page with authorization, so the page asks for a token.
 func TestPageAsksForToken(t *testing.T) {
 	t.Parallel()
 	const token = "e2e-token-of-the-reader"
@@ -103,7 +103,7 @@ func TestPageAsksForToken(t *testing.T) {
 	}
 }
 
-// TestBrowserComplains has a page do what no page may do, and expects it to be noted.
+// TestBrowserComplains lets a page do forbidden things, and expects a record of each.
 func TestBrowserComplains(t *testing.T) {
 	p := browse(t).open(t, inspectHere(t, nil))
 	for statement, want := range map[string]string{

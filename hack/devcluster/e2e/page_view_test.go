@@ -39,7 +39,7 @@ const hidden = `[...document.querySelectorAll('button.gear')].flatMap((gear) => 
 	}).map((e) => gear.dataset.gear + ' ' + gear.dataset.id + ': ' + e.innerText);
 })`
 
-// layered finds the parts of the page that overlap each other, and what is below the panel.
+// layered finds parts of the page that overlap each other, and elements below the panel.
 const layered = `(() => {
 	const parts = [...document.querySelectorAll('#bar, #guide > *, #stations > *, .controller')].filter((e) => e.checkVisibility());
 	const all = parts.map((e) => {

@@ -81,9 +81,8 @@ func offset(uid string, jitterSeconds int32) time.Duration {
 	return time.Duration(h.Sum64()%uint64(jitterSeconds*1000)) * time.Millisecond
 }
 
-// BenchmarkBareClient is what BenchmarkPunctuality is to be compared with: how long
-// the API server takes for 500 Jobs that are created at once, by so many writers
-// that do nothing else.
+// BenchmarkBareClient is the comparison for BenchmarkPunctuality: the time that the API server takes for 500 Jobs, created at once by as
+// many writers that do nothing else.
 func BenchmarkBareClient(b *testing.B) {
 	w := start(b, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	for _, writers := range []int{8, 16, 32} {

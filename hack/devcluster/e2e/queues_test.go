@@ -19,9 +19,8 @@ import (
 	"github.com/glassback/glassback/pkg/pipeline"
 )
 
-// TestBothQueues runs an operator with each delta queue, each in a namespace of its own: it
-// creates, repairs, changes and deletes children of several kinds, and finds what has changed
-// while no operator ran.
+// TestBothQueues runs an operator with each delta queue, each in a namespace of its own. The operator creates, repairs, changes and
+// deletes children of several kinds, and finds changes from a time without an operator.
 func TestBothQueues(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{})

@@ -23,8 +23,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// TestQuietBetweenSlots counts what the API server is asked for between two slots:
-// nothing of this project's but the watches that go on.
+// TestQuietBetweenSlots counts the operator's requests between two slots: there are none but its open watches.
 func TestQuietBetweenSlots(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
@@ -56,7 +55,7 @@ func TestQuietBetweenSlots(t *testing.T) {
 	settled(t, interval*time.Second, 2*time.Second, func() map[string]string { return w.requests(t) })
 	before := w.requests(t)
 	untilNext := interval - time.Now().Unix()%interval
-	time.Sleep(time.Duration(untilNext-2) * time.Second) // what is between the slots
+	time.Sleep(time.Duration(untilNext-2) * time.Second) // the time between the slots
 	after := w.requests(t)
 	maps.DeleteFunc(after, func(request string, n string) bool { return before[request] == n })
 	if len(after) > 0 {

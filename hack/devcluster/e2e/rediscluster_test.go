@@ -33,6 +33,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 const (
@@ -45,9 +46,8 @@ const (
 	seedSample  = "rediscluster.yaml"
 )
 
-// TestNodeRunsRedisCluster makes a Redis Cluster of the seed's sample, with the rights that
-// are shipped, and asks every node, a client and the API server about it. Then it looks at
-// what the operator does when there is nothing to do.
+// TestNodeRunsRedisCluster makes a Redis Cluster of the sample, with the shipped permissions. It checks every node, a client and the API
+// server. Then it checks the operator's requests while the cluster is settled.
 func TestNodeRunsRedisCluster(t *testing.T) {
 	n := onNode(t)
 	n.operate(t, onlyRedis).stop() // The CRDs: the account may not install them.
@@ -79,7 +79,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	c.usedByCLI(t)
 	c.described(t)
 	c.measured(t)
-	if err := c.whole(t.Context()); err != nil {
+	if err := c.checkSpec(t.Context()); err != nil {
 		t.Error(err)
 	}
 	settled(t, patience, 3*time.Second, spy.requests)
@@ -87,7 +87,7 @@ func TestNodeRunsRedisCluster(t *testing.T) {
 	c.quiet(t, spy)
 }
 
-// sixReady looks at what the seed's tutorial has people look at.
+// sixReady makes the checks of the original tutorial.
 func (c *realRedis) sixReady(t *testing.T) {
 	t.Helper()
 	out, err := c.kubectl(t, "get", "pod", "--namespace", c.ns, "-l", "app=redis", "--no-headers")
@@ -175,7 +175,7 @@ func (c *realRedis) described(t *testing.T) {
 	}
 	slots := redisnode.Slots(nil)
 	for _, shard := range s.Shards {
-		these, err := redisnode.ParseSlots(shard.Slots)
+		these, err := redistest.ParseSlots(shard.Slots)
 		c.must(t, err)
 		slots = slots.Union(these)
 		if len(shard.Replicas) != 1 {
@@ -247,17 +247,16 @@ func (c *realRedis) measured(t *testing.T) {
 // commandCalls is a line of INFO commandstats.
 var commandCalls = regexp.MustCompile(`(?m)^cmdstat_(\S+?):calls=(\d+),`)
 
-// quiet looks at a while in which nothing is to be done: nothing is asked of the API server,
-// and of every node no more than a poll every 10 s.
+// quiet checks a settled cluster for a while: the operator sends no request to the API server, and at most one poll to each node in 10 s.
 //
-// A poll is six commands. Four of them the operator alone sends: the probes (scripts/*.sh)
-// send PING, CLUSTER INFO and INFO; the nodes among themselves PING and REPLCONF.
+// A poll is six commands. Only the operator sends four of them: the probes (scripts/*.sh) send PING, CLUSTER INFO and INFO, and the nodes
+// send each other PING and REPLCONF.
 func (c *realRedis) quiet(t *testing.T, spy *spy) {
 	t.Helper()
 	const while = 20 * time.Second
 	before, began := c.calls(t), time.Now()
 	spy.forget()
-	time.Sleep(while) // what is looked at
+	time.Sleep(while) // the time that is checked
 	requests := spy.requests()
 	after := c.calls(t)
 	most := int(time.Since(began)/(10*time.Second)) + 1 // the first poll may be at the very beginning
@@ -317,7 +316,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	for _, change := range []struct {
 		what  string
 		begin func()
-		at    string // what the operator is about to do when it is killed
+		at    string // the step before which the operator is killed
 	}{
 		{"scale to 8", func() { c.scale(t, 8) }, "move slots"},
 		{"scale to 6", func() { c.scale(t, 6) }, "move slots"},
@@ -343,7 +342,7 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	c.configured(t, "redis:7.0.15", "noeviction")
 }
 
-// templated looks whether all Pods have the containers and labels of the podTemplate, and no others.
+// templated checks that all Pods have the containers and labels of the podTemplate, and no others.
 func (c *realRedis) templated(t *testing.T, what string) {
 	t.Helper()
 	rdc, err := c.get(t.Context())
@@ -360,7 +359,7 @@ func (c *realRedis) templated(t *testing.T, what string) {
 	}
 }
 
-// acting is what the operator logs before it does something.
+// acting matches the operator's log line before a step.
 func acting(verb string) string { return ` command="` + verb + " " }
 
 // configured looks whether all Pods have the image, and the maxmemory-policy.
@@ -402,10 +401,9 @@ func TestNodeRedisHeals(t *testing.T) {
 		t.Errorf("the nodes are %v, and were %v", after, before)
 	}
 
-	// A master that is killed has written what it has acknowledged, but for what waits for
-	// a slow disk: 2 s at most (https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/).
-	// It is back before it is missed. If not, its replica takes over, and what had not been
-	// sent to that is lost: less.
+	// A killed master has saved all acknowledged writes, except at most 2 s of them if the disk is slow
+	// (https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/). Usually it returns before the other nodes notice.
+	// Otherwise its replica takes over, and the writes that it had not received are lost: fewer.
 	master := c.master(t)
 	c.signal(t, master, syscall.SIGKILL)
 	eventually(t, patience, func(ctx context.Context) error {
@@ -635,7 +633,7 @@ func testWrongPassword(t *testing.T, n *node) {
 	c.fill(t)
 	before := c.uids(t)
 	n.setPassword(t, c.name, "e2e-another-password")
-	// It has the one that was right, and no node complains: only one that is new reads the Secret.
+	// The operator keeps the correct password, and no node has an error: only a new node reads the Secret.
 	o.kill()
 	logged := o.log.String()
 	o = n.operate(t, onlyRedis, "-v=10")
@@ -692,9 +690,8 @@ func testBadPods(t *testing.T, n *node) {
 	}
 }
 
-// testBadConfig has a directive that redis-server does not know. It says so itself, which
-// is what people need to know. Its size is less than what there has to be: without webhooks
-// it stays so, and the controller alone makes it six.
+// testBadConfig sets a directive that redis-server does not know. The condition must contain redis-server's own error. The size is too
+// small, too: without webhooks it stays so in the spec, and the controller alone makes it six.
 func testBadConfig(t *testing.T, n *node) {
 	n.operate(t, onlyRedis)
 	c := n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {

@@ -31,6 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 const (
@@ -50,8 +51,7 @@ type realRedis struct {
 	in       *network
 }
 
-// redis makes a RedisCluster of an example, with changes. If the test fails, what has
-// become of it is shown.
+// redis makes a RedisCluster from an example, with changes. If the test fails, it prints the cluster's state.
 func (n *node) redis(t *testing.T, example string, change ...func(*redisv1.RedisCluster)) *realRedis {
 	t.Helper()
 	rdc := artifact[redisv1.RedisCluster](t, "examples/"+example)
@@ -82,20 +82,20 @@ func (n *node) known(t *testing.T, rdc *redisv1.RedisCluster) *realRedis {
 	return c
 }
 
-// describe is what has become of the RedisCluster, by its status, and by what its nodes say.
+// describe returns the status of the RedisCluster, and the views of its nodes.
 func (c *realRedis) describe(ctx context.Context) string {
 	rdc, err := c.get(ctx)
 	if err != nil {
 		return fmt.Sprintf("RedisCluster %s: %v", c.name, err)
 	}
-	status, _ := yaml.Marshal(rdc.Status) // What cannot be written is not there.
+	status, _ := yaml.Marshal(rdc.Status) // An error leaves the status empty.
 	var b strings.Builder
 	fmt.Fprintf(&b, "RedisCluster %s, generation %d:\n%s", c.name, rdc.Generation, status)
 	pods, err := c.pods(ctx)
 	if err != nil {
 		fmt.Fprintf(&b, "Pods: %v\n", err)
 	}
-	first := map[string]string{} // the first Pod that says so, by what it says
+	first := map[string]string{} // the first Pod with each view
 	for _, pod := range pods {
 		seen, err := c.look(ctx, &pod)
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *realRedis) describe(ctx context.Context) string {
 	return b.String()
 }
 
-// says is what a node knows of all nodes, without what differs from node to node if they agree.
+// says returns a node's view of all nodes, without the parts that differ between nodes that agree.
 func (s *seen) says() string {
 	var lines []string
 	for _, e := range s.table {
@@ -169,7 +169,7 @@ func (c *realRedis) uids(t *testing.T) map[string]types.UID {
 	return uids
 }
 
-// seen is what a Pod's node says of itself and of the others.
+// seen is the view of a Pod's node.
 type seen struct {
 	pod, ip string
 	nodes   string // as it was said
@@ -236,7 +236,7 @@ func parseNodes(text string) ([]entry, error) {
 				ranges = append(ranges, slots)
 			}
 		}
-		slots, err := redisnode.ParseSlots(strings.Join(ranges, ","))
+		slots, err := redistest.ParseSlots(strings.Join(ranges, ","))
 		if err != nil {
 			return nil, err
 		}
@@ -263,8 +263,8 @@ func (c *realRedis) all(ctx context.Context) ([]*seen, error) {
 	return all, nil
 }
 
-// whole returns what is not as the spec says, by the account of every node.
-func (c *realRedis) whole(ctx context.Context) error {
+// checkSpec returns an error if a node reports a state that differs from the spec.
+func (c *realRedis) checkSpec(ctx context.Context) error {
 	rdc, err := c.get(ctx)
 	if err != nil {
 		return err
@@ -297,8 +297,7 @@ func (c *realRedis) whole(ctx context.Context) error {
 	return divided(all, masters)
 }
 
-// agrees returns in what the node is not as it should be, or knows anything else of the
-// others than they do themselves.
+// agrees returns an error if the node has a wrong state, or if its view of another node differs from that node's own.
 func (s *seen) agrees(all []*seen) error {
 	replica := strings.Contains(s.self.flags, "slave")
 	switch {
@@ -326,7 +325,7 @@ func (s *seen) agrees(all []*seen) error {
 	return nil
 }
 
-// divided returns what is wrong with how slots and replicas are divided.
+// divided returns an error if slots or replicas are not divided evenly.
 func divided(all []*seen, masters int) error {
 	var slots redisnode.Slots
 	shares, replicas := map[string]int{}, map[string]int{}
@@ -374,14 +373,14 @@ func (c *realRedis) ready(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, c.reported)
-	if err := c.whole(t.Context()); err != nil {
+	if err := c.checkSpec(t.Context()); err != nil {
 		t.Errorf("%s: it is said to be Ready, but: %v", what, err)
 	}
 	t.Logf("%s: Ready after %s more", what, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// lagging follows the logs of all Pods. The function that it returns waits until the Pods have ended, and returns what their masters said
-// about replicas that did not have all writes when the master ended.
+// lagging follows the logs of all Pods. The returned function waits until the Pods have ended. It returns the masters' log lines about
+// replicas that lacked writes when the master ended.
 func (c *realRedis) lagging(t *testing.T) func() string {
 	t.Helper()
 	pods, err := c.pods(t.Context())
@@ -408,7 +407,7 @@ func (c *realRedis) lagging(t *testing.T) func() string {
 	}
 }
 
-// laggingReplica is what a redis-server logs when it ends.
+// laggingReplica matches such a line of a redis-server that ends.
 var laggingReplica = regexp.MustCompile(`Lagging replica .*`)
 
 // heals waits until all is well, by the account of the nodes and of the RedisCluster.
@@ -416,7 +415,7 @@ func (c *realRedis) heals(t *testing.T, what string) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, redisPatience, func(ctx context.Context) error {
-		return cmp.Or(c.whole(ctx), c.reported(ctx))
+		return cmp.Or(c.checkSpec(ctx), c.reported(ctx))
 	})
 	t.Logf("%s: all is well after %s", what, time.Since(begun).Round(100*time.Millisecond))
 }
@@ -469,7 +468,7 @@ func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.l
 func (c *realRedis) client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Password: c.password, Dialer: c.in.dial,
-		// One try: the pauses of a writer are to be those of the cluster.
+		// The client makes one try, so that only the cluster causes pauses of a writer.
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 	})
 }

@@ -23,19 +23,17 @@ const (
 	writerStreams = 4
 	// writerPause leaves the machine to the servers, with which it is shared.
 	writerPause = 2 * time.Millisecond
-	// clientPatience is how long a stream keeps a client whose writes fail. When all
-	// Pods have other IPs, go-redis may take most of a minute to ask for the name again: the
-	// pauses are to be those of the cluster.
+	// clientPatience is the time for which a stream keeps a client whose writes fail. If all Pods have new IPs, go-redis may take most of a
+	// minute to resolve the name again. With a new client, only the cluster causes pauses.
 	clientPatience = 2 * time.Second
-	// shownLosses is how many losses are told one by one.
+	// shownLosses is the number of losses that are printed one by one.
 	shownLosses = 5
 )
 
-// writer is a client that writes all the time, and remembers what was acknowledged.
+// writer is a client that writes all the time, and remembers the acknowledged writes.
 //
-// Every key has numbers that only grow, since a key is of one stream. So a write is lost
-// if its key later has a lower number, or is gone. That is looked at with every write,
-// which returns what was there before it, and of all keys in check.
+// One stream writes increasing numbers to each key. So a write is lost if its key later has a lower number, or does not exist. Each write
+// checks that, since it returns the old value. check checks all keys.
 type writer struct {
 	t    *testing.T
 	c    *realRedis
@@ -109,7 +107,7 @@ func (w *writer) run(ctx context.Context, stream int) {
 		w.total.Add(1)
 		w.streams[stream].Add(1)
 		if took := int64(time.Since(last)); took > w.longest.Load() {
-			w.longest.Store(took) // Of two that were as long, either will do.
+			w.longest.Store(took) // Of two equal pauses, either one is correct.
 		}
 		last = time.Now()
 		time.Sleep(writerPause)
@@ -152,8 +150,8 @@ func (w *writer) lastError() error {
 	return w.last
 }
 
-// check waits until writes go on, reads every key with a client of its own, and returns
-// what there was since the last check. The next one begins anew.
+// check waits until writes succeed again, reads every key with a client of its own, and returns the results since the last check. Then it
+// resets them.
 func (w *writer) check(what string) figures {
 	w.t.Helper()
 	for stream := range w.streams {

@@ -231,10 +231,10 @@ func (r *rotation) current() (ca *x509.Certificate, staged bool) {
 	return parse(data["tls.crt"]), data["next.crt"] != nil
 }
 
-// replica is what of an operator serves webhooks.
+// replica is the part of an operator that serves webhooks.
 type replica struct {
 	*share
-	stop func() // ends it when it has answered what it was asked
+	stop func() // ends it after it has answered its requests
 }
 
 // begin starts a replica, which gets connections as soon as it listens, and waits until it
@@ -299,7 +299,7 @@ func (r *rotation) begin(t *testing.T) error {
 	r.balancer.add(s)
 	r.replicas = append(r.replicas, &replica{s, func() {
 		r.balancer.remove(s)
-		s.open.Wait() // http.Server drops what connects while it shuts down.
+		s.open.Wait() // http.Server drops new connections while it shuts down.
 		cancel()
 		running.Wait()
 	}})
@@ -485,7 +485,7 @@ func (r *rotation) replace(ctx context.Context, data map[string][]byte) error {
 	return err
 }
 
-// expiredAuthority is what the Secret would hold if it came from an old backup.
+// expiredAuthority returns a Secret as from an old backup.
 func expiredAuthority(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

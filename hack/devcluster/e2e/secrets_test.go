@@ -108,8 +108,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	}
 }
 
-// mayReview lets an account ask who shows a token, and what that one may do; and ServiceAccount scraper, that this
-// makes, get metrics and look at the page.
+// mayReview allows an account to review tokens and accesses. It also makes the ServiceAccount scraper, which may get metrics and the page.
 func (n *node) mayReview(t *testing.T, account string) {
 	t.Helper()
 	name := n.ns + "-scraper"
@@ -295,7 +294,7 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 	}
 }
 
-// reads gets what the operator has written: events, its objects, and their children.
+// reads returns the objects that the operator has written: events, its own objects, and their children.
 func (n *node) reads(t *testing.T, texts map[string]string) {
 	t.Helper()
 	for _, kinds := range []string{

@@ -25,8 +25,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// spy stands between one operator and the API server, and counts what that operator
-// asks for.
+// spy is a proxy between one operator and the API server. It counts the operator's requests.
 type spy struct {
 	kubeconfig string
 
@@ -122,8 +121,7 @@ func (s *spy) count(r *http.Request) error {
 	return nil
 }
 
-// requests returns what has been asked for since the last call of forget, watches
-// aside.
+// requests returns the requests since the last call of forget, without watches.
 func (s *spy) requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

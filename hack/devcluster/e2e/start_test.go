@@ -29,8 +29,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 )
 
-// TestRefusals starts the operator with what it cannot work with. Each time it
-// says so in one line, with what to do, and ends.
+// TestRefusals starts the operator with invalid settings. Each time it prints one line that says what to do, and ends.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
@@ -101,7 +100,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// TestStart goes through what a start checks in a cluster, from a bare one on.
+// TestStart tests the checks of a start one by one, from an empty cluster on.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})

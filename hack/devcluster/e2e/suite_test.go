@@ -84,7 +84,7 @@ func (s *suite) stop() error {
 	return errors.Join(s.w.Stop(), s.ended())
 }
 
-// node is what a test has of the cluster with the real node: a namespace of its own.
+// node is a test's part of the cluster with the real node: a namespace of its own.
 type node struct {
 	*world
 	ns string

@@ -27,23 +27,21 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/cluster"
 )
 
-// Whether the roles in artifacts/rbac grant what the operator does, and nothing else, is
-// not asked of any test, but of all of them: every API server writes an audit log, and
-// when the whole suite has passed on a real node, TestMain compares.
+// All tests together show whether the roles in artifacts/rbac grant exactly the requests of the operator: every API server writes an
+// audit log. After the whole suite has passed on a real node, TestMain compares the logs with the roles.
 
-// verbsEnv names a file to which the process writes what the operator asked for in those
-// tests that ran.
+// verbsEnv names a file to which the process writes the operator's requests in the tests that ran.
 const verbsEnv = "GLASSBACK_E2E_VERBS"
 
-// roleFiles hold what the operator may be granted. namespaced/ grants the same in parts.
+// roleFiles hold the operator's permissions. namespaced/ grants the same in parts.
 var roleFiles = []string{"role.yaml", "webhook_role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml", "webhook_url_role.yaml"}
 
 const crdGroup = "apiextensions.k8s.io"
 
-// ofUsers says why an operator may do what no role grants it.
+// ofUsers is the reason for requests that the operator makes with a user's permissions.
 const ofUsers = "Kubernetes grants it to everybody who has logged in"
 
-// beyond is what the operator asks for though no role grants it, and why.
+// beyond are requests of the operator that no role grants, with the reasons.
 var beyond = map[asked]string{
 	{verb: "get", resource: "/readyz"}:  "Kubernetes grants it to everybody",
 	{verb: "get", resource: "/version"}: "Kubernetes grants it to everybody",
@@ -54,7 +52,7 @@ var beyond = map[asked]string{
 	{verb: "patch", group: crdGroup, resource: "customresourcedefinitions"}:               "--install-crds, which an administrator gives",
 }
 
-// idle is what is granted though no test can have the operator ask for it, and why.
+// idle are granted permissions for requests that no test can provoke, with the reasons.
 var idle = map[asked]string{
 	{verb: "patch", resource: "persistentvolumeclaims"}: "the volumes of the real node cannot grow: " +
 		"see the tests of pkg/controller/rediscluster",
@@ -67,7 +65,7 @@ type grant struct {
 	file string
 }
 
-// collector holds what the operator has asked for, in all clusters of this process.
+// collector holds the operator's requests in all clusters of this process.
 type collector struct {
 	mu  sync.Mutex
 	all sets.Set[asked]
@@ -112,7 +110,7 @@ func readFile(r reader, name string) error {
 	return r.read(log)
 }
 
-// check compares, if the whole suite has passed. The error says what to do.
+// check compares requests and roles if the whole suite has passed. The error says what to do.
 func (c *collector) check(passed bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +124,7 @@ func (c *collector) check(passed bool) error {
 			return err
 		}
 	}
-	if !passed || !whole() {
+	if !passed || !ranAll() {
 		return nil
 	}
 	grants, err := granted()
@@ -139,8 +137,8 @@ func (c *collector) check(passed bool) error {
 	return nil
 }
 
-// whole reports whether this process ran all tests.
-func whole() bool {
+// ranAll reports whether this process ran all tests.
+func ranAll() bool {
 	for name, all := range map[string]string{"test.run": "", "test.skip": "", "test.list": "", "test.short": "false"} {
 		if f := flag.Lookup(name); f == nil || f.Value.String() != all {
 			return false
@@ -149,7 +147,7 @@ func whole() bool {
 	return os.Getenv(nodeEnv) != cluster.NodeSimulated && cluster.RealNodeMissing() == nil
 }
 
-// compare returns what is wrong: what was used and is not granted, and the other way round.
+// compare returns requests that no role grants, and permissions that no request used.
 func compare(used sets.Set[asked], grants []grant, beyond, idle map[asked]string) []string {
 	var wrong []string
 	tell := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -213,7 +211,7 @@ func narrowest(grants []grant, a asked) []grant {
 	return open
 }
 
-// granted returns what the roles grant.
+// granted returns the permissions in the roles.
 var granted = sync.OnceValues(func() ([]grant, error) {
 	all := sets.New[grant]() // Two rules may grant the same.
 	for _, file := range roleFiles {
@@ -253,7 +251,7 @@ func grantsOf(file string, rule rbacv1.PolicyRule) []grant {
 	return all
 }
 
-// owners returns what may own: the operator's own resources.
+// owners returns the resources that may be owners: the operator's own.
 func owners() (map[metav1.TypeMeta]asked, error) {
 	definitions, err := crd.All()
 	if err != nil {
@@ -273,9 +271,8 @@ func owners() (map[metav1.TypeMeta]asked, error) {
 // enough, informers list first.
 const noStreams = "--feature-gates=WatchList=false"
 
-// TestTheRoleIsEnoughForAServerThatAsksForMore runs the operator with its shipped rights on an
-// API server that does not stream lists, and that asks who makes an object that holds up the
-// deletion of another whether they may.
+// TestTheRoleIsEnoughForAServerThatAsksForMore runs the operator with its shipped permissions on an API server that does not stream
+// lists, and that runs OwnerReferencesPermissionEnforcement.
 func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	t.Parallel()
 	w := start(t, cluster.Config{
@@ -288,7 +285,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	w.createNamespace(t, operatorNamespace)
 	h := w.launchHooked(t, freeURL(t), "--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
 	h.waitFor(leading)
-	h.stop() // An administrator runs it: it is not to make what the other is to make.
+	h.stop() // It runs as an administrator, and must not do the work of the operator under test.
 	w.unregister(t, h.name)
 	launch(t, "--kubeconfig", account, "-v=2", "--ecs-endpoint=http://127.0.0.1:"+freePort(t)).waitFor("Started controller")
 	kubectl := func(args ...string) string {
@@ -333,8 +330,8 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 	})
 }
 
-// spoilsCA spoils the Secret of the CA as a user can, once so that it can be corrected and once
-// so that it has to be replaced.
+// spoilsCA damages the Secret of the CA like a user: once in a way that the operator can correct, and once so that it must replace the
+// Secret.
 func (n *node) spoilsCA(t *testing.T) {
 	t.Helper()
 	for _, immutable := range []bool{false, true} {
@@ -376,7 +373,7 @@ func TestTheRolesAreComparedWithWhatWasUsed(t *testing.T) {
 		used         []asked
 		granted      []grant
 		beyond, idle map[asked]string
-		want         []string // what each line has in it, in their order
+		want         []string // a text of each line, in order
 	}{
 		"all is used and granted": {used: []asked{get, list}, granted: []grant{role, lists}},
 		"something is not granted": {

@@ -44,8 +44,8 @@ const (
 	// write, and the latter has written, which it does every few seconds at most.
 	soon = 10 * time.Second
 
-	// withoutOutside leaves the webhooks of RedisClusters and ECSInstances, and not their
-	// controllers, which would have to do with what is not in the cluster.
+	// withoutOutside keeps the webhooks of RedisClusters and ECSInstances, but not their controllers, which would need systems outside of
+	// the cluster.
 	withoutOutside = "--controllers=*,-rediscluster,-ecsinstance"
 
 	withoutStorage = "Warning: spec.storage: without it a Pod's data is gone with the Pod\n"
@@ -75,7 +75,7 @@ func TestWebhooks(t *testing.T) {
 			})
 		}
 	})
-	// One after the other: what they register would see the others' requests.
+	// They run one after the other: the webhooks of one would get the requests of the others.
 	for name, test := range map[string]func(*testing.T, *world){
 		"the configurations are as they should be, and stay so": testRegistrations,
 		"the configurations of others are left alone":           testForeignConfigurations,
@@ -155,8 +155,7 @@ func (w *world) unregister(t *testing.T, name string) {
 	}
 }
 
-// sizeOf3 asks the API server what a new RedisCluster of size 3 would be stored as: 6,
-// if it calls the webhooks.
+// sizeOf3 returns the size that the API server would store for a new RedisCluster of size 3: it is 6 if the webhooks are called.
 func (w *world) sizeOf3(ctx context.Context, ns string) (int32, error) {
 	r, err := w.glassback.RedisV1().RedisClusters(ns).Create(ctx, redisCluster("dry-run"),
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -184,11 +183,11 @@ func (w *world) called(t *testing.T, ns string) {
 	})
 }
 
-// answers are what came of asking again and again what a size of 3 would be stored as.
+// answers are the results of repeated calls of sizeOf3.
 type answers struct {
 	asked int
 	sizes map[int32]int      // how often it was which size
-	errs  map[string][]error // by what they are about
+	errs  map[string][]error // by their subject
 }
 
 // asker asks again and again.
@@ -199,7 +198,7 @@ type asker struct {
 	got    answers
 }
 
-// ask begins to ask, and returns when everybody who asks has had an answer.
+// ask starts the goroutines that call sizeOf3, and waits until each has had an answer.
 func (w *world) ask(t *testing.T, ns string, askers int) *asker {
 	ctx, cancel := context.WithCancel(t.Context())
 	a := &asker{cancel: cancel, got: answers{sizes: map[int32]int{}, errs: map[string][]error{}}}
@@ -262,7 +261,7 @@ func (a answers) check(t *testing.T) {
 	}
 }
 
-// about returns what the error of a request is about.
+// about returns the subject of a request's error.
 func about(err error) string {
 	for _, class := range []struct {
 		name  string
@@ -279,12 +278,12 @@ func about(err error) string {
 	return "something else"
 }
 
-// apply has kubectl apply an object of Glassback's, and returns what it prints.
+// apply applies an object of Glassback with kubectl, and returns the output.
 func (w *world) apply(t *testing.T, ns, object string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "object.yaml")
 	w.must(t, os.WriteFile(file, []byte(object), 0o600))
-	out, _ := w.kubectl(t, "apply", "--namespace", ns, "-f", file) // what it prints says whether it could
+	out, _ := w.kubectl(t, "apply", "--namespace", ns, "-f", file) // its output shows whether it succeeded
 	return out
 }
 
@@ -330,7 +329,7 @@ func testSize(t *testing.T, w *world, ns string) {
 		out, _ := w.kubectl(t, "scale", "--namespace", ns, "rdc", name, "--replicas", replicas)
 		return out
 	}
-	for _, step := range []struct { // each begins with what the one before has left
+	for _, step := range []struct { // each begins with the objects of the one before
 		what string
 		do   func() string
 		want string
@@ -373,7 +372,7 @@ func testWarnings(t *testing.T, w *world, ns string) {
 		"mycronjob.yaml":   "mycronjob.batch.wzj.kubebuilder.io/mycronjob-sample created\n",
 		"application.yaml": "application.app.aiops.org/application-sample created\n",
 		"apiexamplea.yaml": "apiexamplea.groupa.k8s.zhuang.com/apiexamplea-sample created\n",
-		// It says so itself, and nothing but that is said.
+		// The operator logs that itself, and logs nothing else.
 		"rediscluster.yaml":         withoutStorage + "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-sample created\n",
 		"rediscluster-storage.yaml": "rediscluster.bytewang123-redis.wzj.kubebuilder.io/rediscluster-storage created\n",
 		"ecsinstance.yaml":          withoutSwitch + "ecsinstance.alibabacloud.zhouzhengxi.com/ecsinstance-sample created\n",
@@ -429,8 +428,7 @@ func testProtection(t *testing.T, w *world, ns string) {
 	}
 }
 
-// testNoWebhooks starts operators whose webhooks are unreachable. Each logs that in one line,
-// with what to do, and ends.
+// testNoWebhooks starts operators whose webhooks are unreachable. Each logs one line that says what to do, and ends.
 func testNoWebhooks(t *testing.T, w *world, _ string) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(t, err)
@@ -551,8 +549,7 @@ func (c configurations) bundles() [][]byte {
 	return bundles
 }
 
-// differ returns an error unless c is as other, but for what the API server adds to
-// metadata.
+// differ returns an error unless c equals other, apart from metadata that the API server adds.
 func (c configurations) differ(other configurations) error {
 	if !equality.Semantic.DeepEqual(c.mutating.Webhooks, other.mutating.Webhooks) ||
 		!equality.Semantic.DeepEqual(c.mutating.Labels, other.mutating.Labels) {
@@ -641,7 +638,7 @@ func (w *world) stays(t *testing.T, spy *spy, name string) {
 	t.Helper()
 	before := w.configurations(t, name).versions()
 	spy.forget()
-	time.Sleep(3 * time.Second) // what is looked at
+	time.Sleep(3 * time.Second) // the time that is checked
 	if after := w.configurations(t, name).versions(); after != before {
 		t.Errorf("the configurations were written: versions %v, before %v", after, before)
 	}

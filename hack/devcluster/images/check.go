@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// check refuses an image that is not what its digests say, or that no container of this machine could run. The library takes what an
-// archive holds for what it should hold, and its own check (pkg/v1/validate) knows no layers but those compressed by gzip.
+// check returns an error if an image does not match its digests, or if it is for another platform. The library does not compare the content
+// of an archive with its digests, and its own check (pkg/v1/validate) supports only layers compressed by gzip.
 func (n named) check(ctx context.Context) error {
 	damaged := func(err error) error { return fmt.Errorf("image %s is damaged: %w", n.names[0], err) }
 	config, err := n.checkConfig()
@@ -34,7 +34,7 @@ func (n named) check(ctx context.Context) error {
 	return nil
 }
 
-// checkConfig checks the manifest and the configuration, which it returns.
+// checkConfig checks the manifest and the configuration. It returns the configuration.
 func (n named) checkConfig() (*v1.ConfigFile, error) {
 	raw, err := n.image.RawManifest()
 	if err != nil {
@@ -67,7 +67,7 @@ func (n named) checkConfig() (*v1.ConfigFile, error) {
 	return file, nil
 }
 
-// checkLayers checks the layers as they are in the archive, and what they are without compression.
+// checkLayers checks the digests of the layers, both compressed as in the archive and uncompressed.
 func (n named) checkLayers(ctx context.Context, diffIDs []v1.Hash) error {
 	layers, err := n.image.Layers()
 	if err != nil {
@@ -108,7 +108,7 @@ func checkCompressed(ctx context.Context, layer v1.Layer) error {
 	return verify(until(ctx, content), desc.Digest, desc.Size)
 }
 
-// verify reads content to its end, and returns an error if it is not what a digest says or not of a size, which may be -1 for any.
+// verify reads content to its end. It returns an error if the digest or the size differs. A size of -1 is not compared.
 func verify(content io.Reader, want v1.Hash, size int64) error {
 	hash, err := v1.Hasher(want.Algorithm)
 	if err != nil {
@@ -127,7 +127,7 @@ func verify(content io.Reader, want v1.Hash, size int64) error {
 	return nil
 }
 
-// until returns a reader of what r has that fails when ctx ends.
+// until returns a reader of r that fails when ctx ends.
 func until(ctx context.Context, r io.Reader) io.Reader {
 	return readFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
@@ -137,7 +137,7 @@ func until(ctx context.Context, r io.Reader) io.Reader {
 	})
 }
 
-// open opens a file that can be read until ctx ends. Who reads a tar seeks, so as to leave out what it does not want.
+// open opens a file that can be read until ctx ends. It can seek: the tar reader then skips the content of files that it does not need.
 func open(ctx context.Context, file string) (io.ReadSeekCloser, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -28,36 +28,35 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// containerdAnnotation has the full name of an image in the archives of containerd and BuildKit, where nameAnnotation has but the tag.
+// containerdAnnotation holds the full name of an image in archives of containerd and BuildKit. In these, nameAnnotation holds only the tag.
 const containerdAnnotation = "io.containerd.image.name"
 
 var errNoArchive = errors.New(`not an archive of images: make one with "docker save -o FILE NAME:TAG"`)
 
 var errNoFile = errors.New(`not a regular file: make one with "docker save -o FILE NAME:TAG"`)
 
-// named is an image of an archive, the full names that it has there, and the digests by which the archive calls its parts: what is of
-// another one is damaged. Docker's archives have none of a manifest, and need not have any other.
+// named is an image of an archive with its full names and the digests that the archive has for its parts. A part with another digest is
+// damaged. Docker's archives have no digest of a manifest, and the other digests are optional there.
 type named struct {
 	image    v1.Image
 	list     v1.ImageIndex // of the platforms; nil for an image of one platform
 	names    []string
 	manifest v1.Hash // zero: unknown
-	config   v1.Hash // zero: unknown, but for what the manifest says
-	claimed  bool    // the layers' digests are the archive's word, and not computed from what it holds
+	config   v1.Hash // zero: only the manifest has one
+	claimed  bool    // the digests of the layers are from the archive, and not computed from its content
 }
 
-// Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout, either of them as it is or compressed by
-// gzip. It returns their full names: with an error, of those that were stored before it. All of the archive is checked before any of it is
-// stored.
+// Load stores the images of an archive made by "docker save", or of a tar of an OCI image layout. Either may be compressed by gzip. It
+// checks the whole archive before it stores an image. It returns the full names of the stored images, also with an error.
 func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	unpacked, err := os.MkdirTemp("", "devcluster-load-")
 	if err != nil {
 		return nil, fmt.Errorf("create temporary directory: %w", err)
 	}
-	defer os.RemoveAll(unpacked) //nolint:errcheck // It is a temporary one.
+	defer os.RemoveAll(unpacked) //nolint:errcheck // It is a temporary directory.
 	found, err := readArchive(ctx, file, unpacked)
 	if ctx.Err() != nil {
-		err = ctx.Err() // and not what came of it, such as a layer that ends too early
+		err = ctx.Err() // instead of an error that follows from it, such as a layer that ends too early
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", file, err)
@@ -72,8 +71,8 @@ func (s Store) Load(ctx context.Context, file string) ([]string, error) {
 	return names, nil
 }
 
-// readArchive returns the images of an archive. It puts what it has to unpack for that into scratch, which must last as long as they do.
-// The images can be read until ctx ends.
+// readArchive returns the images of an archive. It unpacks files into scratch, which must exist as long as the images are in use. The
+// images can be read until ctx ends.
 func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
 	file, err := inflate(ctx, file, filepath.Join(scratch, "archive.tar"))
 	if err != nil {
@@ -85,7 +84,7 @@ func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
 	}
 	var found []named
 	switch {
-	case docker: // Docker's are both since version 25, with the names in Docker's part.
+	case docker: // Since version 25, Docker's archives are of both kinds. The names are in Docker's part.
 		found, err = readDocker(ctx, file)
 	case oci:
 		found, err = readOCI(ctx, file, filepath.Join(scratch, "layout"))
@@ -106,13 +105,13 @@ func readArchive(ctx context.Context, file, scratch string) ([]named, error) {
 	return found, nil
 }
 
-// inflate returns the path of a tar: of the given file, or of what it holds compressed, which it puts at the path to.
+// inflate returns the path of a tar: file itself or, if it is compressed by gzip, to, where it writes the decompressed tar.
 func inflate(ctx context.Context, file, to string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return "", cause(err)
 	}
-	if !info.Mode().IsRegular() { // to open a pipe would wait for who writes into it, and it is read more than once
+	if !info.Mode().IsRegular() { // Opening a pipe waits for its writer, and a pipe cannot be read twice.
 		return "", errNoFile
 	}
 	from, err := os.Open(file)
@@ -144,7 +143,7 @@ func save(file string, content io.Reader) error {
 	return cmp.Or(err, f.Close())
 }
 
-// cause returns what is wrong with a file, without its name, which the caller says.
+// cause returns the cause in an error about a file. The caller adds the name of the file itself.
 func cause(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
@@ -152,7 +151,7 @@ func cause(err error) error {
 	return err
 }
 
-// kindOf reads a tar to its end, and reports whether Docker's and OCI's lists of images are in it.
+// kindOf reads a tar to its end. It reports whether the tar contains Docker's list of images, and whether it contains OCI's.
 func kindOf(ctx context.Context, file string) (docker, oci bool, err error) {
 	err = eachFile(ctx, file, func(name string, _ io.Reader) error {
 		docker = docker || name == "manifest.json"
@@ -221,7 +220,7 @@ func readDocker(ctx context.Context, file string) ([]named, error) {
 	return found, nil
 }
 
-// configName returns the digest that the path of a configuration has for a name, or zero if that is none.
+// configName returns the digest in the path of a configuration, or zero if the path has none.
 func configName(file string) v1.Hash {
 	base := strings.TrimPrefix(strings.TrimSuffix(path.Base(file), ".json"), "sha256:")
 	digest, err := v1.NewHash("sha256:" + base)
@@ -231,8 +230,8 @@ func configName(file string) v1.Hash {
 	return digest
 }
 
-// claimsDigests reports whether one of Docker's archives says what the digests of compressed layers are. The library believes that. Layers
-// that are not compressed get theirs when it compresses them.
+// claimsDigests reports whether an archive of Docker contains digests of compressed layers. The library does not verify these. For layers
+// that are not compressed, it computes the digests when it compresses them.
 func claimsDigests(desc tarball.Descriptor) bool {
 	for _, layer := range desc.LayerSources {
 		if layer.MediaType != types.DockerUncompressedLayer && layer.MediaType != types.OCIUncompressedLayer {
@@ -269,7 +268,7 @@ func readOCI(ctx context.Context, file, dir string) ([]named, error) {
 	return found, nil
 }
 
-// unpackLayout unpacks from a tar what belongs to an OCI image layout. The names of blobs are digests, so that none leads out of dir.
+// unpackLayout unpacks the files of an OCI image layout from a tar. It accepts only digests as names of blobs, so no path leads out of dir.
 func unpackLayout(ctx context.Context, file, dir string) error {
 	return eachFile(ctx, file, func(name string, content io.Reader) error {
 		if name != "index.json" && !isBlob(name) {
@@ -292,7 +291,7 @@ func isBlob(name string) bool {
 	return err == nil && strings.HasPrefix(name, "blobs/")
 }
 
-// ociName returns the full name of an image in an archive. A reference that is but a tag is none.
+// ociName returns the full name of an image in an archive. It does not accept a reference that is only a tag.
 func ociName(desc v1.Descriptor) (string, error) {
 	given := desc.Annotations[containerdAnnotation]
 	if given == "" {
@@ -305,7 +304,7 @@ func ociName(desc v1.Descriptor) (string, error) {
 	return FullName(given)
 }
 
-// ociImage returns the image of a descriptor: of several for different platforms, that for this one, and their list.
+// ociImage returns the image of a descriptor. If it describes a list of platforms, it returns the image for this platform and the list.
 func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (named, error) {
 	n := named{names: []string{name}, claimed: true}
 	if desc.MediaType.IsIndex() {
@@ -333,7 +332,7 @@ func ociImage(index v1.ImageIndex, name string, desc v1.Descriptor) (named, erro
 	return n, nil
 }
 
-// ociIndex returns the list of an image's platforms, if it is what its digest says.
+// ociIndex returns the list of an image's platforms, or an error if the list does not match its digest.
 func ociIndex(index v1.ImageIndex, desc v1.Descriptor) (v1.ImageIndex, error) {
 	platforms, err := index.ImageIndex(desc.Digest)
 	if err != nil {

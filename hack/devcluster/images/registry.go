@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// headerTimeout bounds how long a client may take to ask.
+// headerTimeout is the longest time that a client may take to send the headers of a request.
 const headerTimeout = 10 * time.Second
 
 // Main runs the registry, a component of a real node, with the flags in os.Args until it gets SIGINT or SIGTERM, and returns the process's

@@ -22,19 +22,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// maxManifest is how large a manifest may be: what the specification asks registries to accept.
+// maxManifest is the largest size of a manifest. The specification requires registries to accept it.
 const maxManifest = 4 << 20
 
-// maxNames is how many names an answer lists at most.
+// maxNames is the largest number of names in an answer.
 const maxNames = 20
 
-// Handler serves the images of the stores to whoever pulls: GET and HEAD of /v2/, and of the manifests and blobs below it. The first store
-// that has something wins, and index.json is read at every request, so that a new image is there at once.
+// Handler serves the images of the stores to clients that pull: GET and HEAD of /v2/, and of the manifests and blobs below it. It takes an
+// image or a blob from the first store that has it. It reads index.json at every request, so it serves a new image at once.
 func Handler(stores ...Store) http.Handler { return mirror(stores) }
 
 type mirror []Store
 
-// refusal is an answer that is no success, as the distribution specification wants it.
+// refusal is an error in an answer, as the distribution specification defines it.
 type refusal struct {
 	status  int
 	code    string
@@ -59,7 +59,7 @@ func (m mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer.status)
-	// Whoever does not want to hear it has gone.
+	// An error means that the client has closed the connection.
 	_ = json.NewEncoder(w).Encode(map[string][]item{"errors": {{answer.code, answer.message}}})
 }
 
@@ -83,7 +83,7 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	parts := pulled.FindStringSubmatch(r.URL.Path)
 	if parts == nil {
-		return &refusal{http.StatusNotFound, "UNSUPPORTED", r.URL.Path + " is nothing that can be pulled from here"}
+		return &refusal{http.StatusNotFound, "UNSUPPORTED", r.URL.Path + " is not the path of a manifest or a blob"}
 	}
 	repo, blob, reference := registry+"/"+parts[1], parts[2] == "blobs", parts[3]
 	if _, err := name.NewRepository(repo); err != nil {
@@ -119,10 +119,10 @@ func (m mirror) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// pulled is the path of a manifest or a blob: a repository's name may hold "manifests" too.
+// pulled matches the path of a manifest or a blob. The name of a repository may contain "manifests", too.
 var pulled = regexp.MustCompile(`^/v2/(.*)/(manifests|blobs)/(.*)$`)
 
-// serveContent sends what a digest stands for, or the range of it that is asked for.
+// serveContent sends the content of a digest, or the requested range of it.
 func serveContent(w http.ResponseWriter, r *http.Request, digest v1.Hash, mediaType string, content io.ReadSeeker) {
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("Docker-Content-Digest", digest.String())
@@ -130,7 +130,7 @@ func serveContent(w http.ResponseWriter, r *http.Request, digest v1.Hash, mediaT
 	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
-// resolve returns the digest that a reference stands for. It is a digest or, of a manifest, a tag.
+// resolve returns the digest of a reference. A reference is a digest or, for a manifest, a tag.
 func (m mirror) resolve(repo, reference string, blob bool) (v1.Hash, error) {
 	if blob || strings.Contains(reference, ":") {
 		digest, err := v1.NewHash(reference)
@@ -166,7 +166,7 @@ func (m mirror) open(digest v1.Hash) (*os.File, error) {
 	return nil, nil
 }
 
-// manifestType returns what a manifest says that it is, which is nothing in some that the OCI made. Not every blob is a manifest.
+// manifestType returns the media type of a manifest. Manifests of the OCI need not contain it. It returns false if data is not a manifest.
 func manifestType(data []byte) (types.MediaType, bool) {
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	switch {
@@ -184,8 +184,8 @@ func invalidName(image string) error {
 	return &refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%q is not the name of an image", image)}
 }
 
-// unknown says that there is no such image, which ones there are, and how to get more. Not all who pull pass that on: containerd asks by
-// HEAD first, whose answer has no body, and says but "not found".
+// unknown returns an error that lists the available images and explains how to add one. Not every client prints it: containerd sends a HEAD
+// first, whose answer has no body, and prints only "not found".
 func (m mirror) unknown(image string) error {
 	var names []string
 	for _, store := range m {

@@ -25,20 +25,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// nameAnnotation is where index.json has an image's name.
+// nameAnnotation holds the name of an image in index.json.
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
-// dockerHub is what Docker and containerd call the registry of names without one. The library calls it by its address.
+// dockerHub is the default registry in names of Docker and containerd. The library uses its address instead.
 const dockerHub = "docker.io"
 
-// lockPoll is how often a writer that waits for another one looks whether it is done.
+// lockPoll is the interval at which a writer tries to get the lock.
 const lockPoll = 20 * time.Millisecond
 
-// ErrNotFound says that a store has no image of a name.
+// ErrNotFound is the error for a name that no image of a store has.
 var ErrNotFound = errors.New("no such image")
 
-// Store is a directory that holds images under their full names, such as docker.io/library/busybox:latest. The directory need not exist: it
-// is then an empty store, and Put makes it.
+// Store is a directory that holds images under their full names, such as docker.io/library/busybox:latest. A directory that does not
+// exist is an empty store; Put creates it.
 type Store string
 
 // FullName returns the full name of an image as Docker understands it: busybox is docker.io/library/busybox:latest.
@@ -77,8 +77,8 @@ func (s Store) Image(image string) (v1.Image, error) {
 	return found, nil
 }
 
-// Check returns what is wrong with the image of a name, which may be ErrNotFound, or nil if it is whole. It goes by the manifest, and by
-// the sizes of the other blobs, which is fast.
+// Check returns an error if the image of a name is missing (ErrNotFound) or incomplete. It compares only the sizes of the blobs with the
+// manifest, which is fast.
 func (s Store) Check(image string) error {
 	found, err := s.Image(image)
 	if err != nil {
@@ -107,13 +107,13 @@ func (s Store) checkSize(desc v1.Descriptor) error {
 	return nil
 }
 
-// Put stores an image under the given names, and takes them from the images that had them.
+// Put stores an image under the given names. Other images lose these names.
 func (s Store) Put(ctx context.Context, image v1.Image, names ...string) error {
 	return s.put(ctx, image, nil, names)
 }
 
-// put is Put for an image of several platforms, of which the store keeps one. It keeps their list too, unless the list is nil: a Pod may
-// name the image by the digest of the list.
+// put is Put for an image of several platforms. The store keeps the image of one platform. It also keeps the list of platforms, unless
+// that is nil, since a Pod may name the image by the digest of the list.
 func (s Store) put(ctx context.Context, image v1.Image, list v1.ImageIndex, names []string) error {
 	full := make([]string, len(names))
 	for i, name := range names {
@@ -142,8 +142,8 @@ func (s Store) put(ctx context.Context, image v1.Image, list v1.ImageIndex, name
 	return nil
 }
 
-// lock makes this process the only writer. The lock lasts until the returned function is called. A wait for it in the kernel could not be
-// interrupted, so it asks again and again.
+// lock makes this process the only writer until the returned function is called. It polls, since a wait in the kernel could not be
+// interrupted.
 func (s Store) lock(ctx context.Context) (func(), error) {
 	f, err := os.OpenFile(filepath.Join(string(s), "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s Store) lock(ctx context.Context) (func(), error) {
 	}
 }
 
-// addBlobs adds what an image is made of. The layers of some have yet to be compressed, so that they are added at once.
+// addBlobs adds the blobs of an image. It adds the layers in parallel, since some must still be compressed.
 func (s Store) addBlobs(ctx context.Context, image v1.Image) error {
 	layers, err := image.Layers()
 	if err != nil {
@@ -215,8 +215,8 @@ func opener(get func() ([]byte, error)) func() (io.ReadCloser, error) {
 	}
 }
 
-// addBlob adds a blob, unless it is there and whole. What is not what its digest says does not come into the store. A blob comes by a
-// rename when all of it is on the disk: neither a process that dies nor a machine that goes down leaves half of one.
+// addBlob adds a blob, unless the store has it undamaged. It returns an error if the content does not match the digest. A rename puts the
+// blob in place after all of it is on the disk, so no crash of the process or the machine leaves a part of one.
 func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io.ReadCloser, error)) error {
 	if s.holds(ctx, blob) {
 		return nil
@@ -230,7 +230,7 @@ func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // it is no longer there if all went well
+	defer os.Remove(f.Name()) // After the rename, this name is gone.
 	defer f.Close()
 	if err := verify(io.TeeReader(until(ctx, content), f), blob.Digest, blob.Size); err != nil {
 		return fmt.Errorf("blob %s: %w", blob.Digest, err)
@@ -242,7 +242,7 @@ func (s Store) addBlob(ctx context.Context, blob *v1.Descriptor, open func() (io
 	return os.Rename(f.Name(), to)
 }
 
-// holds reports whether a blob is there and whole.
+// holds reports whether the store has an undamaged blob.
 func (s Store) holds(ctx context.Context, blob *v1.Descriptor) bool {
 	if s.checkSize(*blob) != nil {
 		return false
@@ -258,7 +258,7 @@ func (s Store) holds(ctx context.Context, blob *v1.Descriptor) bool {
 // blob opens a blob, or fails with fs.ErrNotExist.
 func (s Store) blob(digest v1.Hash) (*os.File, error) { return os.Open(s.blobPath(digest)) }
 
-// blobPath returns where a blob is. The digest is a valid one, so that its path stays in the store.
+// blobPath returns the path of a blob. A valid digest cannot lead out of the store.
 func (s Store) blobPath(digest v1.Hash) string {
 	return filepath.Join(string(s), "blobs", digest.Algorithm, digest.Hex)
 }

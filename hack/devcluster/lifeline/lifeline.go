@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lifeline ends a process when its parent has ended, also if the parent was killed.
 //
 // The parent keeps the write end of a pipe and the child inherits the read end. No other process has the write end, so the kernel closes it
@@ -17,11 +20,11 @@ import (
 // env names the environment variable with the file descriptor of the child's read end.
 const env = "DEVCLUSTER_LIFELINE"
 
-// firstExtra is the number that the first of exec.Cmd.ExtraFiles has in the child.
+// firstExtra is the file descriptor of exec.Cmd.ExtraFiles[0] in the child.
 const firstExtra = 3
 
-// Attach makes cmd, which must have its Env set and must not have been started, inherit the read end of a new pipe. After a successful
-// Start the caller closes read; the child ends when write is closed or the caller's process ends.
+// Attach makes cmd inherit the read end of a new pipe. cmd must have its Env set and must not be started yet. After a successful Start,
+// the caller closes read. The child ends when write is closed or the caller's process ends.
 func Attach(cmd *exec.Cmd) (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
@@ -47,15 +50,15 @@ func Inherited() *os.File {
 	return OpenInherited(fd, "lifeline")
 }
 
-// OpenInherited opens a file descriptor that this process was started with, such that its own children do not get it and that Close
-// interrupts a Read.
+// OpenInherited opens a file descriptor that this process was started with. Children of this process do not get it, and Close interrupts
+// a Read.
 func OpenInherited(fd int, name string) *os.File {
 	syscall.CloseOnExec(fd)
 	_ = syscall.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), name)
 }
 
-// detached is what a parent writes before it closes its end if the child is to outlive it.
+// detached is the byte that a parent writes before it closes its end, if the child should outlive it.
 const detached = 'D'
 
 // Detach lets the child at the other end of the lifeline outlive this process, and closes write.
@@ -80,8 +83,8 @@ func ParentGone(read *os.File) bool {
 	return !errors.Is(err, os.ErrClosed)
 }
 
-// ExitWithParent ends this process, at once and with no cleaning up, as soon as its parent is gone. It does nothing in a process that was
-// started without a lifeline. The goroutine it starts lives as long as the process.
+// ExitWithParent starts a goroutine that ends this process when its parent is gone, at once and without cleanup. It does nothing in a
+// process that was started without a lifeline.
 func ExitWithParent() {
 	read := Inherited()
 	if read == nil {

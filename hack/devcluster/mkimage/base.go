@@ -23,32 +23,32 @@ import (
 	"github.com/glassback/glassback/hack/devcluster/images"
 )
 
-// sources are all that decides what an image is, but for the packages: a change to any of them makes all images anew.
+// sources are the files that determine an image, besides the packages: after a change to one of them, all images are made again.
 //
 //go:embed base.go image.go debian.go elf.go tree.go rootfs
 var sources embed.FS
 
-// Labels of an image, which say what it was made from.
+// Labels of an image that identify its sources.
 const (
-	recipeLabel   = "dev.glassback.recipe"   // digest of sources, and of whatever else went into it
-	packagesLabel = "dev.glassback.packages" // NAME=VERSION of every package that has a file in it
+	recipeLabel   = "dev.glassback.recipe"   // digest of sources, and of the other files of the image
+	packagesLabel = "dev.glassback.packages" // NAME=VERSION of every package with a file in the image
 )
 
-// pauseImage is what containerd is to run in a Pod's own container. It is made of no package.
+// pauseImage is the image of the container that holds a Pod's namespaces. It contains no package.
 const pauseImage = "registry.k8s.io/pause:3.10"
 
-// recipe is how an image is made: of files of packages and of the files in rootfs/NAME, on top of another image.
+// recipe describes an image: files of packages and the files in rootfs/NAME, on top of another image.
 type recipe struct {
 	name     string   // docker.io/library/NAME
-	tags     []string // beside latest and the version, which is that of the first package
+	tags     []string // in addition to latest and the version of the first package
 	packages []string
-	files    []string                                     // of the packages, by path
-	on       string                                       // the image below it
-	add      func(context.Context, tree, *packages) error // what else it needs
+	files    []string                                     // paths of files of the packages
+	on       string                                       // the image below
+	add      func(context.Context, tree, *packages) error // adds other files
 	config   v1.Config
 }
 
-// recipes are in the order in which they are made: an image comes after the one below it.
+// recipes returns the recipes in the order in which to make them: an image comes after the image below it.
 func recipes() []recipe {
 	path := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return []recipe{{
@@ -83,14 +83,14 @@ func recipes() []recipe {
 	}}
 }
 
-// base makes the images that a real node starts with.
+// base makes the images that a new real node has.
 type base struct {
 	store images.Store
-	pause string // the program, built
+	pause string // the path of the compiled program
 	out   io.Writer
 }
 
-// make makes those images that are missing or not as they would be made now. If the packages cannot be had, it leaves an image as it is.
+// make makes the images that are missing or out of date. If packages are not available, it keeps existing images.
 func (b base) make(ctx context.Context) error {
 	damage, err := b.store.Repair(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (b base) make(ctx context.Context) error {
 	return b.remember(seen)
 }
 
-// stamp returns the digest of what the image is made from, but for the packages.
+// stamp returns the digest of all sources of an image but the packages.
 func (b base) stamp(r recipe) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, r.name, runtime.GOARCH)
@@ -142,7 +142,7 @@ func (b base) stamp(r recipe) (string, error) {
 		}
 		data, err := sources.ReadFile(name)
 		fmt.Fprintln(h, name, len(data))
-		_, _ = h.Write(data) // it never fails
+		_, _ = h.Write(data) // a hash never returns an error
 		return err
 	})
 	if err != nil {
@@ -162,8 +162,7 @@ func (b base) stamp(r recipe) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// labels returns the labels of an image of the store, or nil if there is no such image. One that is not whole is none: whatever is wrong
-// with it, it is made anew.
+// labels returns the labels of an image of the store, or nil if the image is missing or damaged: then it is made again.
 func (b base) labels(name string) map[string]string {
 	if b.store.Check(name) != nil {
 		return nil
@@ -182,8 +181,8 @@ func (b base) labels(name string) map[string]string {
 	return config.Config.Labels
 }
 
-// newer returns the names of the images of which apt would now install a package in another version, and the state of apt's lists that
-// this is true of. To ask apt may take most of a second, so it is only asked if the lists have changed.
+// newer returns the names of the images with a package that apt would now install in another version, and the state of apt's lists. It
+// runs apt only if the lists have changed, since that takes almost a second.
 func (b base) newer(ctx context.Context) (newer map[string]bool, seen string, err error) {
 	seen = aptLists()
 	if last, err := os.ReadFile(b.seenFile()); err == nil && string(last) == seen {
@@ -218,7 +217,7 @@ func (b base) newer(ctx context.Context) (newer map[string]bool, seen string, er
 	return newer, seen, nil
 }
 
-// aptLists returns what changes when apt's lists do.
+// aptLists returns a text that changes when apt's lists change.
 func aptLists() string {
 	info, err := os.Stat("/var/lib/apt/lists")
 	if err != nil {
@@ -229,7 +228,7 @@ func aptLists() string {
 
 func (b base) seenFile() string { return filepath.Join(string(b.store), "apt-lists") }
 
-// remember notes that the images are up to date with apt's lists in the given state.
+// remember records that the images are up to date with this state of apt's lists.
 func (b base) remember(seen string) error {
 	if last, err := os.ReadFile(b.seenFile()); err == nil && string(last) == seen {
 		return nil

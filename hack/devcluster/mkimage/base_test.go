@@ -28,8 +28,8 @@ import (
 // debian is a Debian in a directory: apt-get, apt-cache and dpkg-deb in PATH are scripts that know the packages in it.
 type debian struct{ dir string }
 
-// Its programs write what they were called with to the file calls. A file offline makes downloads fail, and one named lists-gone takes all
-// knowledge of packages away.
+// Its programs write their arguments to the file calls. A file named offline makes downloads fail. A file named lists-gone makes all
+// packages unknown.
 var programs = map[string]string{
 	"apt-cache": `echo "apt-cache $1" >>"$D/calls"
 case $1 in
@@ -117,7 +117,7 @@ func (d debian) calls(t *testing.T) int {
 	return bytes.Count(data, []byte("\n"))
 }
 
-// newTestBase returns a base of an empty store, and what it prints.
+// newTestBase returns a base with an empty store, and its output.
 func newTestBase(t *testing.T) (base, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
@@ -213,7 +213,7 @@ func TestBaseMakesWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// sizeless returns what was printed without the images' sizes.
+// sizeless returns the output without the images' sizes.
 func sizeless(out *bytes.Buffer) string {
 	var lines strings.Builder
 	for line := range strings.Lines(out.String()) {
@@ -305,7 +305,7 @@ func parts(t *testing.T, b base, name string) blobs {
 	return blobs{at(digest), at(manifest.Config.Digest), at(manifest.Layers[len(manifest.Layers)-1].Digest)}
 }
 
-// forget makes busybox' image one that an older recipe made. Made anew it is what it was, so that those on top of it stay.
+// forget gives busybox' image the label of an older recipe. Made again, the image is the same, so the images on top of it stay.
 func forget(t *testing.T, b base) {
 	t.Helper()
 	image := stored(t, b, "busybox")

@@ -27,7 +27,7 @@ import (
 // nonroot is the user that the program runs as, as in the images of distroless.
 const nonroot = 65532
 
-// certificates is where programs look for the certificates that they trust.
+// certificates is the path at which programs look for trusted certificates.
 const certificates = "etc/ssl/certs/ca-certificates.crt"
 
 // binary makes an image of one program.
@@ -76,7 +76,7 @@ func (b binary) make() error {
 	return writeArchive(b.output, tag, image)
 }
 
-// staticArch returns the architecture of a static Linux program. The error says what is wrong with data if it is none.
+// staticArch returns the architecture of a static Linux program, or an error if data is not such a program.
 func staticArch(data []byte) (string, error) {
 	const remedy = "build it with CGO_ENABLED=0 GOOS=linux"
 	program, err := elf.NewFile(bytes.NewReader(data))
@@ -119,13 +119,13 @@ func rootOf(program []byte, at string) (tree, error) {
 	return files, nil
 }
 
-// writeArchive writes an archive such as "docker save" does. The file is there when it is whole.
+// writeArchive writes an archive in the format of "docker save". A rename creates the file after it is complete.
 func writeArchive(output string, tag name.Tag, image v1.Image) error {
 	f, err := os.CreateTemp(filepath.Dir(output), filepath.Base(output)+".new-")
 	if err != nil {
 		return fmt.Errorf("create archive: %w", err)
 	}
-	defer os.Remove(f.Name()) // it is no longer there if all went well
+	defer os.Remove(f.Name()) // After the rename, this name is gone.
 	if err := cmp.Or(tarball.Write(tag, image, f), f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}

@@ -18,15 +18,15 @@ import (
 	"strings"
 )
 
-// errPackages says that Debian's packages could not be had, which an image that is there already survives.
+// errPackages is the error if Debian's packages are not available. An existing image is then kept.
 var errPackages = errors.New("packages are not available")
 
 // packages are Debian packages, unpacked for one image.
 type packages struct {
 	dir      string
-	versions map[string]string   // by package, of those that are unpacked
+	versions map[string]string   // of the unpacked packages, by name
 	files    map[string]packaged // by path as in an image
-	expanded map[string]bool     // the packages of which the dependencies are unpacked too
+	expanded map[string]bool     // the packages with unpacked dependencies
 }
 
 // packaged is a file of a package.
@@ -56,7 +56,7 @@ func unpackAll(ctx context.Context, dir string, names []string) (*packages, erro
 	return p, p.unpack(ctx, known)
 }
 
-// unpack downloads and unpacks packages of the given versions, but those that are unpacked.
+// unpack downloads and unpacks packages in the given versions. It skips packages that are unpacked already.
 func (p *packages) unpack(ctx context.Context, versions map[string]string) error {
 	var wanted []string
 	for name, version := range versions {
@@ -97,7 +97,7 @@ func (p *packages) unpack(ctx context.Context, versions map[string]string) error
 	return nil
 }
 
-// list enters the files of a package that was unpacked into root.
+// list adds the files of a package that was unpacked into root.
 func (p *packages) list(name, root string) error {
 	return filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -112,7 +112,7 @@ func (p *packages) list(name, root string) error {
 	})
 }
 
-// expand unpacks what a package depends on directly.
+// expand unpacks the direct dependencies of a package.
 func (p *packages) expand(ctx context.Context, name string) error {
 	if p.expanded[name] {
 		return nil
@@ -133,12 +133,12 @@ func (p *packages) expand(ctx context.Context, name string) error {
 	return p.unpack(ctx, known)
 }
 
-// dependencies reads what apt-cache depends prints. Of alternatives, each of which has a | before it but the last, it takes the first, and
-// for <…>, which is a name that packages provide, the first of those packages, which are in the lines below it.
+// dependencies parses the output of apt-cache depends. All alternatives but the last begin with |; it takes the first of them. <…> is a
+// virtual package; it takes the first package that provides it, from the next line.
 func dependencies(printed string) []string {
 	var names []string
-	alternative := false // the line before has an alternative
-	provided := false    // a package is wanted that provides what was named
+	alternative := false // the line before began with |
+	provided := false    // the line before was a virtual package
 	for line := range strings.Lines(printed) {
 		relation, name, ok := strings.Cut(strings.TrimSpace(line), ": ")
 		if !ok {
@@ -165,7 +165,7 @@ func dependencies(printed string) []string {
 	return names
 }
 
-// candidates returns the versions that apt would install of those packages that it knows.
+// candidates returns the versions that apt would install. It leaves out packages that apt does not know.
 func candidates(ctx context.Context, names []string) (map[string]string, error) {
 	printed, err := run(ctx, "", "apt-cache", append([]string{"policy"}, names...)...)
 	versions := map[string]string{}
@@ -181,7 +181,7 @@ func candidates(ctx context.Context, names []string) (map[string]string, error) 
 	return versions, err
 }
 
-// run runs a program of Debian's and returns what it prints. The error is one line with all that the program complains of.
+// run runs a program of Debian and returns its output. The error is one line with the program's error output.
 func run(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -208,7 +208,7 @@ func run(ctx context.Context, dir, program string, args ...string) (string, erro
 	return stdout.String(), nil
 }
 
-// contents returns those of the given packages that have been unpacked, as words NAME=VERSION in alphabetical order.
+// contents returns NAME=VERSION of the given packages that are unpacked, in alphabetical order.
 func (p *packages) contents(owners map[string]bool) []string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
@@ -217,7 +217,8 @@ func (p *packages) contents(owners map[string]bool) []string {
 	return words
 }
 
-// merged returns where a path of a package is in an image, in which, as in Debian, /bin and the like are links to those below /usr.
+// merged returns the path in an image for the path of a package. In an image, as in Debian, /bin and similar directories are links to
+// those in /usr.
 func merged(name string) string {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	first, _, _ := strings.Cut(name, "/")

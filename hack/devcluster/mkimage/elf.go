@@ -16,11 +16,11 @@ import (
 	"strings"
 )
 
-// taker takes files out of packages into a tree, and with each what it cannot do without: what it links to, and a program's libraries.
+// taker copies files of packages into a tree, each with the files that it needs: the targets of links, and the libraries of programs.
 type taker struct {
 	from   *packages
 	to     tree
-	owners map[string]bool // the packages of what was taken
+	owners map[string]bool // the packages of the copied files
 }
 
 // take copies a file, given by its path in the image. If no loaded package has it, take loads the dependencies of the package from first.
@@ -70,7 +70,8 @@ func (t *taker) take(ctx context.Context, name, from string) error {
 	return nil
 }
 
-// takeLibrary takes a library, or an interpreter, which is given by its path. A Debian package depends on all that its files need directly.
+// takeLibrary copies a library by its name, or an interpreter by its path. A Debian package depends on all packages that its files need
+// directly.
 func (t *taker) takeLibrary(ctx context.Context, need, from string) error {
 	if path.IsAbs(need) {
 		return t.take(ctx, merged(need), from)
@@ -89,7 +90,7 @@ func (t *taker) takeLibrary(ctx context.Context, need, from string) error {
 	return fmt.Errorf("neither package %s nor what it depends on has it", from)
 }
 
-// triplet is Debian's name for this machine's kind.
+// triplet returns Debian's name of this machine's architecture.
 func triplet() string {
 	if runtime.GOARCH == "arm64" {
 		return "aarch64-linux-gnu"
@@ -97,7 +98,7 @@ func triplet() string {
 	return "x86_64-linux-gnu"
 }
 
-// needsOf returns the interpreter's path and the libraries' names if data is a program or library that has any.
+// needsOf returns the path of the interpreter and the names of the libraries that a program or a library needs.
 func needsOf(data []byte) ([]string, error) {
 	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
 		return nil, nil

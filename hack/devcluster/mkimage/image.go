@@ -26,7 +26,7 @@ import (
 
 func (r recipe) fullName(tag string) string { return "docker.io/library/" + r.name + ":" + tag }
 
-// names returns the image's names, given the version of its first package.
+// names returns the names of the image. version is the version of its first package.
 func (r recipe) names(version string) []string {
 	names := []string{r.fullName("latest")}
 	for _, tag := range slices.Concat(versionTags(version), r.tags) {
@@ -35,10 +35,10 @@ func (r recipe) names(version string) []string {
 	return names
 }
 
-// upstream is the part of a Debian version that is the program's own: no epoch, and nothing that Debian added.
+// upstream matches the program's own version in a Debian version: without the epoch, and without Debian's suffix.
 var upstream = regexp.MustCompile(`^(?:[0-9]+:)?([0-9]+(?:\.[0-9]+)*)`)
 
-// versionTags returns the tags of a Debian version as they are usual: 1.2.3, 1.2 and 1.
+// versionTags returns the usual tags of a version: 1.2.3, 1.2 and 1.
 func versionTags(version string) []string {
 	match := upstream.FindStringSubmatch(version)
 	if match == nil {
@@ -58,7 +58,7 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 	if err != nil {
 		return fmt.Errorf("create temporary directory: %w", err)
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary one.
+	defer os.RemoveAll(scratch) //nolint:errcheck // It is a temporary directory.
 	from, err := unpackAll(ctx, scratch, r.packages)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (b base) build(ctx context.Context, r recipe, stamp string) error {
 	return b.put(ctx, below, files, config, r.names(from.versions[r.packages[0]])...)
 }
 
-// makePause makes the image of the pause program if there is none, or one of another program.
+// makePause makes the image of the pause program if it is missing or out of date.
 func (b base) makePause(ctx context.Context) error {
 	program, err := os.ReadFile(b.pause)
 	if err != nil {
@@ -103,12 +103,12 @@ func (b base) makePause(ctx context.Context) error {
 	}
 	files := tree{}
 	files.file("pause", 0o755, program)
-	// The user is that of the original.
+	// The original image has the same user.
 	config := v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535", Labels: map[string]string{recipeLabel: stamp}}
 	return b.put(ctx, empty.Image, files, config, pauseImage)
 }
 
-// put stores an image of files on top of another image, and says so.
+// put stores an image of files on top of another image, and prints that.
 func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Config, names ...string) error {
 	image, err := assemble(below, files, config, runtime.GOARCH, types.OCIManifestSchema1)
 	if err != nil {
@@ -129,7 +129,7 @@ func (b base) put(ctx context.Context, below v1.Image, files tree, config v1.Con
 	return nil
 }
 
-// assemble returns an image of files on top of another image. Its kind is OCI's or Docker's.
+// assemble returns an image of files on top of another image, in the format of OCI or of Docker.
 func assemble(below v1.Image, files tree, config v1.Config, arch string, kind types.MediaType) (v1.Image, error) {
 	layerType, configType := types.OCILayer, types.OCIConfigJSON
 	if kind == types.DockerManifestSchema2 {
@@ -176,7 +176,7 @@ func addRootfs(files tree, name string) error {
 	})
 }
 
-// addBusybox adds the directories of every image, and busybox under the names of all that it can do.
+// addBusybox adds the directories of every image, and links to busybox with the names of its commands.
 func addBusybox(ctx context.Context, files tree, from *packages) error {
 	applets, err := run(ctx, "", from.files["usr/bin/busybox"].path, "--list")
 	if err != nil {
@@ -204,7 +204,7 @@ func addBusybox(ctx context.Context, files tree, from *packages) error {
 	return nil
 }
 
-// addNginx adds where nginx writes to. Its logs are the container's output.
+// addNginx adds the directories that nginx writes to. Its logs are links to the container's output.
 func addNginx(_ context.Context, files tree, _ *packages) error {
 	files.dir("var/cache/nginx", 0o755, 0)
 	files.dir("var/lib/nginx", 0o755, 0)
@@ -213,10 +213,10 @@ func addNginx(_ context.Context, files tree, _ *packages) error {
 	return nil
 }
 
-// redisUser is whom /data belongs to, for Pods that do not run as root.
+// redisUser owns /data, for Pods that do not run as root.
 const redisUser = 999
 
-// addRedis adds the place of redis' data, and its programs where Docker's image has them, but for redis-server, which is in rootfs.
+// addRedis adds the directory of redis' data, and its programs at the paths of Docker's image. redis-server is in rootfs.
 func addRedis(_ context.Context, files tree, _ *packages) error {
 	files.dir("data", 0o755, redisUser)
 	for _, program := range []string{"redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"} {

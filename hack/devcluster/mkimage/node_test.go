@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestNodeScriptSaysWhyThereIsNoRealNode runs node.sh where only what it needs to find that out is in PATH: it cannot install anything.
+// TestNodeScriptSaysWhyThereIsNoRealNode runs node.sh with only those programs in PATH that its checks need: it cannot install anything.
 func TestNodeScriptSaysWhyThereIsNoRealNode(t *testing.T) {
 	script, err := filepath.Abs("../node.sh")
 	if err != nil {

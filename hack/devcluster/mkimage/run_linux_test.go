@@ -42,7 +42,7 @@ type container struct {
 	config v1.Config
 }
 
-// unpacked returns an image that make node made, in a directory. The test is skipped where there is none.
+// unpacked returns a directory with the files of an image of make node. Without the image, it skips the test.
 func unpacked(t *testing.T, name string) container {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -70,7 +70,7 @@ func unpacked(t *testing.T, name string) container {
 	return c
 }
 
-// command returns a command in the container, without which it runs what it is made for.
+// command returns a command in the container. Without arguments, the container runs its own program.
 func (c container) command(ctx context.Context, args ...string) *exec.Cmd {
 	if len(args) == 0 {
 		args = c.config.Cmd
@@ -271,7 +271,7 @@ func TestRedisRuns(t *testing.T) {
 	}
 }
 
-// waitAsleep waits until a process has nothing to do: it is seen asleep five times in a row. One that has not begun yet is not.
+// waitAsleep waits until a process is idle: asleep at five consecutive checks. A process that has not begun yet is not asleep.
 func waitAsleep(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -23,7 +23,7 @@ type tree map[string]node
 
 // node is a file, a directory or a symbolic link.
 type node struct {
-	kind   byte // as in a tar
+	kind   byte // the type of a tar header
 	mode   int64
 	owner  int // user and group
 	target string
@@ -42,8 +42,8 @@ func (t tree) symlink(name, target string) {
 	t[name] = node{kind: tar.TypeSymlink, mode: 0o777, target: target}
 }
 
-// layer makes a layer of the tree. Directories that were not named belong to root. All times are zero, so that the same tree is always the
-// same layer.
+// layer makes a layer of the tree. Root owns directories that the tree does not name. All times are zero, so the same tree always gives
+// the same layer.
 func (t tree) layer(mediaType types.MediaType) (v1.Layer, error) {
 	for name := range maps.Clone(t) {
 		for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {

@@ -1,7 +1,7 @@
 // Copyright The Glassback Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Not in the package itself, which the supervisor imports for what it creates.
+// These cannot be in the package itself: the supervisor imports it for the manifest.
 package provisioner_test
 
 import (
@@ -36,11 +36,11 @@ import (
 const (
 	// testTimeout bounds the test on a cluster, on a slow and busy machine.
 	testTimeout = 3 * time.Minute
-	// simulatedNode is what the cluster calls its node.
+	// simulatedNode is the name of the cluster's node.
 	simulatedNode = "devcluster-1"
 )
 
-// world is a cluster with what the supervisor creates in it, and the provisioner at work under its own identity.
+// world is a cluster with the objects that the supervisor creates, and a provisioner that runs with its own identity.
 type world struct {
 	kube      kubernetes.Interface
 	directory string
@@ -236,7 +236,7 @@ func (w *world) gone(t *testing.T, volume *corev1.PersistentVolume) {
 	}
 }
 
-// events returns what was said of a claim.
+// events returns the events of a claim.
 func (w *world) events(ctx context.Context, claim string) string {
 	list, err := w.kube.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + claim})
 	if err != nil {
@@ -332,7 +332,7 @@ func testRefused(t *testing.T, w *world) {
 	}
 }
 
-// testObstacle has a file where the directory of a volume has to be, for a while.
+// testObstacle puts a file at the path of a volume's directory for a while.
 func testObstacle(t *testing.T, w *world) {
 	w.claim(t, "obstacle", "")
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "obstacle", metav1.GetOptions{})
@@ -360,7 +360,7 @@ func testWait(t *testing.T, w *world) {
 	}
 }
 
-// testOtherNode stands in for a scheduler that chose a node without volumes.
+// testOtherNode does the work of a scheduler that chose a node without volumes.
 func testOtherNode(t *testing.T, w *world) {
 	const selected = "volume.kubernetes.io/selected-node"
 	w.claim(t, "elsewhere", "")

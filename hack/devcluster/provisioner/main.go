@@ -34,7 +34,7 @@ import (
 var Manifest string
 
 const (
-	// Name is what a StorageClass has in its field provisioner to have its volumes from here.
+	// Name is the value of the field provisioner in a StorageClass of this provisioner.
 	Name = "devcluster.glassback.dev/hostpath"
 	// User is the provisioner's identity.
 	User = "devcluster:provisioner"
@@ -44,9 +44,9 @@ const (
 	// A failed operation is retried after minRetry, then after twice as long, up to maxRetry: tests wait for it.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 5 * time.Second
-	// workers is how many claims, and how many volumes, are worked on at a time.
+	// workers is the number of claims, and of volumes, that are processed at the same time.
 	workers = 4
-	// headerTimeout bounds how long a client may take to ask whether the provisioner is ready.
+	// headerTimeout is the longest time that a client may take to send the headers of a request.
 	headerTimeout = 10 * time.Second
 )
 
@@ -110,7 +110,7 @@ func parse(args []string) (Config, error) {
 	return config, nil
 }
 
-// Run makes and deletes volumes until ctx ends. It returns when everything that it started has ended.
+// Run makes and deletes volumes until ctx ends. It returns after all its goroutines have ended.
 func Run(ctx context.Context, config Config) error {
 	defer config.Listener.Close()
 	if err := os.MkdirAll(config.Directory, 0o700); err != nil {
@@ -127,7 +127,7 @@ func Run(ctx context.Context, config Config) error {
 		controller.ClaimsInformer(claims),
 		controller.VolumesInformer(persistent),
 		controller.ClassesInformer(classes),
-		controller.ResyncPeriod(0), // what fails is tried again until it does not
+		controller.ResyncPeriod(0), // failures are retried without a resync
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
 		controller.RateLimiter(retries()),
@@ -159,7 +159,7 @@ func retries() workqueue.TypedRateLimiter[string] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)
 }
 
-// readiness answers GET /readyz: yes once everything that was there at the start has been seen.
+// readiness answers GET /readyz: yes after the caches are synced.
 func readiness(synced ...cache.InformerSynced) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

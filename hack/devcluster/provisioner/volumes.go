@@ -21,11 +21,10 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// maxName is how long the name of a file may be on Linux, in bytes.
+// maxName is the largest length of a file name on Linux, in bytes.
 const maxName = 255
 
-// volumes are the directories below one directory of one node. It touches nothing outside of that directory, whatever the request is and
-// whatever links the directory has.
+// volumes are the directories in one directory of a node. No request and no link can make it change files outside of that directory.
 type volumes struct {
 	directory string // absolute and clean, as the kubelet sees it
 	node      string
@@ -33,7 +32,7 @@ type volumes struct {
 
 var _ controller.Provisioner = (*volumes)(nil)
 
-// Provision makes a claim's directory, and returns the PersistentVolume for it.
+// Provision makes the directory of a claim, and returns its PersistentVolume.
 func (v *volumes) Provision(
 	ctx context.Context, options controller.ProvisionOptions,
 ) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
@@ -42,7 +41,7 @@ func (v *volumes) Provision(
 		return nil, controller.ProvisioningFinished, err
 	}
 	if node := options.SelectedNodeName; node != "" && node != v.node {
-		// Reschedule has the scheduler choose anew.
+		// Reschedule makes the scheduler choose another node.
 		return nil, controller.ProvisioningReschedule, fmt.Errorf("node %s has no volumes, only %s has", node, v.node)
 	}
 	name := directoryName(claim.Namespace, claim.Name, options.PVName)
@@ -81,15 +80,15 @@ func writable(mode corev1.PersistentVolumeAccessMode) bool {
 	return mode == corev1.ReadWriteOnce || mode == corev1.ReadWriteMany || mode == corev1.ReadWriteOncePod
 }
 
-// directoryName returns a name without path separators. The claim in it shows people which claim owns the directory. The volume's name,
-// which is never cut, makes it unique.
+// directoryName returns a name without path separators. It contains the claim for readers, and the volume's name, which is never cut, to
+// be unique.
 func directoryName(namespace, claim, volume string) string {
 	owner := plain(namespace + "-" + claim)
 	volume = plain(volume)
 	return owner[:min(len(owner), max(0, maxName-len("-")-len(volume)))] + "-" + volume
 }
 
-// plain replaces what names in Kubernetes do not have, but names of files may.
+// plain replaces characters that names in Kubernetes cannot have.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if ('a' <= r && r <= 'z') || ('0' <= r && r <= '9') || r == '-' || r == '.' {
@@ -99,23 +98,23 @@ func plain(name string) string {
 	}, name)
 }
 
-// make makes a directory that everybody may write to, or takes the one that an earlier try has made.
+// make makes a directory that every user may write to. It accepts the directory of an earlier try.
 func (v *volumes) make(name string) error {
 	root, err := os.OpenRoot(v.directory)
 	if err != nil {
 		return fmt.Errorf("open volumes: %w", err)
 	}
-	defer func() { _ = root.Close() }() // closing a directory loses nothing
+	defer func() { _ = root.Close() }() // Closing a directory loses no data.
 	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make volume: %w", err)
 	}
 	switch info, err := root.Lstat(name); {
 	case err != nil:
 		return fmt.Errorf("stat volume: %w", err)
-	case !info.IsDir(): // a link to a directory is none either
+	case !info.IsDir(): // It also refuses a link to a directory.
 		return fmt.Errorf("make volume: %s is there already, and is no directory", filepath.Join(v.directory, name))
 	}
-	// Containers run as any user, and hostPath volumes know no fsGroup. Not by Mkdir, of which the umask takes something away.
+	// Containers may run as any user, and hostPath volumes have no fsGroup. The umask would limit the mode of Mkdir.
 	if err := root.Chmod(name, 0o777); err != nil {
 		return fmt.Errorf("open volume to everybody: %w", err)
 	}
@@ -133,7 +132,7 @@ func (v *volumes) volume(name string, options controller.ProvisionOptions) *core
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Resources.Requests[corev1.ResourceStorage]},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 				Path: filepath.Join(v.directory, name),
-				Type: ptr.To(corev1.HostPathDirectory), // one that is gone is an error, and not an empty volume
+				Type: ptr.To(corev1.HostPathDirectory), // A missing directory is an error, not an empty volume.
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
@@ -161,7 +160,7 @@ func (v *volumes) Delete(ctx context.Context, volume *corev1.PersistentVolume) e
 	if err != nil {
 		return fmt.Errorf("open volumes: %w", err)
 	}
-	defer func() { _ = root.Close() }()          // closing a directory loses nothing
+	defer func() { _ = root.Close() }()          // Closing a directory loses no data.
 	if err := root.RemoveAll(name); err != nil { // of a link, it removes the link
 		return fmt.Errorf("delete volume: %w", err)
 	}
@@ -169,7 +168,7 @@ func (v *volumes) Delete(ctx context.Context, volume *corev1.PersistentVolume) e
 	return nil
 }
 
-// nameOf returns the last element of a path to a volume. PersistentVolumes can be edited, so that any path may be in one.
+// nameOf returns the last element of the path of a volume. It checks the path, since users can edit PersistentVolumes.
 func (v *volumes) nameOf(path string) (string, error) {
 	name := filepath.Base(path)
 	if filepath.Join(v.directory, name) != path {

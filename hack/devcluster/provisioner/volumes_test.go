@@ -20,7 +20,7 @@ import (
 
 type ask = controller.ProvisionOptions
 
-// asked is what the controller asks for a plain claim, with changes.
+// asked returns the controller's options for a plain claim, with changes.
 func asked(change ...func(*ask)) controller.ProvisionOptions {
 	options := controller.ProvisionOptions{
 		StorageClass: &storagev1.StorageClass{

@@ -23,7 +23,7 @@ func Path() string {
 		string(os.PathListSeparator))
 }
 
-// programs that a real node runs, and what calls them.
+// programs are the programs that a real node runs, each with the component that calls it.
 var programs = []string{
 	"containerd",
 	"containerd-shim-runc-v2", // by containerd
@@ -43,7 +43,7 @@ type Found struct {
 	Plugins    string // the directory of the CNI plugins
 }
 
-// Find returns where the programs are. The error says in one line what this machine lacks for a real node, and what to do.
+// Find returns the paths of the programs. The error says in one line what this machine lacks for a real node, and what to do.
 func Find(images string) (Found, error) {
 	if runtime.GOOS != "linux" {
 		return Found{}, fmt.Errorf("the real node needs Linux, and this is %s", runtime.GOOS)

@@ -17,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opened are directories in which entries can be made inside that are not there outside. Everything that is in them outside is seen inside.
+// opened are directories in which the sandbox can make entries that the machine does not see. The sandbox sees all entries of the machine
+// there.
 var opened = []string{"/var/lib", "/var/log"}
 
-// hidden are directories that are empty inside but for what must be visible: sockets of the machine's own services are in them.
+// hidden are directories that are empty in the sandbox, except for entries that must be visible: they contain sockets of the machine's
+// services.
 var hidden = []string{"/run"}
 
 // mount makes the mounts of the sandbox. The mounts of its mount namespace must be private.
@@ -28,7 +30,7 @@ func (c Config) mount() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// These show the IPC namespace of this process.
+	// These file systems show the IPC namespace of this process.
 	for dir, kind := range map[string]string{"/dev/shm": "tmpfs", "/dev/mqueue": "mqueue"} {
 		if err := unix.Mount(kind, dir, kind, unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("mount %s: %w", dir, err)
@@ -52,14 +54,14 @@ func (c Config) mount() error {
 	if err := c.protectSettings(); err != nil {
 		return err
 	}
-	// Inside, however, mounts are shared: containers see the volumes that a kubelet mounts.
+	// In the sandbox, however, mounts are shared: containers see the volumes that a kubelet mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make mounts shared: %w", err)
 	}
 	return nil
 }
 
-// entries lists what is in a directory.
+// entries returns the names in a directory.
 func entries(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -83,7 +85,7 @@ func below(dir string, paths []string) []string {
 	return found
 }
 
-// cover puts an empty directory in memory over dir, and binds into it what keep lists of what was there.
+// cover mounts an empty tmpfs over dir, and binds those old entries into it that keep returns.
 func cover(dir string, keep func(string) ([]string, error)) error {
 	old, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +111,7 @@ func cover(dir string, keep func(string) ([]string, error)) error {
 	return nil
 }
 
-// show makes to what from is: a bind of a file or a directory, a copy of a symbolic link. It does nothing if from has just gone.
+// show makes from visible at to: it binds a file or a directory, and copies a symbolic link. It does nothing if from has just been removed.
 func show(from, to string) error {
 	err := showThere(from, to)
 	if _, gone := os.Lstat(from); errors.Is(gone, fs.ErrNotExist) {
@@ -156,13 +158,13 @@ func bindDirectory(source, target string) error {
 	return nil
 }
 
-// protectSettings makes the settings of the whole machine's kernel unwritable, and puts files over those that are given.
+// protectSettings makes the kernel's settings for the whole machine read-only, and covers the given ones with files.
 func (c Config) protectSettings() error {
 	const settings = "/proc/sys"
 	if err := unix.Mount(settings, settings, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", settings, err)
 	}
-	network := filepath.Join(settings, "net") // is the network namespace's own
+	network := filepath.Join(settings, "net") // These settings belong to the network namespace.
 	if err := unix.Mount(network, network, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", network, err)
 	}

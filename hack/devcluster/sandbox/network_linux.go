@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The two ends of the pair of interfaces that stands in for a network card. Both are inside: the pair leads nowhere, but a route through it
-// lets packets for addresses that only packet filters know, such as those of Services, get as far as these.
+// The two ends of a pair of interfaces that replaces a network card. Both are inside, so the pair leads nowhere. A route through it lets
+// packets reach the packet filters, which alone know the addresses of Services.
 const (
 	nodeInterface = "node0"
 	farInterface  = "node1"

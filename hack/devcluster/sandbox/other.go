@@ -50,7 +50,7 @@ func (s *Sandbox) Kill() {}
 // Wait waits until the sandbox has ended.
 func (s *Sandbox) Wait() error { return errLinux }
 
-// Outcome returns the exit code of what ran in the sandbox.
+// Outcome returns the exit code of the program in the sandbox.
 func (s *Sandbox) Outcome() (int, error) { return failed, errLinux }
 
 // Current returns the process id of Init and the network namespace of the sandbox that the calling process runs in.

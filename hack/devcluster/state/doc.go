@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package state defines what a running cluster stores on disk: the layout of its directory, the record that other programs read to reach
 // its supervisor, and the lock that shows whether the cluster is alive.
 //

@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package state
 
 import (
@@ -112,7 +115,7 @@ func (d Dir) record() string { return d.Path("state.json") }
 // record is next to last: it marks the other files as those of a cluster.
 var made = []string{"kubeconfig", "pki", "etcd", "logs", "bin", "tmp", "node", "state.json.new", "state.json", "lock"}
 
-// Load reads the directory's record. If there is none, the error says in one line what to do.
+// Load reads the directory's record. If it does not exist, the error says in one line what to do.
 func (d Dir) Load() (*Record, error) {
 	data, err := os.ReadFile(d.record())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +173,7 @@ func (d Dir) CheckForeign() error {
 	return nil
 }
 
-// Clean removes what an earlier cluster left in the directory, all but the lock. The caller holds the lock.
+// Clean removes the files of an earlier cluster in the directory, except the lock. The caller holds the lock.
 func (d Dir) Clean() error {
 	for _, name := range made {
 		if name == "lock" {

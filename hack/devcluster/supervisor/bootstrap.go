@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package supervisor
 
 import (
@@ -33,7 +36,7 @@ const (
 // usablePoll is how often the API is asked whether the cluster is usable.
 const usablePoll = 20 * time.Millisecond
 
-// bootstrap puts into a new cluster what its components and its users rely on.
+// bootstrap creates the objects in a new cluster that its components and users need.
 type bootstrap struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -54,8 +57,8 @@ func newBootstrap(c configuration) (*bootstrap, error) {
 	return &bootstrap{client: client, dynamic: objects, config: c}, nil
 }
 
-// create creates the objects of a manifest that the components of the nodes need: their permissions, and what they act on. It does not
-// change objects that exist.
+// create creates the objects of a manifest that the components of the nodes need, such as their permissions. It does not change existing
+// objects.
 func (b *bootstrap) create(ctx context.Context) error {
 	manifest := ""
 	var err error
@@ -113,7 +116,7 @@ func (b *bootstrap) waitUsable(ctx context.Context) error {
 	}
 }
 
-// missing says what the cluster still lacks; nothing when it is usable.
+// missing returns what the cluster still lacks, or "" if it is usable.
 func (b *bootstrap) missing(ctx context.Context) string {
 	if _, err := b.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}); err != nil {
 		return "namespace default: " + err.Error()

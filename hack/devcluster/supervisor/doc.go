@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package supervisor runs a cluster. It makes the certificates, starts the components in order, waits until each is ready, and ends their
 // processes with the cluster. It runs in a process of its own, "devcluster supervise", which package cluster starts.
 //

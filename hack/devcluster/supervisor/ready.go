@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package supervisor
 
 import (
@@ -97,7 +100,7 @@ func (p *prober) ready(ctx context.Context, component string) error {
 // errDied means that a component ended before it was ready.
 var errDied = errors.New("died")
 
-// waitReady waits until the component is ready, and no longer than it lives.
+// waitReady waits until the component is ready or has ended.
 func (p *prober) waitReady(ctx context.Context, proc *process) error {
 	r := proc.current()
 	if r == nil {

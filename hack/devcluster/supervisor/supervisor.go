@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package supervisor
 
 import (
@@ -49,19 +52,19 @@ type Supervisor struct {
 	started time.Time
 	control net.Listener // on the machine's loopback
 
-	// Of a real node only: see inside.go.
+	// These are set only for a real node: see inside.go.
 	api     net.Listener // the API server's port on the machine's loopback
 	machine *os.File     // /proc of the machine
 	found   requirements.Found
 
 	stop context.CancelFunc
 
-	mu        sync.Mutex // guards what follows, which start and the control server share
+	mu        sync.Mutex // guards the fields below, which start and the control server share
 	processes map[string]*process
 	prober    *prober
 }
 
-// New returns a supervisor for a cluster of binary's components. It reports progress line by line.
+// New returns a supervisor for a cluster. Its components are in binary. It calls report with a line for each step.
 func New(spec state.Spec, binary string, report func(line string)) *Supervisor {
 	return &Supervisor{
 		dir:       state.Dir(spec.Dir),
@@ -280,7 +283,7 @@ func (s *Supervisor) start(ctx context.Context) error {
 	return err
 }
 
-// reserveAPIPort chooses the API server's port: the one asked for, else any.
+// reserveAPIPort chooses the API server's port: the requested one, or any free one.
 func (s *Supervisor) reserveAPIPort() error {
 	s.record.Ports = map[string]int{}
 	if asked := s.record.Spec.APIPort; asked != 0 {
@@ -374,7 +377,7 @@ func (s *Supervisor) markReady() error {
 	return s.dir.Save(&s.record)
 }
 
-// startStage starts the named components that the cluster has and that do not run yet. It waits until all are ready.
+// startStage starts those of the named components that the cluster has and that do not run yet. It waits until all are ready.
 func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !s.record.Spec.Has(name) || s.processes[name].current() != nil
@@ -398,7 +401,7 @@ func (s *Supervisor) startStage(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// killAll kills every component and waits until they have ended. It uses SIGKILL: any data that they could still save is removed anyway.
+// killAll kills every component with SIGKILL and waits until they have ended. The components need not save data: Run removes it.
 func (s *Supervisor) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

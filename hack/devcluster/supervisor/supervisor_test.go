@@ -1,3 +1,6 @@
+// Copyright The Glassback Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package supervisor
 
 import (
@@ -51,7 +54,7 @@ func TestReservedPortsAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-func TestAPortSomebodyListensOnIsNotReserved(t *testing.T) {
+func TestAPortInUseIsNotReserved(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -3,9 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command ecssim serves an ECS of Alibaba Cloud that is all numbers, so that the operator
-// can be tried without an account: see hack/ecssim for what it does. A browser
-// sees its instances.
+// Command ecssim serves a simulated ECS of Alibaba Cloud, to try the operator without an account: see hack/ecssim. A browser shows its
+// instances.
 package main
 
 import (
@@ -38,9 +37,9 @@ const (
 )
 
 const (
-	// headerTimeout is how long a client may take to say what it wants.
+	// headerTimeout is the longest time that a client may take to send the headers of a request.
 	headerTimeout = 10 * time.Second
-	// shutdownTimeout is how long calls that are under way may take at the end.
+	// shutdownTimeout is the time that running calls have to finish at the end.
 	shutdownTimeout = 2 * time.Second
 	// firstAccount is the number of the first --account. The others count on from it.
 	firstAccount = 1234567890123456
@@ -94,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// check returns the accounts, or the first thing that is wrong with the flags.
+// check returns the accounts, or the first error in the flags.
 func (o *options) check() ([]ecssim.Account, error) {
 	if _, _, err := net.SplitHostPort(o.address); err != nil {
 		return nil, fmt.Errorf("--bind-address must be HOST:PORT, such as 127.0.0.1:8099, not %q", o.address)
@@ -162,7 +161,7 @@ func (o *options) serve(ctx context.Context, accounts []ecssim.Account, stdout i
 	return nil
 }
 
-// tls returns what HTTPS needs, or nil for HTTP.
+// tls returns the configuration of HTTPS, or nil for HTTP.
 func (o *options) tls() (*tls.Config, error) {
 	if o.certFile == "" {
 		return nil, nil
@@ -190,7 +189,7 @@ func invitation(scheme string, address net.Addr, accounts []ecssim.Account) stri
 		url, accounts[0].AccessKeyID, secret, url)
 }
 
-// handler serves the API, and to browsers the page.
+// handler serves the API, and the page to browsers.
 func handler(accounts []ecssim.Account, speed float64, stdout io.Writer) http.Handler {
 	var (
 		server *ecssim.Server
@@ -226,7 +225,7 @@ func lineOf(call ecssim.Call) string {
 	}, " ")
 }
 
-// maxField is how much of what a client chose is printed.
+// maxField is the number of printed characters of a value from a client.
 const maxField = 64
 
 func plain(field string) string {

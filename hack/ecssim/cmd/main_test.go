@@ -79,7 +79,7 @@ func (c *command) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// call makes a call, and returns what was printed of it without the time.
+// call makes a call, and returns the printed line without the time.
 func (c *command) call(id, secret string, request requests.AcsRequest, response responses.AcsResponse) (string, error) {
 	c.tb.Helper()
 	client, err := sdk.NewClientWithOptions("cn-hangzhou", sdk.NewConfig(), credentials.NewAccessKeyCredential(id, secret))
@@ -97,7 +97,7 @@ func (c *command) call(id, secret string, request requests.AcsRequest, response 
 	return <-printed, err
 }
 
-// got is what a browser gets.
+// got is the answer to a browser.
 type got struct {
 	status int
 	header http.Header
@@ -265,7 +265,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestNobodyBreaksTheLine(t *testing.T) {
+func TestACallIsOneLine(t *testing.T) {
 	call := ecssim.Call{
 		Action: "a\nb", RegionID: "x y", InstanceID: strings.Repeat("i", 100), Code: "ü", Message: "secret",
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -19,7 +19,7 @@ import (
 //go:embed page.html
 var pageHTML string
 
-// page shows the instances. It loads nothing but itself.
+// page shows the instances. It loads no other files.
 var page = template.Must(template.New("page").Parse(pageHTML))
 
 // row is an instance on the page.
@@ -31,10 +31,10 @@ type row struct {
 	Gone  bool
 }
 
-// maxGone is how many of the instances that were released are shown.
+// maxGone is the largest number of released instances on the page.
 const maxGone = 20
 
-// rows returns the instances that are there, the newest first, then those that are not.
+// rows returns the instances that exist, the newest first, and then released ones.
 func rows(instances []ecssim.Instance) (shown []row, more int) {
 	var gone []row
 	for _, i := range slices.Backward(instances) {
@@ -66,5 +66,5 @@ func servePage(w http.ResponseWriter, r *http.Request, instances []ecssim.Instan
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_, _ = w.Write(body.Bytes()) // The browser that is gone needs no page.
+	_, _ = w.Write(body.Bytes()) // An error means that the browser is gone.
 }

@@ -11,6 +11,9 @@ SPDX-License-Identifier: Apache-2.0
 // package its tests that took longer than half a minute. It appends one line to FILE
 // for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds what tests keep in their
 // T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
+//
+// It is not gotestsum: that neither collects the reasons of skipped tests in a file, which the last line of "make test" needs, nor removes empty
+// directories of artifacts, and it finds slow tests only when it reads the JSON of the run once more.
 package main
 
 import (
@@ -65,9 +68,9 @@ func keep(dir string, run func(flags []string) (int, error)) (int, error) {
 	return run([]string{"-artifacts", "-outputdir=" + dir})
 }
 
-// prune removes what is empty below dir, and dir if nothing is left in it.
+// prune removes empty directories below dir, and dir itself if it is empty then.
 func prune(dir string) {
-	entries, _ := os.ReadDir(dir) // what cannot be read cannot be removed either
+	entries, _ := os.ReadDir(dir) // A directory that cannot be read cannot be removed either.
 	for _, e := range entries {
 		if e.IsDir() {
 			prune(filepath.Join(dir, e.Name()))
@@ -120,7 +123,7 @@ type event struct {
 	Elapsed float64 // seconds
 }
 
-// slow is what a test may take, in seconds, before report names it.
+// slow is the duration in seconds from which report names a test.
 const slow = 30
 
 // test names one test, or with an empty name all of a package.
@@ -130,7 +133,7 @@ type test struct{ pkg, name string }
 // returns the tests that were skipped.
 func report(in io.Reader, out io.Writer) ([]string, error) {
 	var skipped []string
-	outputs := map[test][]string{}    // of what has not ended yet
+	outputs := map[test][]string{}    // of tests that have not ended yet
 	slowTests := map[string][]event{} // of packages that have not ended yet
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
@@ -179,7 +182,7 @@ var (
 	place   = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 )
 
-// printWithoutFraming prints what -v does not add, a test's verdict first.
+// printWithoutFraming prints the output without the lines that -v adds. The verdict of a test comes first.
 func printWithoutFraming(out io.Writer, output []string) {
 	slices.SortStableFunc(output, func(a, b string) int {
 		return cmp.Compare(len(verdict.FindString(b)), len(verdict.FindString(a)))
@@ -199,7 +202,7 @@ func printSlow(out io.Writer, tests []event) {
 	}
 }
 
-// reason returns what a test said last before it was skipped.
+// reason returns the last output of a test before it was skipped.
 func reason(output []string) string {
 	said := ""
 	for _, line := range output {

@@ -67,7 +67,7 @@ var classes = map[string]Class{
 	"UnsupportedOperation": Rejected,
 }
 
-// families are of what codes that are not in classes begin with.
+// families are the classes of codes that are not in classes, by a prefix.
 var families = []struct {
 	prefix string
 	class  Class
@@ -85,7 +85,7 @@ func classify(status int, code, message string) Class {
 	case strings.HasPrefix(code, "Throttling") || strings.HasPrefix(code, "Rejected.Throttling"):
 		return Throttled // with 400, 403, 429 and 503
 	case status/100 != 4 && !strings.HasPrefix(code, "InstanceNotReady"):
-		return Transient // A server that fails, or that says both yes and no, may have done it.
+		return Transient // After a failure or a contradictory answer, ECS may have carried out the call.
 	case code == "OperationDenied":
 		return denied(message)
 	}
@@ -121,18 +121,18 @@ func denied(message string) Class {
 	return Transient
 }
 
-// refusal is the error that an answer is.
+// refusal returns the error in an answer.
 func (a *answer) refusal() *Error {
 	e := &Error{Class: classify(a.status, a.code, a.message), Code: a.code, RequestID: a.requestID, Message: a.message}
 	switch {
 	case e.Class == BadCredentials:
 		e.Message = aboutCredentials(a.code)
 	case e.Class == Clock:
-		e.Message = "the time or the nonce of the request is not accepted, and it was signed twice: set the clock of the operator's machine right"
+		e.Message = "ECS did not accept the time or the nonce of two requests: correct the clock of the operator's machine"
 	case strings.HasPrefix(a.code, "InvalidUserData"):
-		e.Message = "the user data is not accepted: it may have 32 KB"
+		e.Message = "ECS did not accept the user data: it may have at most 32 KB"
 	case a.status/100 == 2:
-		e.Message = "the answer is a success with an error's code"
+		e.Message = "the answer has the status of a success with an error code"
 	case clean(a.message) == "":
 		e.Message = fmt.Sprintf("HTTP %d, and no message", a.status)
 	}

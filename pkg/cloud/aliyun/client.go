@@ -34,24 +34,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config says how Alibaba Cloud is reached. All of it may be left out.
+// Config configures the connection to Alibaba Cloud. Every field is optional.
 type Config struct {
-	// Endpoint is a URL like http://127.0.0.1:8099, to which all goes, STS too. "" for
-	// Alibaba Cloud's own endpoints, over HTTPS.
+	// Endpoint is a URL like http://127.0.0.1:8099 for all requests, also those to STS. "" means Alibaba Cloud's own endpoints, over HTTPS.
 	Endpoint string
-	// Transport carries the requests. nil for one that uses the proxies of the environment,
-	// by the rules of net/http and not by those of the SDK.
+	// Transport carries the requests. nil means a transport that uses the proxies of the environment, by the rules of net/http and not
+	// of the SDK.
 	Transport http.RoundTripper
 	UserAgent string
-	// ReadOnly has every call fail that is none of readActions, before it is sent.
+	// ReadOnly makes all calls but those of readActions fail before they are sent.
 	ReadOnly bool
-	// Clock is of the rate limits and of what is remembered: the real one if it is nil.
-	// Requests are always signed with the time of the machine.
+	// Clock is the clock of rate limits and expiry times; nil means the real one. The time in a signature is always the machine's.
 	Clock clock.Clock
 }
 
-// Cloud is Alibaba Cloud, as all accounts and regions share it: connections, rate limits,
-// and the credentials of the process. It may be used by many goroutines.
+// Cloud holds what all accounts and regions share: connections, rate limits, and the credentials of the process. It is safe for concurrent
+// use.
 type Cloud struct {
 	endpoint  *url.URL // nil for Alibaba Cloud's own
 	transport http.RoundTripper
@@ -124,14 +122,12 @@ func parseEndpoint(text string) (*url.URL, error) {
 type Region struct {
 	cloud *Cloud
 	name  string
-	// credentials returns what to sign with now. It is a func for the key not to show when
-	// a Region is printed.
+	// credentials returns the key to sign with now. It is a func, so that printing a Region does not show the key.
 	credentials func(context.Context) (*AccessKey, *Error)
 }
 
-// Open returns a region, such as "cn-beijing". A nil key is for the credentials of the
-// process: environment variables, a RAM role for the service account (RRSA), a profile, the
-// instance's RAM role, a URI, whichever is found first. It does no I/O.
+// Open returns a region, such as "cn-beijing". A nil key means the credentials of the process. These are the first of: environment
+// variables, a RAM role for the service account (RRSA), a profile, the instance's RAM role, a URI. Open does no I/O.
 func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	if key == nil {
 		return &Region{cloud: c, name: region, credentials: c.chain.get}
@@ -139,11 +135,11 @@ func (c *Cloud) Open(key *AccessKey, region string) *Region {
 	return &Region{cloud: c, name: region, credentials: key.trimmed().get}
 }
 
-// Account returns the number of the account that the calls are made for.
+// Account returns the number of the account that owns the access key.
 func (r *Region) Account(ctx context.Context) (string, error) {
 	key, fail := r.credentials(ctx)
 	if fail != nil {
-		return "", fail.of("GetCallerIdentity")
+		return "", fail.during("GetCallerIdentity")
 	}
 	if account := r.cloud.accountOf(key); account != "" {
 		return account, nil
@@ -160,7 +156,7 @@ func (r *Region) Account(ctx context.Context) (string, error) {
 	return response.AccountId, nil
 }
 
-// accountOf returns "" if it is not known.
+// accountOf returns the number of a key's account, or "" if it is not known yet.
 func (c *Cloud) accountOf(key *AccessKey) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +194,7 @@ var readActions = []string{"DescribeInstances", "GetCallerIdentity"}
 
 var regionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// call makes one call, with a request that is made anew if it has to be signed again. If
-// there is no error, response has a RequestId.
+// call makes one call. It builds the request again if it must sign it a second time. If there is no error, response has a RequestId.
 func (r *Region) call(ctx context.Context, request func() requests.AcsRequest, response responses.AcsResponse) error {
 	if fail := r.try(ctx, request, response); fail != nil {
 		return fail
@@ -211,21 +206,21 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 	first := request()
 	action := first.GetActionName()
 	if ctx.Err() != nil {
-		return ended(ctx).of(action)
+		return ended(ctx).during(action)
 	}
 	if r.cloud.readOnly && !slices.Contains(readActions, action) {
-		return (&Error{Class: Rejected, Message: "this client only reads"}).of(action)
+		return (&Error{Class: Rejected, Message: "this client only reads"}).during(action)
 	}
 	if !regionName.MatchString(r.name) {
-		return unknownRegion(r.name, "that is no name of a region").of(action)
+		return unknownRegion(r.name, "that is no name of a region").during(action)
 	}
 	key, fail := r.credentials(ctx)
 	if fail != nil {
-		return fail.of(action)
+		return fail.during(action)
 	}
 	bucket := r.bucket(key, action)
 	if fail := r.cloud.limiter.admit(ctx, bucket); fail != nil {
-		return fail.of(action)
+		return fail.during(action)
 	}
 	fail = r.exchange(ctx, key, first, response)
 	if fail != nil && fail.Class == Clock {
@@ -234,11 +229,10 @@ func (r *Region) try(ctx context.Context, request func() requests.AcsRequest, re
 	if fail != nil && fail.Class == Throttled {
 		fail.RetryAfter = r.cloud.limiter.pause(bucket)
 	}
-	return fail.of(action)
+	return fail.during(action)
 }
 
-// bucket returns what ECS counts the calls of together. Until the account of an access key
-// is known, the key stands for it.
+// bucket returns the key of the calls that ECS counts together. Until the account of an access key is known, the ID of the key replaces it.
 func (r *Region) bucket(key *AccessKey, action string) bucketKey {
 	account := r.cloud.accountOf(key)
 	if account == "" {
@@ -247,13 +241,12 @@ func (r *Region) bucket(key *AccessKey, action string) bucketKey {
 	return bucketKey{account: account, region: r.name, action: action}
 }
 
-// unknownRegion returns the error that ECS returns for an unknown region. It is used if there is
-// no ECS endpoint to send the request to.
+// unknownRegion returns ECS's error for an unknown region. There is no endpoint of this region that could return it.
 func unknownRegion(region, why string) *Error {
 	return &Error{Class: Rejected, Code: "InvalidRegionId.NotFound", Message: clean(fmt.Sprintf("there is no region %q: %s", region, why))}
 }
 
-// incomplete returns the error for an answer that lacks a part, so that it has no meaning.
+// incomplete returns the error for an answer without a required field.
 func incomplete(action, requestID, what string) *Error {
 	return &Error{Action: action, Class: Transient, Message: "the answer lacks " + what, RequestID: identifier(requestID)}
 }

@@ -128,7 +128,7 @@ func TestNoAnswer(t *testing.T) {
 		"a success with an error's code": {says(200, refusal("InvalidInstanceId.NotFound", "gone")), "success with an error"},
 		"a 500":                          {says(500, refusal("InternalError", "failed")), "failed"},
 		"a 500 that says gone":           {says(500, refusal("InvalidInstanceId.NotFound", "gone")), "gone"},
-		"a redirection":                  {says(307, fine), "redirected"},
+		"a redirection":                  {says(307, fine), "is a redirect, which ECS never sends"},
 		"a list that is a text":          {says(200, `{"RequestId":"R-1","Instances":"none"}`), "not what the SDK expects"},
 		"no list":                        {says(200, fine), "a list of instances"},
 		"a list that is null":            {says(200, `{"RequestId":"R-1","Instances":{"Instance":null}}`), "a list of instances"},

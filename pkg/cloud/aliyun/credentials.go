@@ -16,11 +16,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// AccessKey is the key that signs requests. No way of printing it shows the secret.
+// AccessKey is the key that signs requests. Its methods hide it from fmt, from loggers and from encoders.
 type AccessKey struct {
 	ID            string
 	Secret        string
-	SecurityToken string // "" for a key that goes without
+	SecurityToken string // "" for a key that needs none
 }
 
 const hidden = "aliyun.AccessKey{…}"
@@ -37,17 +37,17 @@ func (AccessKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, hidden) }
 // MarshalLog shows nothing.
 func (AccessKey) MarshalLog() any { return hidden }
 
-// MarshalText shows nothing: no access key is written down as JSON.
+// MarshalText shows nothing, so JSON does not contain the key.
 func (AccessKey) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 var _ logr.Marshaler = AccessKey{}
 
-// trimmed returns a copy without the white space that a Secret made with echo ends with.
+// trimmed returns a copy without the newline at the end of a Secret that was made with echo.
 func (k *AccessKey) trimmed() *AccessKey {
 	return &AccessKey{ID: strings.TrimSpace(k.ID), Secret: strings.TrimSpace(k.Secret), SecurityToken: strings.TrimSpace(k.SecurityToken)}
 }
 
-// get returns the key itself, if it is one.
+// get returns the key itself, or an error if a part of it is missing.
 func (k *AccessKey) get(context.Context) (*AccessKey, *Error) {
 	if k.ID == "" || k.Secret == "" {
 		return nil, &Error{Class: NoCredentials, Message: "there is no whole access key in the Secret of spec.credentialsSecretRef: " +
@@ -57,26 +57,25 @@ func (k *AccessKey) get(context.Context) (*AccessKey, *Error) {
 }
 
 const (
-	// chainTimeout bounds what a call waits for the default chain. Its providers take no
-	// context, and some of them wait for servers that may never answer.
+	// chainTimeout bounds the time that a call waits for the default chain. Its providers accept no context, and some wait for servers
+	// that may never answer.
 	chainTimeout = 8 * time.Second
-	// chainPause is how long nothing is looked for again where nothing was found: asking a
-	// metadata service that is not there takes seconds, in each of many syncs.
+	// chainPause is the time without another attempt after the chain found no credentials: a request to a missing metadata service takes
+	// seconds, and many syncs would make it.
 	chainPause = 10 * time.Second
 )
 
-// chain is the SDK's default chain of credentials providers. These hold no mutexes, and
-// after it has found nothing once, the chain asks its last provider for ever.
+// chain is the SDK's default chain of credentials providers. The providers are not safe for concurrent use. After the SDK's chain has found
+// no credentials once, it asks only its last provider, so it is built anew then.
 //
-// The provider of ALIBABA_CLOUD_CREDENTIALS_URI prints the URI, and nothing of an answer, to
-// the standard output if it cannot be reached. That cannot be helped.
+// If the URI of ALIBABA_CLOUD_CREDENTIALS_URI cannot be reached, its provider prints the URI to the standard output. The operator cannot
+// prevent that. The provider never prints an answer.
 type chain struct {
 	clock clock.Clock
 	build func() credentials.CredentialsProvider
-	// turn holds an element while the provider is asked, by a goroutine that may outlive
-	// the call that it asks for. It guards all below.
+	// turn holds an element while a goroutine asks the provider. This goroutine may outlive its call. turn guards the fields below.
 	turn     chan struct{}
-	provider credentials.CredentialsProvider // nil if it is to be built
+	provider credentials.CredentialsProvider // nil: ask builds one
 	notUntil time.Time
 }
 
@@ -88,7 +87,7 @@ func newChain(clock clock.Clock) *chain {
 	}
 }
 
-// get returns the credentials of now: those of roles change from hour to hour.
+// get returns the current credentials: those of a role change every hour.
 func (c *chain) get(ctx context.Context) (*AccessKey, *Error) {
 	timeout := c.clock.NewTimer(chainTimeout)
 	defer timeout.Stop()
@@ -117,8 +116,7 @@ func (c *chain) get(ctx context.Context) (*AccessKey, *Error) {
 	}
 }
 
-// ask returns nil if there is nothing. What the SDK says then may hold answers of servers,
-// and is dropped.
+// ask returns nil if there are no credentials. It drops the SDK's error, which may contain answers of servers.
 func (c *chain) ask() (key *AccessKey) {
 	if c.clock.Now().Before(c.notUntil) {
 		return nil

@@ -12,52 +12,52 @@ import (
 	"time"
 )
 
-// Class is what an error means to the caller.
+// Class is the meaning of an error for the caller.
 type Class string
 
-// The classes. All but Transient and InFlight say that the call has changed nothing.
+// The classes. After an error of any class but Transient and InFlight, the call has changed nothing.
 const (
 	// Throttled: too many calls. See Error.RetryAfter.
 	Throttled Class = "Throttled"
-	// Transient: no answer, or none that says anything: the call may have been carried out.
+	// Transient: there is no answer, or it does not tell the result: ECS may have carried out the call.
 	Transient Class = "Transient"
-	// InFlight: an earlier call with the same token is being carried out.
+	// InFlight: ECS is still carrying out an earlier call with the same token.
 	InFlight Class = "InFlight"
-	// TokenDead: nothing can come of this token any more.
+	// TokenDead: no call with this token can succeed any more.
 	TokenDead Class = "TokenDead"
-	// WaitForState: not in the state that the instance, or something that it needs, is in.
+	// WaitForState: the present state of the instance, or of a resource that it needs, does not allow the call.
 	WaitForState Class = "WaitForState"
 	// Gone: there is no such instance.
 	Gone Class = "Gone"
-	// Capacity: out of stock, here and now.
+	// Capacity: ECS has no such instances in this zone now.
 	Capacity Class = "Capacity"
-	// Quota: the account may not, or cannot pay for, any more.
+	// Quota: the account has reached its quota or its balance.
 	Quota Class = "Quota"
-	// BadCredentials: the access key, or what it came with, is not accepted.
+	// BadCredentials: ECS does not accept the access key, its signature or its security token.
 	BadCredentials Class = "BadCredentials"
-	// Clock: the request's time or nonce is not accepted, though it was signed anew.
+	// Clock: ECS does not accept the request's time or nonce, although the request was signed a second time.
 	Clock Class = "Clock"
-	// Unauthorized: the access key is accepted, and may not do this.
+	// Unauthorized: ECS accepts the access key, but the key lacks a permission.
 	Unauthorized Class = "Unauthorized"
-	// Rejected: a parameter is wrong, and will be.
+	// Rejected: a parameter is wrong, and the same call would fail again.
 	Rejected Class = "Rejected"
-	// DeleteBlocked: the instance is protected from being deleted.
+	// DeleteBlocked: the instance is protected against deletion.
 	DeleteBlocked Class = "DeleteBlocked"
-	// NoCredentials: there are none to sign with. No call was made.
+	// NoCredentials: there is no access key, so no call was made.
 	NoCredentials Class = "NoCredentials"
 )
 
-// Error is a call that failed. Nothing in it is secret.
+// Error is the error of a call. It contains no secret.
 type Error struct {
 	Action    string // such as "CreateInstance"
 	Class     Class
-	Code      string // of ECS, or "" if it did not answer
-	Message   string // of ECS, or what went wrong
+	Code      string // of ECS; "" if it did not answer
+	Message   string // of ECS, or of this package if ECS did not answer
 	RequestID string // "" if ECS did not answer
-	// RetryAfter is, of a Throttled, how long not to call this action.
+	// RetryAfter is the time for which not to call this action. Only a Throttled error has it.
 	RetryAfter time.Duration
 
-	cause error // that the caller's context has ended, or nil
+	cause error // the error of the caller's context, or nil
 }
 
 func (e *Error) Error() string {
@@ -72,18 +72,18 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the caller's context, if that is why there was no answer.
+// Unwrap returns the error of the caller's context if that ended the call, and nil otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
-// of names the action. It returns nil for nil.
-func (e *Error) of(action string) *Error {
+// during sets the action and returns e. It returns nil for nil.
+func (e *Error) during(action string) *Error {
 	if e != nil {
 		e.Action = action
 	}
 	return e
 }
 
-// ended is the error of a call whose caller does not wait for it any more.
+// ended returns the error of a call whose context has ended.
 func ended(ctx context.Context) *Error {
 	what := "the call was given up before there was an answer"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -92,10 +92,10 @@ func ended(ctx context.Context) *Error {
 	return &Error{Class: Transient, Message: what, cause: ctx.Err()}
 }
 
-// Ambiguous returns whether the call may have been carried out, though it failed.
+// Ambiguous returns whether ECS may have carried out the call in spite of the error.
 func (e *Error) Ambiguous() bool { return e.Class == Transient || e.Class == InFlight }
 
-// ClassOf returns the class of err: Transient for one that is no *Error, and "" for nil.
+// ClassOf returns the class of err: Transient if it is not an *Error, and "" for nil.
 func ClassOf(err error) Class {
 	if err == nil {
 		return ""

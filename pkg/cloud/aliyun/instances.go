@@ -148,7 +148,7 @@ func (r *Region) Find(ctx context.Context, tags map[string]string) ([]Instance, 
 func (r *Region) checkListAccess(ctx context.Context) error {
 	key, fail := r.credentials(ctx)
 	if fail != nil {
-		return fail.of("DescribeInstances")
+		return fail.during("DescribeInstances")
 	}
 	if r.cloud.hasListAccess(key.ID, r.name) {
 		return nil

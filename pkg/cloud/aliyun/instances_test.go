@@ -136,7 +136,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestCreateParameters holds what is sent to ECS, to the letter.
+// TestCreateParameters compares the exact parameters that are sent to ECS.
 func TestCreateParameters(t *testing.T) {
 	var sent []url.Values
 	region := open(t, wire(func(r *http.Request) (*http.Response, error) {
@@ -255,7 +255,7 @@ func TestDescribeWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestInstance reads what ECS may say of an instance.
+// TestInstance parses instances in the forms that ECS may return.
 func TestInstance(t *testing.T) {
 	region := open(t, says(200, `{"RequestId":"R-1","TotalCount":1,"PageSize":"10","Instances":{"Instance":[{
 		"InstanceId":"i-1","Status":"Stopped","CreationTime":"2017-12-10T04:04Z","DeletionProtection":true,"KeyPairName":"k",
@@ -324,7 +324,7 @@ func BenchmarkDescribe100(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is the smallest call: what each costs.
+// BenchmarkStart measures the smallest call: the cost of any call.
 func BenchmarkStart(b *testing.B) {
 	region := open(b, says(200, fine))
 	b.ReportAllocs()

@@ -18,13 +18,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ECS counts calls per account, region and action, and what it allows is in the Quota Center
-// of each account and not written down for all:
+// ECS counts calls per account, region and action. The limits of an account are in its Quota Center; ECS publishes no general numbers:
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-throttling
-// The documents' example of a limit is 200 a minute
-// (https://www.alibabacloud.com/help/en/openapi/throttling-and-quota-management), and others
-// call for the same account too: the console, Terraform. So these leave some of that, with
-// at most this many calls in any minute:
+// The documents' example of a limit is 200 a minute (https://www.alibabacloud.com/help/en/openapi/throttling-and-quota-management). The
+// console and Terraform call for the same account, so the operator uses only a part of it. The comments have the most calls in one minute.
 var (
 	reads   = quota{perSecond: 2.5, burst: 20} // 170
 	changes = quota{perSecond: 2, burst: 20}   // 140
@@ -36,12 +33,11 @@ type quota struct {
 }
 
 const (
-	// patience is the longest that a call waits for its turn. A sync that would wait longer
-	// gives its worker to others.
+	// patience is the longest time that a call waits for its turn. A call that would wait longer fails, so that its worker is free.
 	patience = time.Second
 	// jitter spreads the first calls after a pause.
 	jitter = 5 * time.Second
-	// maxBuckets bounds what is remembered. Those that are full say nothing.
+	// maxBuckets bounds the memory. A full bucket is the same as a new one, so it may be dropped.
 	maxBuckets = 1000
 )
 
@@ -54,8 +50,8 @@ type bucket struct {
 	until   time.Time // when a pause ends
 }
 
-// limiter keeps below the limits of ECS, and keeps quiet once it has hit one: "If calls to an
-// API operation are throttled at minute T, the operation cannot be called until minute T+1."
+// limiter keeps calls below the limits of ECS. After ECS has throttled an action, it holds back that action: "If calls to an API operation
+// are throttled at minute T, the operation cannot be called until minute T+1."
 type limiter struct {
 	clock clock.Clock
 
@@ -67,8 +63,8 @@ func newLimiter(clock clock.Clock) *limiter {
 	return &limiter{clock: clock, buckets: map[bucketKey]*bucket{}}
 }
 
-// of returns the bucket of a key. It must be called with the lock held.
-func (l *limiter) of(key bucketKey, now time.Time) *bucket {
+// bucket returns the bucket of a key. It must be called with the lock held.
+func (l *limiter) bucket(key bucketKey, now time.Time) *bucket {
 	if b := l.buckets[key]; b != nil {
 		return b
 	}
@@ -84,7 +80,7 @@ func (l *limiter) of(key bucketKey, now time.Time) *bucket {
 	return b
 }
 
-// prune drops the buckets that are as good as new.
+// prune drops the buckets that are full and have no pause.
 func (l *limiter) prune(now time.Time) {
 	for key, b := range l.buckets {
 		if !now.Before(b.until) && b.limiter.TokensAt(now) >= float64(b.limiter.Burst()) {
@@ -93,7 +89,7 @@ func (l *limiter) prune(now time.Time) {
 	}
 }
 
-// admit waits for the turn of a call, or says when to come again.
+// admit waits until a call may be made. It returns an error with RetryAfter if the wait would be longer than patience.
 func (l *limiter) admit(ctx context.Context, key bucketKey) *Error {
 	wait, fail := l.reserve(key)
 	if fail != nil || wait <= 0 {
@@ -113,12 +109,12 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	b := l.of(key, now)
+	b := l.bucket(key, now)
 	if pause := b.until.Sub(now); pause > 0 {
 		return 0, &Error{
 			Class:      Throttled,
 			RetryAfter: pause,
-			Message:    fmt.Sprintf("ECS has throttled this action, which is left alone until the next minute (%s)", pause.Round(time.Second)),
+			Message:    fmt.Sprintf("ECS has throttled this action; the operator waits until the next minute (%s)", pause.Round(time.Second)),
 		}
 	}
 	reservation := b.limiter.ReserveN(now, 1)
@@ -134,20 +130,19 @@ func (l *limiter) reserve(key bucketKey) (time.Duration, *Error) {
 	return wait, nil
 }
 
-// spread returns up to jitter, as follows from the bucket and the time, which differ from one
-// operator to the next.
+// spread returns a pseudo-random duration up to jitter. It depends on the bucket and the time, so operators get different ones.
 func spread(key bucketKey, now time.Time) time.Duration {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, key)                                                                                   // It never fails.
+	fmt.Fprint(sum, key)                                                                                   // A hash never returns an error.
 	return time.Duration(rand.New(rand.NewPCG(sum.Sum64(), uint64(now.UnixNano()))).Int64N(int64(jitter))) //nolint:gosec // It is no secret.
 }
 
-// pause has no call of the key go out before the next minute, and returns how long that is.
+// pause blocks calls of the key until the next minute, and returns how long that is.
 func (l *limiter) pause(key bucketKey) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	b := l.of(key, now)
+	b := l.bucket(key, now)
 	if until := now.Truncate(time.Minute).Add(time.Minute + spread(key, now)); until.After(b.until) {
 		b.until = until
 	}

@@ -15,20 +15,20 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// maxRunes bounds a message: conditions and events hold a thousand bytes or so.
+// maxRunes bounds a message: an event holds about a thousand bytes.
 const maxRunes = 500
 
-// shortest is below what every key of Alibaba Cloud has. The "test" of a simulator may well
-// be a part of a code, by chance.
+// shortest is the length from which a secret is looked for in codes and IDs. Keys of Alibaba Cloud are longer. A simulator's key "test" may
+// be part of a code by chance.
 const shortest = 8
 
-// repeats are the signs of a request in a text, or of what was signed of it.
+// repeats are substrings of a request or of its signed string. A message that contains one repeats the request.
 var repeats = []string{
 	"AccessKeyId=", "AccessKeyId%", "Signature=", "Signature%", "SignatureNonce", "SecurityToken=", "SecurityToken%", "UserData=", "UserData%",
 }
 
-// redact takes out of an error what ECS may have repeated of a request. That is the second
-// line: messages that are known to repeat it are not even read (refusal).
+// redact removes the parts of a request that ECS may have repeated in an error. It is the second defence: refusal does not read the
+// messages of errors that are known to repeat a request.
 func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	query := request.GetQueryParams()
 	secrets := []string{
@@ -51,8 +51,7 @@ func (e *Error) redact(key *AccessKey, request requests.AcsRequest) {
 	}
 }
 
-// words returns the words of user data that may be secrets: a server may repeat a part of a
-// script.
+// words returns the words of a script that may be secrets: a server may repeat a part of it.
 func words(script string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(script, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
 		func(word string) bool {
@@ -61,20 +60,20 @@ func words(script string) []string {
 		})
 }
 
-// redactor replaces secrets, in every form in which a server may repeat them.
+// redactor returns a Replacer for secrets in each encoding in which a server may repeat them.
 func redactor(secrets []string) *strings.Replacer {
 	forms := []string{}
 	for _, secret := range secrets {
 		if secret == "" {
 			continue
 		}
-		// What is signed is encoded twice.
+		// The signed string is encoded twice.
 		once, path := url.QueryEscape(secret), url.PathEscape(secret)
 		forms = append(forms, secret, once, path, url.QueryEscape(once), url.QueryEscape(path), clean(secret),
 			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
 			base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)))
 	}
-	// The longest first: one may be a part of another one.
+	// The longest is first: a form may be part of another one.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	pairs := []string{}
 	for _, form := range slices.Compact(forms) {
@@ -85,7 +84,7 @@ func redactor(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// clean makes one line of a text, and cuts it.
+// clean joins the lines of a text, removes unprintable characters, and cuts it to maxRunes.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
@@ -95,7 +94,7 @@ func clean(text string) string {
 	return text
 }
 
-// identifier returns a code or a request's ID, and "" for what cannot be one.
+// identifier returns text if it can be a code or the ID of a request, and "" otherwise.
 func identifier(text string) string {
 	strange := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_", r)

@@ -126,7 +126,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSimulatedFaultsHoldNoSecrets has a faithful ECS say what ECS says.
+// TestSimulatedFaultsHoldNoSecrets uses a simulator that repeats secrets in its errors like ECS.
 func TestSimulatedFaultsHoldNoSecrets(t *testing.T) {
 	right := ecssim.Account{ID: "1", AccessKeyID: secret.ID, AccessKeySecret: secret.Secret, SecurityToken: secret.SecurityToken}
 	for name, test := range map[string]struct {
@@ -195,8 +195,7 @@ func TestAccessKeysDoNotShow(t *testing.T) {
 	}
 }
 
-// TestNothingIsPrinted runs a part of the tests in another process, where DEBUG would have
-// the SDK print what it does.
+// TestNothingIsPrinted runs some tests in another process, in which DEBUG would make the SDK print its requests.
 func TestNothingIsPrinted(t *testing.T) {
 	for name, environment := range map[string][]string{
 		"by default":                         {"DEBUG="},

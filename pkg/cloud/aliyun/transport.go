@@ -30,12 +30,12 @@ import (
 )
 
 const (
-	// A call that makes instances may take a minute; all others answer in a second or two.
+	// CreateInstance may take a minute; ECS answers all other calls in a second or two.
 	createTimeout = 60 * time.Second
 	otherTimeout  = 15 * time.Second
-	// slack is the time that the SDK waits longer than the context, so that the context ends first.
+	// slack is added to the SDK's timeout, so that the context ends first.
 	slack = 5 * time.Second
-	// maxBody is some ten times what a hundred instances take.
+	// maxBody is about ten times the size of an answer with a hundred instances.
 	maxBody = 4 << 20
 )
 
@@ -68,13 +68,13 @@ func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, response *http.R
 	return nil
 }
 
-// The SDK writes down its endpoints when it is first asked for them, without a lock.
+// The SDK fills its maps of endpoints at the first call, without a lock.
 var (
 	ecsEndpoints = sync.OnceValue(ecs.GetEndpointMap)
 	stsEndpoints = sync.OnceValue(sts.GetEndpointMap)
 )
 
-// exchange sends a request, once, and reads its answer into response.
+// exchange sends a request once, and reads the answer into response.
 func (r *Region) exchange(ctx context.Context, key *AccessKey, request requests.AcsRequest, response responses.AcsResponse) *Error {
 	timeout := otherTimeout
 	if request.GetActionName() == "CreateInstance" {
@@ -96,10 +96,10 @@ func (r *Region) exchange(ctx context.Context, key *AccessKey, request requests.
 	return fail
 }
 
-// do has the SDK make a call, and returns whether it was content with the answer.
+// do makes a call with the SDK. It returns whether the SDK accepted the answer.
 func (r *Region) do(x *exchange, key *AccessKey, request requests.AcsRequest, response responses.AcsResponse) (done bool) {
 	defer func() {
-		if recover() != nil { // The SDK takes much for granted.
+		if recover() != nil { // The SDK panics on some malformed answers.
 			done = false
 		}
 	}()
@@ -109,10 +109,10 @@ func (r *Region) do(x *exchange, key *AccessKey, request requests.AcsRequest, re
 	if err != nil {
 		return false
 	}
-	// A span would have the signed URL for its name.
+	// The name of a span would be the signed URL.
 	client.SetCloseTrace(true)
-	// Whatever is set here keeps the SDK from reading the environment, where a NO_PROXY that
-	// is no regular expression fails every call. It has no effect: the transport is ours.
+	// With any value set here, the SDK does not read the environment. There, a NO_PROXY that is no regular expression would fail every
+	// call. The values themselves have no effect, since exchange is the transport.
 	client.SetHttpProxy("unused")
 	client.SetHttpsProxy("unused")
 	client.SetNoProxy("unused")
@@ -127,10 +127,10 @@ func (r *Region) do(x *exchange, key *AccessKey, request requests.AcsRequest, re
 	return client.DoAction(request, response) == nil
 }
 
-// verdict returns what came of a call: nil if it has been carried out.
+// verdict returns the error of a call, or nil if ECS has carried it out.
 func (r *Region) verdict(x *exchange, done bool) *Error {
 	_, known := ecsEndpoints()[r.name]
-	missing, _ := errors.AsType[*net.DNSError](x.err) // that host, or a proxy
+	missing, _ := errors.AsType[*net.DNSError](x.err) // of the host, or of a proxy
 	switch {
 	case x.caller.Err() != nil && x.answer == nil:
 		return ended(x.caller)
@@ -155,21 +155,20 @@ type exchange struct {
 	timeout time.Duration
 	base    http.RoundTripper
 
-	host string // that it has gone to
-	// What has come of it: nothing if the SDK has not sent anything, an error, or an answer.
+	host string // of the request; "" if the SDK sent none
+	// At most one of err and answer is set; neither, if the SDK sent no request.
 	err    error
 	answer *answer
 }
 
 var (
-	errRedirected = errors.New("it was redirected, as ECS never does")
+	errRedirected = errors.New("the answer is a redirect, which ECS never sends")
 	errTooLong    = fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)
-	// errNone is the error that the SDK gets instead of one with details.
+	// errNone is the error that the SDK gets: it has no details that the SDK could print.
 	errNone = errors.New("no answer")
 )
 
-// RoundTrip sends a request with the context of the call, and reads all of the answer. The
-// SDK only sees one that is well-formed.
+// RoundTrip sends a request with the context of the call, and reads the whole answer. The SDK gets only well-formed answers.
 func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
 	x.host = request.URL.Hostname()
 	body, status, err := x.send(request)
@@ -203,8 +202,7 @@ func (x *exchange) send(request *http.Request) ([]byte, int, error) {
 	return body, response.StatusCode, err
 }
 
-// reason says why there is no answer. It is made from what is known of errors, and never of
-// their texts, which may hold URLs.
+// reason returns why there is no answer. It is composed of the types of errors and not of their texts, which may contain URLs.
 func (x *exchange) reason() string {
 	if x.ctx.Err() != nil {
 		return fmt.Sprintf("there was no answer within %s", x.timeout)
@@ -238,7 +236,7 @@ func (x *exchange) reason() string {
 	return "the connection failed"
 }
 
-// distrust returns why there is no TLS, "" if it is something else.
+// distrust returns why TLS failed, or "" for other errors.
 func distrust(err error) string {
 	const distrusted = "the TLS certificate is not trusted: "
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
@@ -261,7 +259,7 @@ type answer struct {
 	status    int
 	requestID string
 	code      string // of an error
-	message   string // of an error, as it came
+	message   string // of an error, unchanged
 }
 
 func (a *answer) success() bool { return a.status/100 == 2 && a.code == "" }
@@ -273,11 +271,11 @@ type badAnswer struct {
 }
 
 func (b *badAnswer) Error() string {
-	return fmt.Sprintf("the answer (HTTP %d) is none of ECS: %s", b.status, b.what)
+	return fmt.Sprintf("the answer (HTTP %d) is not from ECS: %s", b.status, b.what)
 }
 
-// parse reads what the SDK would take for granted. It is strict where a wrong answer could
-// be taken for "there is no such instance".
+// parse checks the fields that the SDK does not check. It is strict, since the operator could take a wrong answer for "there is no such
+// instance".
 func parse(status int, body []byte) (*answer, error) {
 	var fields map[string]json.RawMessage
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -296,6 +294,6 @@ func parse(status int, body []byte) (*answer, error) {
 		return nil, &badAnswer{status, "it has no RequestId"}
 	}
 	a.requestID, a.code = identifier(a.requestID), identifier(a.code)
-	_ = json.Unmarshal(fields["Message"], &a.message) // One that is no string is as good as none.
+	_ = json.Unmarshal(fields["Message"], &a.message) // A message that is no string is ignored.
 	return a, nil
 }

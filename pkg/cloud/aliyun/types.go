@@ -33,14 +33,14 @@ type Instance struct {
 	KeyPairName        string
 	SecurityGroupIDs   []string // sorted
 	PrivateIPs         []string
-	PublicIPs          []string // with an elastic one, if there is one
+	PublicIPs          []string // including an elastic IP
 	Tags               map[string]string
 	Locks              []string // why operations are locked, such as "financial" or "security"
 	DeletionProtection bool
 	CreationTime       time.Time // to the minute, zero if it cannot be read
 }
 
-// Disk is a disk of an instance that is to be made. What is empty or 0 is ECS's default.
+// Disk is a disk of an instance to create. An empty or zero field means ECS's default.
 type Disk struct {
 	Category         string // such as "cloud_essd"
 	PerformanceLevel string // PL0 to PL3, of a cloud_essd
@@ -50,10 +50,10 @@ type Disk struct {
 	KeepOnRelease    bool   // a data disk outlives its instance
 }
 
-// CreateRequest is an instance that is to be made. What is empty or 0 is ECS's default.
+// CreateRequest is an instance to create. An empty or zero field means ECS's default.
 type CreateRequest struct {
-	// ClientToken makes of two requests with the same token and the same parameters one, for
-	// as long as ECS remembers the token. At most 64 ASCII characters.
+	// ClientToken makes a create idempotent: ECS creates one instance for all requests with the same token and parameters, as long as it
+	// remembers the token. It has at most 64 ASCII characters.
 	ClientToken             string
 	Name                    string
 	Type                    string
@@ -68,7 +68,7 @@ type CreateRequest struct {
 	InternetMaxBandwidthOut int // Mbit/s; 0 for no public IP
 	SystemDisk              *Disk
 	DataDisks               []Disk
-	UserData                []byte // as it is: it is encoded on the way
+	UserData                []byte // not encoded
 	Tags                    map[string]string
 }
 

@@ -103,10 +103,9 @@ func TestAccountAfterARefusedCreate(t *testing.T) {
 	}
 }
 
-// TestAccountOfAnUnansweredCreate: a call that was not answered may have made an instance, and a
-// later refusal says nothing about it. The object stays bound to the account, also for its
-// deletion, and says what to do. With a key of that account, the lookups prove in the end that
-// there is none, or find it.
+// TestAccountOfAnUnansweredCreate: a call without an answer may have created an instance, and a later refusal does not prove the
+// contrary. The object stays bound to the account, also for its deletion, and its condition says what to do. With a key of that account,
+// the lookups find the instance, or prove in the end that there is none.
 func TestAccountOfAnUnansweredCreate(t *testing.T) {
 	for sentence, first := range ambiguous {
 		for _, when := range []string{"at once", "after a refusal", "after a refusal, without a restart"} {

@@ -24,7 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// outcome is what act wrote and found out.
+// outcome holds the results of act.
 type outcome struct {
 	ecs    *v1alpha1.ECSInstance // the object as act last wrote it
 	memory memory                // for the next sync
@@ -84,7 +84,7 @@ func (c *Controller) take(ctx context.Context, o *observed, p plan, out *outcome
 		return c.setFinalizer(ctx, out, false)
 	case stepCreate:
 		return c.create(ctx, o, p, out)
-	case stepSettle:
+	case stepFindAttempt:
 		return c.settle(ctx, o, p, out)
 	}
 	return c.change(ctx, o, p, out)

@@ -103,7 +103,7 @@ func BenchmarkSettledSync(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide is what of that is the decision, and the status that comes of it.
+// BenchmarkDecide measures the part of it that decides and computes the status.
 func BenchmarkDecide(b *testing.B) {
 	o := seen()
 	b.ReportAllocs()
@@ -126,8 +126,7 @@ func tenThousand(now time.Time, due time.Duration) *fleet {
 	return f
 }
 
-// BenchmarkFleetNext is how a fleet of 10,000 finds what to look at next: a hundred, a hundred
-// times in a minute.
+// BenchmarkFleetNext measures how a fleet of 10,000 finds the next hundred instances to look at, which happens a hundred times in a minute.
 func BenchmarkFleetNext(b *testing.B) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, due := range map[string]time.Duration{"due": -time.Minute, "waiting": time.Minute} {

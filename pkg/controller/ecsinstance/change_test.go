@@ -19,8 +19,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// TestChanges: what the spec says by now is brought about, and what another client has changed in the
-// console is reverted.
+// TestChanges: the operator applies changes of the spec, and reverts changes that another client made in the console.
 func TestChanges(t *testing.T) {
 	const large, xlarge = "ecs.g6.large", "ecs.g6.xlarge"
 	type spec = *v1alpha1.ECSInstanceSpec
@@ -30,7 +29,7 @@ func TestChanges(t *testing.T) {
 		console func(*ecssim.Instance)
 		is      func(ecssim.Instance) bool
 		stops   int    // how often it is stopped
-		drift   string // a part of what Degraded says
+		drift   string // a part of the message of Degraded
 	}{
 		"powerState Stopped stops it": {
 			edit: func(s spec) { s.PowerState = v1alpha1.PowerStopped },
@@ -157,8 +156,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangeWithoutEffect: what ECS agrees to, and does not do, is asked for again ever more
-// rarely, and told of.
+// TestChangeWithoutEffect: if ECS accepts a change without an effect, the operator requests it again at longer and longer intervals, and
+// reports it.
 func TestChangeWithoutEffect(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm")
@@ -197,7 +196,7 @@ func TestInstanceThatIsLocked(t *testing.T) {
 	})
 }
 
-// TestRenameOfALockedInstance: what is said is about the change, and not about deleting it.
+// TestRenameOfALockedInstance: the message is about the change, and not about the deletion of the instance.
 func TestRenameOfALockedInstance(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm")
@@ -214,8 +213,7 @@ func TestRenameOfALockedInstance(t *testing.T) {
 	})
 }
 
-// TestTagThatIsTakenOff: what is not tagged as this object's is not touched, whatever the spec
-// says, and not deleted with it.
+// TestTagThatIsTakenOff: without the tag of this object, the operator neither changes nor deletes the instance.
 func TestTagThatIsTakenOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm")

@@ -18,8 +18,8 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// TestWhatCanBeWrongAtFirst: everything that keeps an instance from being made is told of, with
-// what to do about it, costs little for as long as it lasts, and ends soon after it is fixed.
+// TestWhatCanBeWrongAtFirst: for each problem that prevents a create, the condition says what to do. The problem costs few calls while it
+// lasts, and disappears soon after it is fixed.
 func TestWhatCanBeWrongAtFirst(t *testing.T) {
 	const goodType = "ecs.g6.large"
 	fixType := func(w *world) { w.edit("vm", setType(goodType)) }
@@ -195,7 +195,7 @@ func TestTroubleIsToldOfOnce(t *testing.T) {
 	}
 }
 
-// TestSpecThatIsInvalid: what the webhook would have refused is told of, and nothing done.
+// TestSpecThatIsInvalid: the operator reports a spec that the webhook would have rejected, and does nothing.
 func TestSpecThatIsInvalid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Spec.ImageID = "" })
@@ -206,7 +206,7 @@ func TestSpecThatIsInvalid(t *testing.T) {
 	})
 }
 
-// ambiguous is what can become of a create that was not answered.
+// ambiguous are the possible results of a create without an answer.
 var ambiguous = map[string]ecssim.Fault{
 	"the answer is lost":                            {LoseAnswer: true},
 	"the answer is lost, and it does not show":      {LoseAnswer: true, Invisible: 50 * time.Second},
@@ -342,7 +342,7 @@ func TestSurplusInstances(t *testing.T) {
 	})
 }
 
-// TestInstanceThatIsGone: it is said, and another one is made only if that is wished for.
+// TestInstanceThatIsGone: the operator reports it, and creates another instance only with recreatePolicy: Always.
 func TestInstanceThatIsGone(t *testing.T) {
 	release := func(i *ecssim.Instance) { i.Released = time.Now() }
 	t.Run("recreatePolicy is Never", func(t *testing.T) {

@@ -7,6 +7,7 @@ package ecsinstance
 
 import (
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 const testInstance = "i-0123456789abcdefghijkl"
 
-// settledECS is an object, with its defaults, whose instance is as it is to be.
+// settledECS returns an object with defaults whose instance has the desired state.
 func settledECS() *v1alpha1.ECSInstance {
 	ecs := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{
@@ -49,7 +50,7 @@ func settledECS() *v1alpha1.ECSInstance {
 	return ecs
 }
 
-// seen is what is observed of settledECS, a second ago.
+// seen is what observe returned for settledECS a second ago.
 func seen() *observed {
 	ecs := settledECS()
 	return &observed{
@@ -62,7 +63,7 @@ func seen() *observed {
 	}
 }
 
-// decision is what a test wants of a plan.
+// decision has the parts of a plan that a test expects.
 type decision struct {
 	step           step
 	reason         string // of the problem if it is one
@@ -132,7 +133,7 @@ func absentYet(o *observed) {
 	unseenYet(o)
 }
 
-// unanswered: it is not known what came of the first call.
+// unanswered: the first call had no answer, and its result is not known.
 func unanswered(o *observed) {
 	o.id, o.ecs.Status.InstanceID = "", ""
 	unseenYet(o)
@@ -357,11 +358,11 @@ func TestDecideForDeath(t *testing.T) {
 		}), silently(stepRelease)},
 		"it is seen for the first time":                {neverSeen, decision{silent: true}},
 		"an attempt was only put down":                 {all(unanswered, onlyNoted), silently(stepRelease)},
-		"it is not known what came of a call":          {unanswered, does(stepSettle, reasonSettling)},
+		"it is not known what came of a call":          {unanswered, does(stepFindAttempt, reasonSettling)},
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
 		"so it was, by the status, in another account": {all(unanswered, elsewhereNow, unbound), silently(stepVerifyGone)},
 		"an earlier call is not known to be a no": {
-			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepSettle, reasonSettling),
+			all(unanswered, func(o *observed) { o.memory.rejectedToken = "another token" }), does(stepFindAttempt, reasonSettling),
 		},
 		"there are no credentials": {
 			func(o *observed) { o.accountProblem = &problem{reason: reasonRefused, stalled: true} }, stalledBy(reasonRefused),
@@ -437,7 +438,7 @@ func TestNothingIsDoneInAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestDecideWritesNothing: neither it nor the status changes what it goes by.
+// TestDecideWritesNothing: decide and the status do not change their arguments.
 func TestDecideWritesNothing(t *testing.T) {
 	for sentence, is := range map[string]other{
 		"nothing differs": all(), "there is no instance": absentYet, "it is gone": all(goneSince(time.Hour), recreate),
@@ -471,9 +472,9 @@ func TestDecideWritesNothing(t *testing.T) {
 // TestThePlanNamesItsPolicy: a log line says which policy decided.
 func TestThePlanNamesItsPolicy(t *testing.T) {
 	for want, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted,
-		"no instance was created": all(absentYet, deleted),
-		"the power state differs": all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
+		"reportReady": all(), "createInstance": absentYet, "deleteInstance": deleted,
+		"releaseUncreated": all(absentYet, deleted),
+		"changePower":      all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
 	} {
 		o := seen()
 		is(o)
@@ -483,7 +484,7 @@ func TestThePlanNamesItsPolicy(t *testing.T) {
 	}
 }
 
-// TestObservedIsPlain: what decide knows can be written to a file, and holds no access key and no Secret.
+// TestObservedIsPlain: observed can be written to a file, and contains no access key and no Secret.
 func TestObservedIsPlain(t *testing.T) {
 	done := map[reflect.Type]bool{reflect.TypeFor[time.Time](): true}
 	secret := []reflect.Type{reflect.TypeFor[aliyun.AccessKey](), reflect.TypeFor[corev1.Secret](), reflect.TypeFor[session]()}
@@ -515,14 +516,12 @@ func TestObservedIsPlain(t *testing.T) {
 	check("plan", reflect.TypeFor[plan]())
 }
 
-func TestEveryPolicyHasAName(t *testing.T) {
-	names := map[string]int{}
+// TestPoliciesHaveTheNamesOfTheirFunctions, which logs and plans have.
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
 	for _, p := range slices.Concat(policies, deletionPolicies) {
-		names[p.name]++
-	}
-	for name, n := range names {
-		if name == "" || n > 2 {
-			t.Errorf("%d policies are called %q", n, name)
+		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+p.name) {
+			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

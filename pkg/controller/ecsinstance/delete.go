@@ -29,7 +29,7 @@ func settleAttempt(o *observed) *plan {
 	if !o.creating() {
 		return nil
 	}
-	return &plan{step: stepSettle, reason: reasonSettling, message: "Looking up whether the last attempt created an instance"}
+	return &plan{step: stepFindAttempt, reason: reasonSettling, message: "Looking up whether the last attempt created an instance"}
 }
 
 // releaseGone removes the finalizer once the instance is gone.

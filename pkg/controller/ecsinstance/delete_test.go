@@ -17,8 +17,8 @@ import (
 	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 )
 
-// TestWhatKeepsAnInstanceFromBeingDeleted: the object stays, says why, asks now and then, and
-// goes once that is fixed, in ECS or with deletionPolicy: Retain.
+// TestWhatKeepsAnInstanceFromBeingDeleted: the object stays and reports the reason, and the operator retries. The object disappears after
+// the reason is fixed, in ECS or with deletionPolicy: Retain.
 func TestWhatKeepsAnInstanceFromBeingDeleted(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		spec   func(*v1alpha1.ECSInstance)
@@ -117,8 +117,8 @@ func TestObjectThatIsTornAway(t *testing.T) {
 	})
 }
 
-// TestDeletionThatSomebodyElseHolds: once the instance is gone, nothing more is done.
-func TestDeletionThatSomebodyElseHolds(t *testing.T) {
+// TestDeletionWithAnotherFinalizer expects no further call once the instance is gone.
+func TestDeletionWithAnotherFinalizer(t *testing.T) {
 	const other = "example.com/backup"
 	inWorld(t, func(w *world) {
 		w.apply("vm", func(e *v1alpha1.ECSInstance) { e.Finalizers = []string{other} })
@@ -150,7 +150,7 @@ func TestDeletedBeforeAnythingWasMade(t *testing.T) {
 	})
 }
 
-// TestDeletedAfterAClearNo: ECS has said that it has made nothing, so nothing is waited for.
+// TestDeletedAfterAClearNo: ECS has answered that it created nothing, so the deletion does not wait.
 func TestDeletedAfterAClearNo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.apply("vm", setType("ecs.nostock.large"))

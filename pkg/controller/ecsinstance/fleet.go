@@ -131,7 +131,7 @@ func (f *fleet) end() {
 	<-f.ended
 }
 
-// wakeUp has run look again at what is due.
+// wakeUp makes run check again which instances are due.
 func (f *fleet) wakeUp() {
 	select {
 	case f.wake <- struct{}{}:
@@ -265,7 +265,7 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 	return changes
 }
 
-// failed returns the snapshot after a look that failed: it keeps what was seen before.
+// failed returns the snapshot after a failed look: it keeps the instances of the previous one.
 func (s *snapshot) failed(err error, now time.Time) *snapshot {
 	is := snapshot{failing: now}
 	if s != nil {
@@ -294,7 +294,7 @@ func (s *snapshot) differs(is *snapshot) (verb string, fields []string) {
 		return string(cache.Added), nil
 	case s.trouble() != is.trouble():
 		return string(cache.Updated), []string{"error"}
-	case s.instance == is.instance: // There is none in either, or the look failed.
+	case s.instance == is.instance: // Neither snapshot has the instance, or the look failed.
 		return "", nil
 	case s.instance == nil:
 		return string(cache.Added), nil

@@ -82,7 +82,7 @@ func TestManyInstances(t *testing.T) {
 	})
 }
 
-// TestReadyOutlivesAShortSilence: an ECS that does not answer is told of only after some time.
+// TestReadyOutlivesAShortSilence: an ECS that does not answer is notified of only after some time.
 func TestReadyOutlivesAShortSilence(t *testing.T) {
 	for sentence, fault := range map[string]*ecssim.Reply{
 		"a proxy answers":  ecssim.BadGateway(),
@@ -112,7 +112,7 @@ func TestReadyOutlivesAShortSilence(t *testing.T) {
 					t.Errorf("it took %d writes", w.writes()-writes)
 				}
 				w.refuse(fault)
-				w.within(6*time.Minute, "it to be told of", func() bool { return !w.isReady("vm") })
+				w.within(6*time.Minute, "it to be notified of", func() bool { return !w.isReady("vm") })
 				w.limitHour(4*67, 2)
 				w.cloud.SetFault(nil)
 				w.within(3*time.Minute, "it to be Ready again", func() bool { return w.isReady("vm") })
@@ -177,7 +177,7 @@ func (l *lens) fail(err error) {
 	l.err = err
 }
 
-// forget returns what was asked for since the last time.
+// forget returns the requests since its last call.
 func (l *lens) forget() (asked [][]string, at []time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,12 +186,12 @@ func (l *lens) forget() (asked [][]string, at []time.Time) {
 	return asked, at
 }
 
-// observatory is fleets with one lens, and what they have told.
+// observatory is fleets with one lens, and their notifications.
 type observatory struct {
 	*fleets
-	lens *lens
-	mu   sync.Mutex
-	told []string
+	lens     *lens
+	mu       sync.Mutex
+	notified []string
 }
 
 func newObservatory(t *testing.T) *observatory {
@@ -201,25 +201,25 @@ func newObservatory(t *testing.T) *observatory {
 		add: func(user cache.ObjectName, cause trace.Cause) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			told := fmt.Sprint(user.Name, " ", cause.Verb, cause.Fields)
+			notified := fmt.Sprint(user.Name, " ", cause.Verb, cause.Fields)
 			if !cause.Urgent {
-				told += ", not urgent"
+				notified += ", not urgent"
 			}
-			o.told = append(o.told, told)
+			o.notified = append(o.notified, notified)
 		},
 	}
 	o.begin(t.Context())
 	return o
 }
 
-// hears returns what was told since it was last called, sorted.
-func (o *observatory) hears() []string {
+// takeNotified returns the notifications since its last call, sorted.
+func (o *observatory) takeNotified() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	told := o.told
-	o.told = nil
-	slices.Sort(told)
-	return told
+	notified := o.notified
+	o.notified = nil
+	slices.Sort(notified)
+	return notified
 }
 
 // settles waits until all have been looked at: the first call may go out before all are
@@ -267,14 +267,14 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			inObservatory(t, 2, func(t *testing.T, o *observatory) {
 				o.settles()
-				if told := o.hears(); !slices.Equal(told, []string{"vm-i-0000 Added[], not urgent", "vm-i-0001 Added[], not urgent"}) {
-					t.Errorf("at first it tells %q", told)
+				if notified := o.takeNotified(); !slices.Equal(notified, []string{"vm-i-0000 Added[], not urgent", "vm-i-0001 Added[], not urgent"}) {
+					t.Errorf("at first it tells %q", notified)
 				}
 				test.change(o)
 				time.Sleep(5 * time.Minute)
-				told := o.hears()
-				if !slices.Equal(told, test.want) {
-					t.Errorf("it tells %q, want %q", told, test.want)
+				notified := o.takeNotified()
+				if !slices.Equal(notified, test.want) {
+					t.Errorf("it tells %q, want %q", notified, test.want)
 				}
 			})
 		})
@@ -354,7 +354,7 @@ func TestFleetOfObjectsEnds(t *testing.T) {
 	})
 }
 
-// TestThrottledDescribesPause: the fleet leaves ECS alone for as long as it is told to.
+// TestThrottledDescribesPause: the fleet leaves ECS alone for as long as it is notified to.
 func TestThrottledDescribesPause(t *testing.T) {
 	inObservatory(t, 250, func(t *testing.T, o *observatory) {
 		time.Sleep(10 * time.Second)
@@ -483,7 +483,7 @@ func TestSnapshotDiffers(t *testing.T) {
 	}
 }
 
-// TestSnapshotAfterAFailedLook: what was seen before stays, with the time of that.
+// TestSnapshotAfterAFailedLook: the previous snapshot stays, with its time.
 func TestSnapshotAfterAFailedLook(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	lost := errors.New("lost")
@@ -539,18 +539,18 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 	})
 }
 
-// TestTwoThatNameTheSameInstance: both are told, and it is looked at until both have left.
+// TestTwoThatNameTheSameInstance: both are notified, and it is looked at until both have left.
 func TestTwoThatNameTheSameInstance(t *testing.T) {
 	inObservatory(t, 1, func(t *testing.T, o *observatory) {
 		o.look(beijing, "i-0000", key("other"))
 		o.settles()
-		o.hears()
+		o.takeNotified()
 		for _, want := range [][]string{{"other Updated[State]", "vm-i-0000 Updated[State]"}, {"vm-i-0000 Updated[State]"}, nil} {
 			o.lens.set("i-0000", map[int]aliyun.State{2: aliyun.StateStopped, 1: aliyun.StateRunning}[len(want)])
 			time.Sleep(2 * time.Minute)
-			told := o.hears()
-			if !slices.Equal(told, want) {
-				t.Errorf("it tells %q, want %q", told, want)
+			notified := o.takeNotified()
+			if !slices.Equal(notified, want) {
+				t.Errorf("it tells %q, want %q", notified, want)
 			}
 			o.leave(beijing, "i-0000", key([]string{"vm-i-0000", "vm-i-0000", "other"}[len(want)]))
 		}

@@ -58,7 +58,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	if p.problem != nil {
 		plan.Note = p.problem.message
 	}
-	plan.Waiting = !p.ready && p.problem == nil && (!p.acts() || p.step == stepSettle)
+	plan.Waiting = !p.ready && p.problem == nil && (!p.acts() || p.step == stepFindAttempt)
 	if p.ready {
 		plan.Policy, plan.Step = "", ""
 	}
@@ -118,7 +118,7 @@ func addStep(to *preview.Plan, o *observed, p plan) {
 		patch.Fields[0].Old = v1alpha1.Finalizer
 		to.Writes = append(to.Writes, patch)
 		return
-	case stepSettle: // It looks up instances, and changes none.
+	case stepFindAttempt: // It looks up instances, and changes none.
 		return
 	case stepCreate:
 		to.Writes = append(to.Writes, preview.Write{Verb: "update", Kind: "ECSInstance", Name: o.ecs.Name,

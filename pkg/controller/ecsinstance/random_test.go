@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	runs  = flag.Int("ecs.runs", 150, "how many random worlds TestRandomWorlds goes through")
+	runs  = flag.Int("ecs.runs", 60, "how many random worlds TestRandomWorlds goes through")
 	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
 )
 
@@ -31,8 +31,7 @@ var (
 // and people edit, delete, and meddle in the console. When that is over, there is exactly one
 // instance for each object, and none for those that are gone.
 //
-// A world follows from its seed, so "make test" runs the same worlds each time: as many as fit into
-// half a minute of two cores with the race detector. "make worlds WORLDS=50000" runs more, and
+// A world follows from its seed, so "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more, and
 // -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
 // the controller: a fault that takes a rare sequence shows in one world of thousands.
 //
@@ -83,7 +82,7 @@ func newMayhem(t *testing.T, seed uint64) *mayhem {
 	return m
 }
 
-// fault is what goes wrong with a call.
+// fault is the fault of a call.
 func (m *mayhem) fault(call ecssim.Call) ecssim.Fault {
 	random := m.dice.roll(strings.Join([]string{
 		"fault", call.Action, call.AccountID, call.RegionID, call.InstanceID,
@@ -180,7 +179,7 @@ func (m *mayhem) reconcile() {
 	}
 }
 
-// turn has what people do next follow from the seed and from how many turns there were.
+// turn makes the next actions of users follow from the seed and the number of turns.
 func (m *mayhem) turn() { m.random = m.dice.roll("people") }
 
 func (m *mayhem) chance(one, of int) bool { return m.random.IntN(of) < one }
@@ -334,7 +333,7 @@ func (m *mayhem) console(name string) {
 	})
 }
 
-// wrong returns what is not as it is to be in the end.
+// wrong returns the differences from the desired final state.
 func (m *mayhem) wrong() []string {
 	var wrong []string
 	live := map[string]bool{}
@@ -354,7 +353,7 @@ func (m *mayhem) wrong() []string {
 	return wrong
 }
 
-// differences returns in what the instance of a live object is not what it is to be.
+// differences returns the differences between the instance of an existing object and its spec.
 func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 	mine := m.alive(string(ecs.UID))
 	if len(mine) != 1 {
@@ -390,7 +389,7 @@ func (m *mayhem) differences(ecs *v1alpha1.ECSInstance) []string {
 	return wrong
 }
 
-// check looks for what must not have been at any time.
+// check looks for states that must never occur.
 func (m *mayhem) check() {
 	if n := m.countEvents("Warning TypeChangeRefused"); n > 0 {
 		m.t.Errorf("ECS refuses no type here, and the operator says so %d times\n%s", n, m.describe())
@@ -408,7 +407,7 @@ func (m *mayhem) check() {
 		allowed := map[string][]string{
 			"StartInstance": {"Stopped"}, "StopInstance": {"Running"}, "DeleteInstance": {"Stopped", "Running"}, "ModifyInstanceSpec": {"Stopped"},
 		}[c.Action]
-		// Others, a second operator too, can be ahead of what the operator has seen.
+		// Other clients, also a second operator, may have changed more than this operator has observed.
 		if allowed != nil && !m.others && c.State != "" && !slices.Contains(allowed, c.State) {
 			m.t.Errorf("%s was called for %s, which was %s\n%s", c.Action, c.InstanceID, c.State, m.describe())
 		}

@@ -44,9 +44,8 @@ func runningWithRestart(w *world) {
 	w.ready("vm")
 }
 
-// TestPassingErrorRefusesNoType: an error that is not about the type ends the change of the type
-// only until the error has passed. The first row is what happened in world 1096: the time of the
-// request was not accepted, and not after it was signed again either.
+// TestPassingErrorRefusesNoType: an error that is not about the type stops the change of the type only while the error lasts. The first
+// row is from world 1096: ECS did not accept the time of the request, also after a second signature.
 func TestPassingErrorRefusesNoType(t *testing.T) {
 	skewed := ecssim.Fault{Skew: time.Hour}
 	for sentence, test := range map[string]struct {

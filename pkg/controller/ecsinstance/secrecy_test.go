@@ -70,8 +70,7 @@ func (w *world) gossip() map[string]string {
 	return texts
 }
 
-// errorTexts calls all that there is to be called with everything going wrong, and returns
-// what the errors say, however they are printed.
+// errorTexts makes all calls with all faults, and returns the texts of the errors in every way of printing.
 func (w *world) errorTexts(times int) string {
 	cloud, err := aliyun.New(aliyun.Config{Endpoint: "http://ecs.example.com", Transport: w.cloud.Transport()})
 	if err != nil {
@@ -116,8 +115,7 @@ func (w *world) errorTexts(times int) string {
 	return all.String()
 }
 
-// newSecretiveMayhem is a mayhem in which ECS repeats what it was sent, and one account has a
-// security token.
+// newSecretiveMayhem returns a mayhem in which ECS repeats its requests, and one account has a security token.
 func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	m := newMayhem(t, seed)
 	m.cloud = ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
@@ -152,7 +150,7 @@ func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	return m
 }
 
-// onTheWay is a parameter as a server may repeat it: as it was, in a URL, or in what was signed.
+// onTheWay returns the forms in which a server may repeat a parameter: unchanged, as in a URL, or as in the signed string.
 func onTheWay(value string) string {
 	return " " + value + " " + url.QueryEscape(value) + "&x=" + url.QueryEscape(url.QueryEscape(value)) + " "
 }
@@ -177,7 +175,7 @@ func (m *mayhem) secretive(id, secret string) {
 	})
 }
 
-// meddle is someone, who leaves the Secrets alone.
+// meddle changes objects like a user, but leaves the Secrets alone.
 func (m *mayhem) meddle() {
 	if len(m.names) == 0 || m.chance(1, 3) {
 		m.create()
@@ -213,8 +211,7 @@ func (m *mayhem) doom(life *operator) *operator {
 	return life
 }
 
-// TestNothingSecretGetsOut: with everything going wrong that can, and an ECS that repeats what it
-// was sent, no secret is to be found in what the operator logs, tells, or writes.
+// TestNothingSecretGetsOut: with all faults, and an ECS that repeats its requests, no secret is in the operator's log, events or writes.
 func TestNothingSecretGetsOut(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -273,7 +270,7 @@ func TestSecretsAreFound(t *testing.T) {
 	}
 }
 
-// TestWhatIsLoggedIsSearched proves that what leaks anywhere is in what is searched.
+// TestWhatIsLoggedIsSearched proves that the search covers every place where a secret could leak.
 func TestWhatIsLoggedIsSearched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -52,7 +52,7 @@ func (w *world) editSecret(name string, change func(*corev1.Secret)) {
 
 func (w *world) deleteSecret(name string) { w.api.Delete("secrets", key(name)) }
 
-// apply makes an ECSInstance like the seed's, but for what change says.
+// apply makes an ECSInstance like the sample, with changes.
 func (w *world) apply(name string, change ...func(*v1alpha1.ECSInstance)) {
 	ecs := &v1alpha1.ECSInstance{
 		ObjectMeta: metav1.ObjectMeta{
@@ -70,7 +70,7 @@ func (w *world) apply(name string, change ...func(*v1alpha1.ECSInstance)) {
 	w.api.Put(ecs)
 }
 
-// get returns an ECSInstance, and nil if there is none.
+// get returns an ECSInstance, or nil if it does not exist.
 func (w *world) get(name string) *v1alpha1.ECSInstance {
 	return fakeapi.Get[*v1alpha1.ECSInstance](w.api, key(name)).DeepCopy()
 }
@@ -78,7 +78,7 @@ func (w *world) get(name string) *v1alpha1.ECSInstance {
 // all returns all ECSInstances.
 func (w *world) all() []*v1alpha1.ECSInstance { return fakeapi.List[*v1alpha1.ECSInstance](w.api) }
 
-// edit changes an ECSInstance as a person does: whatever it is by now. Each edit makes a generation. It does nothing if there is none.
+// edit changes the present ECSInstance like a user. Each edit makes a new generation. It does nothing if the object does not exist.
 func (w *world) edit(name string, change func(*v1alpha1.ECSInstance)) {
 	if w.get(name) == nil {
 		return

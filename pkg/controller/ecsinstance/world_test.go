@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 
 var verbose = flag.Bool("ecs.log", false, "show what the operator logs")
 
-// world is what the operator works in: an API server that is faked, and an ECS that is
-// simulated. All of it runs in a bubble of testing/synctest, so that hours pass in no time.
+// world is the operator's environment: a fake API server and a simulated ECS. It runs in a bubble of testing/synctest, in which hours
+// take no time.
 type world struct {
 	t      *testing.T
 	random *rand.Rand // of the test's own goroutine

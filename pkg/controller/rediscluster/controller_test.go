@@ -551,7 +551,7 @@ func TestSyncOutlivesABlink(t *testing.T) {
 	}
 }
 
-func TestSyncIntroducesNobodyWhoIsAnother(t *testing.T) {
+func TestSyncIntroducesNoReplacedPod(t *testing.T) {
 	for name, given := range map[string]func(*stage, *corev1.Pod){
 		"the Pod is another one":      func(_ *stage, p *corev1.Pod) { p.UID = "another" },
 		"the Pod has another address": func(_ *stage, p *corev1.Pod) { p.Status.PodIP = "10.1.6.6" },

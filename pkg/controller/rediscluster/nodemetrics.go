@@ -13,7 +13,7 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// NodeMetrics is what a metric can show of the redis-server in a Pod, as the last sync observed it.
+// NodeMetrics are the figures of the redis-server in a Pod, as the last sync observed them.
 type NodeMetrics struct {
 	Pod string
 	// Answers is whether the redis-server answered. All other fields are 0 otherwise.
@@ -21,12 +21,12 @@ type NodeMetrics struct {
 	Master  bool
 	// LinkUp is whether a replica is connected to its master.
 	LinkUp bool
-	// Slots is how many slots a master owns.
+	// Slots is the number of slots that a master owns.
 	Slots int
 	Keys  int64
-	// Offset is how many bytes of its history a master has sent, or a replica has applied.
+	// Offset is the replication offset: the bytes that a master has sent, or a replica has applied.
 	Offset int64
-	// Lag is how many of these bytes a replica lacks. It is negative for a master, and if the master does not answer.
+	// Lag is the number of bytes that a replica lacks. It is negative for a master, and if the master does not answer.
 	Lag int64
 	redisnode.Stats
 }
@@ -64,8 +64,8 @@ func (o *observed) nodeMetrics() []NodeMetrics {
 	return all
 }
 
-// lag returns how many bytes a replica lacks; -1 if that is unknown. The master is not asked at the same moment, so it
-// may seem to be behind.
+// lag returns how many bytes a replica lacks, or -1 if that is unknown. The two nodes answer at different moments, so the master may seem
+// to be behind.
 func (o *observed) lag(m *member) int64 {
 	master := o.byID[m.self().MasterID]
 	if m.view.Master || master == nil || !master.answers() {

@@ -489,8 +489,8 @@ func TestSettledIsQuiet(t *testing.T) {
 	}
 }
 
-// TestRollIsMended changes the spec to one with which no Pod can start, and then back.
-func TestRollIsMended(t *testing.T) {
+// TestAFailedRollIsReverted changes the spec to one with which no Pod can start, and then back.
+func TestAFailedRollIsReverted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "heals", storage)
 	w.ready("the cluster to be formed")

@@ -348,7 +348,7 @@ func (w *world) check() {
 			w.t.Errorf("%s has %d replicas", shard.Master, n)
 		}
 		share := redisnode.SlotCount / masters
-		if parsed, err := redisnode.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
+		if parsed, err := redistest.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
 			w.t.Errorf("%s has slots %s", shard.Master, shard.Slots)
 		}
 	}

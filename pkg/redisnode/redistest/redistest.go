@@ -34,7 +34,7 @@ const (
 	// stopTimeout is longer than the shutdown-timeout of Redis, 10 s, in which a master
 	// waits for its replicas.
 	stopTimeout = 20 * time.Second
-	// logSize is how much of what a server printed last is kept.
+	// logSize is the size of the kept end of a server's log, in bytes.
 	logSize = 64 << 10
 	// logLines is how much of it a test that failed shows.
 	logLines = 30
@@ -73,8 +73,7 @@ type Server struct {
 	ended chan struct{} // closed when the process has been waited for
 }
 
-// Binary returns the path of a program that is a redis-server if it is called so, and
-// skips the test if there is none.
+// Binary returns the path of a program that runs as redis-server under this name. Without one, it skips the test.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	// Debian has one program for all, under many names, in the packages redis-server
@@ -172,8 +171,8 @@ func (c Config) file() []byte {
 	return []byte(strings.Join(append(lines, c.Directives...), "\n") + "\n")
 }
 
-// command returns what runs the server. With a limit, a shell sets it, and has the
-// server ignore the signal that would kill it at the limit.
+// command returns the command that runs the server. With a limit, a shell sets the limit, and makes the server ignore the signal that
+// would kill it at the limit.
 func command(tb testing.TB, binary, file string, limit int64) *exec.Cmd {
 	tb.Helper()
 	if limit == 0 {
@@ -275,18 +274,18 @@ func (s *Server) LiftFileLimit() {
 	}
 }
 
-// Log returns what the server has printed last.
+// Log returns the end of the server's log.
 func (s *Server) Log() string {
 	return s.log.String()
 }
 
-// tail keeps the end of what is written to it.
+// tail is a Writer that keeps only the end of its data.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// Write keeps data, and as much of what came before as there is room for.
+// Write appends data, and drops the oldest bytes that do not fit.
 func (t *tail) Write(data []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -297,7 +296,7 @@ func (t *tail) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// String returns what is kept.
+// String returns the kept bytes.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

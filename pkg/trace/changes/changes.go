@@ -6,10 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 // Package changes finds the fields in which two versions of an object differ, by their paths
 // in JSON. The causes and the events of package trace contain them.
 //
-// Paths names the fields and nothing else. Between shows values too, as far as they can be
-// shown to every user of the operator's page: numbers, times and short texts of typed
-// fields, states of conditions, lengths of lists. What is free text by a user's own names
-// (labels, annotations, data, config: all maps) or of a Secret is not.
+// Paths returns only the fields. Between also returns the values that every user of the operator's page may see: numbers, times, short
+// texts of typed fields, states of conditions, and lengths of lists. It returns no values of maps (labels, annotations, data, config),
+// and none of a Secret.
 package changes
 
 import (
@@ -25,15 +24,15 @@ import (
 )
 
 const (
-	// maxFields bounds the paths that are named for one change.
+	// maxFields is the largest number of paths for one change.
 	maxFields = 6
-	// maxDepth bounds how far down a path is followed: spec.template.spec is three.
+	// maxDepth is the largest number of names in a path: spec.template.spec has three.
 	maxDepth = 3
 )
 
-// Paths returns the JSON paths of the fields in which two objects of the same type differ,
-// such as "status.succeeded": six at most. Maps and lists are compared whole, and what
-// changes with every write is left out. It returns nil for objects of different types.
+// Paths returns the JSON paths of at most six fields in which two objects of the same type differ, such as "status.succeeded". A map or a
+// list is one field. resourceVersion and managedFields, which change with every write, are left out. It returns nil for objects of
+// different types.
 func Paths(old, obj any) []string {
 	var paths []string
 	compare(old, obj, func(path string, _, _ reflect.Value) bool {
@@ -43,8 +42,8 @@ func Paths(old, obj any) []string {
 	return paths
 }
 
-// Between returns the same fields with their values, where these are shown. Of a list of
-// conditions it returns each that differs, as "status.conditions[Ready]".
+// Between returns the same fields with those values that may be shown. Each condition that differs is a field of its own:
+// "status.conditions[Ready]".
 func Between(old, obj any) []trace.Change {
 	var all []trace.Change
 	_, secret := obj.(*corev1.Secret)
@@ -63,7 +62,7 @@ func Between(old, obj any) []trace.Change {
 	return all[:min(len(all), maxFields)]
 }
 
-// compare calls differ for each field that differs, until that returns false.
+// compare calls differ for each field that differs, until differ returns false.
 func compare(old, obj any, differ func(path string, a, b reflect.Value) bool) {
 	a, b := reflect.ValueOf(old), reflect.ValueOf(obj)
 	if a.IsValid() && b.IsValid() && a.Type() == b.Type() {
@@ -72,17 +71,16 @@ func compare(old, obj any, differ func(path string, a, b reflect.Value) bool) {
 	}
 }
 
-// walker goes through two objects. It allocates nothing for fields that do not differ: a cache
-// has hundreds of them compared for every change.
+// walker goes through two objects. It allocates no memory for equal fields: each change in a cache compares hundreds of them.
 type walker struct {
 	names  [maxDepth]string
-	depth  int // of names that are in use
+	depth  int // the number of names in use
 	differ func(path string, a, b reflect.Value) bool
 }
 
 func (w *walker) path() string { return strings.Join(w.names[:w.depth], ".") }
 
-// walk returns whether to go on.
+// walk returns whether to continue.
 func (w *walker) walk(a, b reflect.Value) bool {
 	for a.Kind() == reflect.Pointer {
 		if a.IsNil() || b.IsNil() {
@@ -123,7 +121,7 @@ func (w *walker) walkFields(fields []structField, a, b reflect.Value) bool {
 	return true
 }
 
-// equal compares what is not followed further. An empty list or map is none.
+// equal compares two values as a whole. An empty list or map equals nil.
 func equal(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float64:
@@ -133,7 +131,7 @@ func equal(a, b reflect.Value) bool {
 			return a.Len() == b.Len()
 		}
 	}
-	if a.CanAddr() && b.CanAddr() { // else each would be copied
+	if a.CanAddr() && b.CanAddr() { // A pointer avoids a copy of each.
 		return equality.Semantic.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
 	}
 	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
@@ -144,12 +142,11 @@ type structField struct {
 	name  string
 }
 
-// fieldsByType remembers the JSON names of a struct type's fields.
+// fieldsByType caches the fields of struct types.
 var fieldsByType sync.Map // reflect.Type → []structField
 
-// fieldsOf returns the fields of a struct that appear in its JSON under their own
-// names; none for other types, and for structs that render themselves, like a
-// time or a quantity.
+// fieldsOf returns the fields of a struct that its JSON contains. It returns none for other types, and none for a struct with a
+// MarshalJSON, such as a time or a quantity.
 func fieldsOf(t reflect.Type) []structField {
 	if t.Kind() != reflect.Struct {
 		return nil

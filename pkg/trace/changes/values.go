@@ -20,7 +20,7 @@ const maxText = 64
 
 const none = "none"
 
-// sensitive reports whether a field may hold a secret, by its name.
+// sensitive reports whether the name of a field suggests a secret.
 func sensitive(path string) bool {
 	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
 	return slices.ContainsFunc([]string{"password", "secret", "token", "credential", "accesskey", "userdata", "cabundle"},
@@ -29,17 +29,17 @@ func sensitive(path string) bool {
 		})
 }
 
-// show returns two values as a person reads them; "" both, if one of them is not shown.
+// show returns two values as text, or "" twice if one of them is not shown or both have the same text, such as two lists of one length.
 func show(a, b reflect.Value) (string, string) {
-	old, shown := render(a)
-	now, also := render(b)
-	if !shown || !also || old == now { // The same in what is shown of it, such as a length.
+	before, shownBefore := render(a)
+	now, shownNow := render(b)
+	if !shownBefore || !shownNow || before == now {
 		return "", ""
 	}
-	return old, now
+	return before, now
 }
 
-// render returns v as a person reads it, if it is shown.
+// render returns v as text, and whether it is shown.
 func render(v reflect.Value) (string, bool) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -67,7 +67,7 @@ func render(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// renderStruct is render for those that have one value: times, durations and quantities.
+// renderStruct renders structs with a single value: times, durations and quantities.
 func renderStruct(v reflect.Value) (string, bool) {
 	value := v.Interface()
 	if v.CanAddr() {
@@ -89,53 +89,52 @@ func renderStruct(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// conditions returns how the conditions in two lists differ; nothing, if they are none.
+// conditions returns the conditions that differ between two lists, or nil if they are not lists of conditions.
 func conditions(path string, a, b reflect.Value) []trace.Change {
-	before, now := statesOf(a), statesOf(b)
+	before, now := parseConditions(a), parseConditions(b)
 	var all []trace.Change
-	for _, state := range now {
-		if was := find(before, state.kind); was != state.text {
-			all = append(all, trace.Change{Path: path + "[" + state.kind + "]", Old: was, New: state.text})
+	for _, c := range now {
+		if old := find(before, c.kind); old != c.text {
+			all = append(all, trace.Change{Path: path + "[" + c.kind + "]", Old: old, New: c.text})
 		}
 	}
-	for _, state := range before {
-		if find(now, state.kind) == none {
-			all = append(all, trace.Change{Path: path + "[" + state.kind + "]", Old: state.text, New: none})
+	for _, c := range before {
+		if find(now, c.kind) == none {
+			all = append(all, trace.Change{Path: path + "[" + c.kind + "]", Old: c.text, New: none})
 		}
 	}
 	return all
 }
 
-// state is the type and the status of a condition, as text.
-type state struct{ kind, text string }
+// condition is a condition of any API group: its type, and its status and reason as text.
+type condition struct{ kind, text string }
 
-func find(states []state, kind string) string {
-	for _, s := range states {
-		if s.kind == kind {
-			return s.text
+func find(list []condition, kind string) string {
+	for _, c := range list {
+		if c.kind == kind {
+			return c.text
 		}
 	}
 	return none
 }
 
-// statesOf returns what the elements of a list say that have a Type and a Status, as all kinds
-// of conditions do.
-func statesOf(list reflect.Value) []state {
+// parseConditions returns the conditions in a list. It returns nil if an element has no Type or no Status.
+func parseConditions(list reflect.Value) []condition {
 	if list.Kind() != reflect.Slice || list.Type().Elem().Kind() != reflect.Struct {
 		return nil
 	}
-	var all []state
+	var all []condition
 	for i := range list.Len() {
 		kind, status, reason := text(list.Index(i), "Type"), text(list.Index(i), "Status"), text(list.Index(i), "Reason")
 		if kind == "" || status == "" {
 			return nil
 		}
-		all = append(all, state{short(kind), short(strings.TrimSpace(status + " " + reason))})
+		all = append(all, condition{short(kind), short(strings.TrimSpace(status + " " + reason))})
 	}
 	return all
 }
 
-// short returns what is shown of a text that others write.
+// short cuts a text to maxText bytes.
 func short(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -208,7 +208,7 @@ func TestTheSecretIsReadAsItWasWritten(t *testing.T) {
 
 func TestABrokenSecretSaysWhatItCan(t *testing.T) {
 	ca, next := authorityAt(t, start), authorityAt(t, start)
-	whole := contents{current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}}
+	complete := contents{current: ca, next: next, trusted: []*x509.Certificate{ca.cert, next.cert}}
 	for name, test := range map[string]struct {
 		spoil         func(map[string][]byte)
 		current, next bool
@@ -224,7 +224,7 @@ func TestABrokenSecretSaysWhatItCan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{}
-			whole.write(secret)
+			complete.write(secret)
 			test.spoil(secret.Data)
 			got, _ := read(secret)
 			if (got.current != nil) != test.current || (got.next != nil) != test.next || len(got.trusted) != test.trusted {

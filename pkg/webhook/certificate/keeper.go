@@ -36,12 +36,12 @@ const (
 
 // Store is where the CAs are kept.
 type Store interface {
-	// Get returns the Secret as the cache has it, or nil if there is none.
+	// Get returns the Secret in the cache, or nil if there is none.
 	Get() (*corev1.Secret, error)
-	// Live returns the Secret as it is, or nil if there is none.
+	// Live returns the Secret of the API server, or nil if there is none.
 	Live(ctx context.Context) (*corev1.Secret, error)
-	// Put writes what Get returned, changed, or a new Secret without a resourceVersion.
-	// A conflict, or a new one that is there already, is an error; nothing is written.
+	// Put writes a changed Secret from Get, or a new Secret without a resourceVersion. It returns an error and writes nothing after a
+	// conflict, or if the new Secret exists already.
 	Put(ctx context.Context, secret *corev1.Secret) error
 }
 

@@ -107,7 +107,7 @@ func main() {
 	}
 }
 
-// ask returns what came of a request: its status, or the kind of the error.
+// ask returns the result of a request: its status, or the kind of the error.
 func (f flood) ask(ctx context.Context, client *http.Client, url string, body []byte) string {
 	var reader io.Reader = bytes.NewReader(body)
 	if f.slow {
@@ -131,7 +131,7 @@ func (f flood) ask(ctx context.Context, client *http.Client, url string, body []
 	return answer.Status
 }
 
-// halfAHeader holds a connection, and what the server keeps of a header with many lines.
+// halfAHeader holds a connection open, and the server's memory for a header with many lines.
 func halfAHeader(ctx context.Context, target string) string {
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It attacks.
 	conn, err := dialer.DialContext(ctx, "tcp", target)
@@ -156,6 +156,6 @@ func halfAHeader(ctx context.Context, target string) string {
 }
 
 func isTimeout(err error) bool {
-	failed, ok := err.(net.Error) //nolint:errorlint // That of a connection is not wrapped.
+	failed, ok := err.(net.Error) //nolint:errorlint // The error of a connection is not wrapped.
 	return ok && failed.Timeout()
 }

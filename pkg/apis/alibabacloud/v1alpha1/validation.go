@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	maxRegionID       = 63 // It is a label of a host name.
+	maxRegionID       = 63 // A region is a label in a host name.
 	maxText           = 128
 	maxCategory       = 64
 	maxSecurityGroups = 16
 	maxDataDisks      = 16
 	maxTags           = 17
 
-	categoryESSD = "cloud_essd" // the one with performance levels
+	categoryESSD = "cloud_essd" // the category with performance levels
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
@@ -49,7 +49,7 @@ var periods = map[PeriodUnit][]int32{
 	Month: {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 24, 36, 48, 60},
 }
 
-// Messages of more than one field.
+// Messages that several fields share.
 const (
 	mustBeID      = `must be what ECS calls it: no spaces, and nothing but ASCII`
 	fixed         = "cannot be changed while there is an instance: make another ECSInstance, or delete this one first"

@@ -26,7 +26,7 @@ const (
 	maxUtilization = 1000
 	maxAnnotations = 64
 
-	// annotationClass is the annotation that had the class of an Ingress before spec had a field.
+	// annotationClass is the annotation for the class of an Ingress, from before spec had a field for it.
 	annotationClass = "kubernetes.io/ingress.class"
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`

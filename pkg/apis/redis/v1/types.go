@@ -114,8 +114,8 @@ type RedisClusterSpec struct {
 	AuthSecretRef *SecretKeyReference `json:"authSecretRef,omitempty"`
 
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
-	// containers. It cannot replace what the operator sets. Who can create a RedisCluster can so
-	// create Pods. A change replaces the Pods one by one.
+	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
+	// can create Pods with them. A change replaces the Pods one by one.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }

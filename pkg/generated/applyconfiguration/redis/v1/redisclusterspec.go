@@ -44,8 +44,8 @@ type RedisClusterSpecApplyConfiguration struct {
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
-	// containers. It cannot replace what the operator sets. Who can create a RedisCluster can so
-	// create Pods. A change replaces the Pods one by one.
+	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
+	// can create Pods with them. A change replaces the Pods one by one.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 }
 

@@ -66,7 +66,7 @@ func TestItConvergesWhereverItCrashes(t *testing.T) {
 // play plays the story, with a crash at the nth write. It returns false if the story has fewer writes.
 func play(t *testing.T, n int, landed bool) (crashed bool) {
 	s := newServer()
-	var running *life
+	var running *process
 	writes := 0
 	crash := onWrites(func(fakeapi.Request) error {
 		writes++
@@ -111,31 +111,31 @@ func play(t *testing.T, n int, landed bool) (crashed bool) {
 	return crashed
 }
 
-// life is an operator that runs.
-type life struct {
+// process is one run of the operator.
+type process struct {
 	ctx   context.Context
 	kill  context.CancelFunc
 	ended sync.WaitGroup
 }
 
-func start(t *testing.T, s *server) *life {
+func start(t *testing.T, s *server) *process {
 	t.Helper()
-	l := &life{}
-	l.ctx, l.kill = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	p := &process{}
+	p.ctx, p.kill = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	o := newOperator(s)
 	var err error
-	if o.Controller, err = New(o.config(l.ctx, s, clock.RealClock{})); err != nil {
+	if o.Controller, err = New(o.config(p.ctx, s, clock.RealClock{})); err != nil {
 		t.Fatal(err)
 	}
 	for _, factory := range o.factories {
-		factory.StartWithContext(l.ctx)
-		factory.WaitForCacheSyncWithContext(l.ctx)
+		factory.StartWithContext(p.ctx)
+		factory.WaitForCacheSyncWithContext(p.ctx)
 	}
-	l.ended.Go(func() {
-		o.Run(l.ctx, l.ctx, 2)
+	p.ended.Go(func() {
+		o.Run(p.ctx, p.ctx, 2)
 		for _, factory := range o.factories {
 			factory.Shutdown()
 		}
 	})
-	return l
+	return p
 }
