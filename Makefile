@@ -316,6 +316,11 @@ unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some 
 	@for module in hack/bench hack/chart hack/release; do \
 		(cd $$module && "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -timeout 30m $(TESTS)); \
 	done
+	@$(MAKE) decisions
+
+.PHONY: decisions
+decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
+	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
 
 # One package at a time, because the packages measure times and start clusters.
 .PHONY: integration

@@ -80,8 +80,9 @@ type Observed[T Object, A Configuration[A]] struct {
 	// Unreadable says why the fields that this operator owns are not known; "" if they are.
 	Unreadable string
 
-	last  *check // which holds for Object; nil if there is none
-	owned A      // the fields of Object that this operator owns, with their present values; nil with a last check
+	last  *check      // which holds for Object; nil if there is none
+	owned A           // the fields of Object that this operator owns, with their present values; nil with a last check
+	kind  *Kind[T, A] // of Object; nil if there is no Object
 }
 
 // Observe reads the child of owner that has the given name from the cache.
@@ -96,7 +97,7 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 		k.forget(owner, name)
 		observed.Other = object
 	default:
-		observed.Object = object
+		observed.Object, observed.kind = object, k
 		observed.last = k.lastCheck(owner, object)
 		if observed.last == nil {
 			observed.owned, err = k.extractOwned(object)

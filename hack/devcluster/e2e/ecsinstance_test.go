@@ -54,6 +54,7 @@ func TestECSInstances(t *testing.T) {
 			"one instance each, and none left, whenever it is killed": testKilledOperator,
 			"what ECS does not change is not changed":                 testImmutableFields,
 			"credentials that come late, and wrong ones":              testCredentials,
+			"what is recorded has no credential, and can be replayed": testRecording,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
