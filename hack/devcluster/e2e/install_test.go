@@ -71,6 +71,7 @@ type installation struct {
 // adopts them, upgrades, disturbs the operator, and deletes everything. Then the cluster has the same objects as before.
 func TestInstallation(t *testing.T) {
 	needRealNode(t)
+	t.Parallel()
 	first := makeRelease(t, root)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
 	in, _ := w.prepare(t)

@@ -104,6 +104,7 @@ func follows(t *testing.T, replicas []*candidate, since time.Time, patience time
 // TestLeaderElection has replicas follow one another. No slot of a MyCronJob runs twice, and
 // none is lost.
 func TestLeaderElection(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{})
 	w.operate(t, "--install-crds").stop()
 	w.createNamespace(t, operatorNamespace)

@@ -69,6 +69,7 @@ const (
 // 10,000 in all, over a new connection each. Meanwhile CAs and leaves follow one another,
 // replicas restart, and a user spoils the Secret. No request may fail.
 func TestNoRequestFailsWhileCertificatesRotate(t *testing.T) {
+	t.Parallel()
 	w := start(t, cluster.Config{Components: []string{cluster.Etcd, cluster.APIServer}})
 	w.installCRDs(t)
 	r := newRotation(t, w)

@@ -35,6 +35,7 @@ const upgradeFrom = "0908c11"
 // and the API server accepts every stored object.
 func TestUpgrade(t *testing.T) {
 	needRealNode(t)
+	t.Parallel()
 	old := checkout(t, upgradeFrom)
 	program := filepath.Join(old, "bin", "glassback")
 	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", program, ".")
