@@ -108,10 +108,53 @@ func reasonOf(answer string) string {
 	return strings.TrimPrefix(answer, "ERR ")
 }
 
+// Value returns the value of a directive of redis.conf without its quotes and escapes, as CONFIG SET takes it.
+// Several words have one space between them. A text with a quote that does not end is returned as it is.
+func Value(text string) string {
+	var words []string
+	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
+		word, after, ok := cutWord(rest)
+		if !ok {
+			return text
+		}
+		words, rest = append(words, word), after
+	}
+	return strings.Join(words, " ")
+}
+
+// cutWord returns the first word of a line of redis.conf, and what follows it. A word may be in quotes, or have a part in
+// quotes. It returns false if a quote does not end.
+func cutWord(text string) (word, rest string, ok bool) {
+	var b strings.Builder
+	var quote byte // 0 outside of quotes
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote == 0 && (c == ' ' || c == '\t'):
+			return b.String(), text[i:], true
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote != 0 && c == quote:
+			quote = 0
+		case c == '\\' && i+1 < len(text) && (quote == '"' || (quote == '\'' && text[i+1] == '\'')):
+			i++
+			b.WriteByte(text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), "", quote == 0
+}
+
+// Quoted returns a value of Directives as the one word of redis.conf that means the same.
+func Quoted(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
+}
+
 // SameValue returns whether two values of a directive certainly mean the same. Nodes write the values that they were given
 // in a way of their own: 100mb is 104857600, and KEA is AKE. It may return false for two values that mean the same.
 func SameValue(a, b string) bool {
-	as, bs := wordsOf(a), wordsOf(b)
+	as, bs := strings.Fields(a), strings.Fields(b)
 	if slices.EqualFunc(as, bs, sameWord) {
 		return true
 	}
@@ -129,15 +172,6 @@ func SameValue(a, b string) bool {
 		}
 	}
 	return false
-}
-
-// wordsOf returns the words of a value. One that is only "" in quotes has none.
-func wordsOf(value string) []string {
-	value = strings.TrimSpace(value)
-	if len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
-		value = value[1 : len(value)-1]
-	}
-	return strings.Fields(value)
 }
 
 // sameWord returns whether two words are equal but for their case, or are the same number, or are flags that only have

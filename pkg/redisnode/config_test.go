@@ -90,7 +90,6 @@ func TestSameValue(t *testing.T) {
 		{"1K", "1024", false},
 		{"yes", "YES", true},
 		{"yes", "no", false},
-		{"", `""`, true},
 		{"", " ", true},
 		{"", "0", false},
 		{"3600 1", "3600  1", true},
@@ -110,6 +109,21 @@ func TestSameValue(t *testing.T) {
 	} {
 		if redisnode.SameValue(test.a, test.b) != test.want || redisnode.SameValue(test.b, test.a) != test.want {
 			t.Errorf("%q and %q: want %v", test.a, test.b, test.want)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"100mb": "100mb", `""`: "", "": "", "''": "", " 3600  1\t300 100 ": "3600 1 300 100", `"{title} {port}"`: "{title} {port}",
+		`'a "b"'`: `a "b"`, `"a \"b\" \\"`: `a "b" \`, `'it\'s'`: "it's", `a"b`: `a"b`, `'a`: "'a", `a\b`: `a\b`, `pre"fix"`: "prefix",
+	} {
+		got := redisnode.Value(text)
+		if got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+		if again := redisnode.Value(redisnode.Quoted(got)); again != got {
+			t.Errorf("%q in quotes is %s, which is %q", got, redisnode.Quoted(got), again)
 		}
 	}
 }

@@ -86,6 +86,15 @@ func TestRedisClusterPhases(t *testing.T) {
 		}))
 		w.step("the spec is invalid", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Addr = "" }))
 	})
+	scenario(t, f, "configured", newRedisCluster(r), func(w *world) {
+		(*r).settable = true
+		w.step("applied", 5*time.Minute, func() { w.apply(w.read(examples + "/rediscluster.yaml")...) })
+		w.step("another directive", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) {
+			s.Config = map[string]v1.ConfigValue{"maxmemory": "96mb"}
+		}))
+		w.step("another value", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Config["maxmemory"] = "97mb" }))
+		w.step("no directive", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Config = nil }))
+	})
 	scenario(t, f, "volumes grow", newRedisCluster(r), func(w *world) {
 		objects := w.read(examples + "/rediscluster-storage.yaml")
 		objects[0].SetName(name)

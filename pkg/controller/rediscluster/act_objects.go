@@ -155,7 +155,9 @@ const tryInterval = 10 * time.Second
 // tryReplacement sets why the API server rejects the new Pod of an outdated member. It asks by a dry run of the creation, at most once in
 // tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is free.
 func (c *Controller) tryReplacement(ctx context.Context, o *observed) {
-	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.ordinal < int(*o.rdc.Spec.Size) })
+	outdated := o.membersWhere(func(m *member) bool {
+		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
+	})
 	if len(outdated) == 0 {
 		return
 	}

@@ -163,11 +163,12 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	children, applyErr := c.applyChildren(ctx, rdc)
+	accepted := c.sessions.get(rdc).rules.withoutRejected(rdc)
+	children, applyErr := c.applyChildren(ctx, accepted)
 	if children.wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.
 	}
-	o, err := c.observe(ctx, rdc)
+	o, err := c.observe(ctx, accepted)
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}

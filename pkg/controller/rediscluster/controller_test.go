@@ -125,7 +125,13 @@ func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []s
 func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
 func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
 func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
-func (p puppet) Close()                                               {}
+func (p puppet) Directives(_ context.Context, names []string) (map[string]string, error) {
+	return nil, redisnode.ErrNoConfig
+}
+func (p puppet) SetDirective(_ context.Context, name, value string) error {
+	return p.record("config set", name, value)
+}
+func (p puppet) Close() {}
 
 // playing is a stage with what a sync is to see.
 func playing(t *testing.T, o *observed) *stage {
