@@ -85,7 +85,8 @@ func (s *session) recordDirectives(o *observed) {
 }
 
 // setDirectives sets directives in a running node. It first tries the present value: if the node refuses that, the directive
-// cannot be set while a node runs, and the Pod has to be replaced. If it refuses only the new value, that is wrong.
+// cannot be set while a node runs, and the Pod has to be replaced. If it refuses only the new value, that is wrong. A directive
+// without a present value is one that the node does not know.
 func (e executor) setDirectives(ctx context.Context, m *member, names []string) error {
 	rules, node := &e.sessions.get(e.o.rdc).rules, e.node(m)
 	var settable []string
@@ -93,17 +94,21 @@ func (e executor) setDirectives(ctx context.Context, m *member, names []string) 
 		if _, ok := rules.rejections[name]; ok || rules.isFixed(m, name) {
 			continue // Another node has said so a moment ago.
 		}
-		if present, known := m.directives[name]; known {
-			err := node.SetDirective(ctx, name, present)
-			if refusedDirective(err) != nil {
-				rules.fixed[[2]string{m.image(), name}] = true
-				continue
-			}
-			if err != nil {
-				return err
-			}
+		present, known := m.directives[name]
+		if !known {
+			present = m.wanted[name]
 		}
-		settable = append(settable, name)
+		err := node.SetDirective(ctx, name, present)
+		switch refused := refusedDirective(err); {
+		case refused != nil && known:
+			rules.fixed[[2]string{m.image(), name}] = true
+		case refused != nil:
+			e.recordRefusal(m, name, refused.Reason)
+		case err != nil:
+			return err
+		default:
+			settable = append(settable, name)
+		}
 	}
 	if err := e.recordSetDirectives(ctx, m, settable); err != nil {
 		return err
@@ -155,8 +160,8 @@ func (e executor) readBack(ctx context.Context, m *member) error {
 	s.asked[m.pod.UID] = answer{m.view.RunID, directiveNames(m.wanted), values}
 	for name, value := range m.wanted {
 		_, rejected := s.rules.rejections[name]
-		if written, ok := values[name]; ok && !rejected && !s.rules.isFixed(m, name) {
-			s.rules.written[[2]string{name, value}] = written
+		if !rejected && !s.rules.isFixed(m, name) {
+			s.rules.written[[2]string{name, value}] = values[name]
 		}
 	}
 	return nil

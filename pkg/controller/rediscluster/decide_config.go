@@ -238,7 +238,7 @@ func (o *observed) pendingDirectives(m *member) []string {
 		switch {
 		case o.rules.isFixed(m, name), o.rules.refused[[3]string{image, name, value}]:
 		case !known && (m.startedWith(name, o.rdc.Spec.Config[name]) || image != o.rdc.Spec.Image):
-		case known && recorded && o.rules.isWritten(name, value, present):
+		case recorded && o.rules.isWritten(name, value, present):
 		default:
 			pending = append(pending, name)
 		}
