@@ -100,10 +100,11 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
-# Its Pods come and go one by one. One is got before it is introduced to another.
+# Its Pods come and go one by one. One is got before it is introduced to another. One is
+# patched before a directive is set in its node.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [create, delete, get, list, watch]
+  verbs: [create, delete, get, list, patch, watch]
 # One that is replaced is evicted, as far as its PodDisruptionBudget allows that.
 - apiGroups: [""]
   resources: [pods/eviction]

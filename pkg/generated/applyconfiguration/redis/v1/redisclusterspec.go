@@ -38,8 +38,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// replaces the Pods one by one.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
-	// that the operator or another field of spec sets are not allowed. A change replaces the Pods
-	// one by one.
+	// that the operator or another field of spec sets are not allowed. The operator sets a changed
+	// directive in the running nodes. If Redis can set it only at its start, or if a directive is
+	// removed with which a Pod was created, it replaces the Pods one by one.
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
