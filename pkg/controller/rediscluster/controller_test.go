@@ -7,10 +7,12 @@ package rediscluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +64,10 @@ type stage struct {
 	errs     map[string]error           // by IP, instead
 	commands []string                   // that nodes were given
 	password string                     // that nodes have
+
+	settable map[string]string            // directives that nodes set, with their values at the start; nil if there is no CONFIG
+	values   map[string]map[string]string // those that were set, by IP
+	recorded map[string]map[string]string // those that were set when the Pod was patched, by Pod
 }
 
 // quietInformer receives no event, and lets a test call its handlers.
@@ -126,9 +132,26 @@ func (p puppet) Libraries(context.Context) (map[string]string, error) { return n
 func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
 func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
 func (p puppet) Directives(_ context.Context, names []string) (map[string]string, error) {
-	return nil, redisnode.ErrNoConfig
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settable == nil {
+		return nil, redisnode.ErrNoConfig
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		if value, ok := cmp.Or(p.values[p.ip][name], p.settable[name]), p.settable[name] != ""; ok {
+			values[name] = value
+		}
+	}
+	return values, nil
 }
 func (p puppet) SetDirective(_ context.Context, name, value string) error {
+	p.mu.Lock()
+	if p.values[p.ip] == nil {
+		p.values[p.ip] = map[string]string{}
+	}
+	p.values[p.ip][name] = value
+	p.mu.Unlock()
 	return p.record("config set", name, value)
 }
 func (p puppet) Close() {}
@@ -140,8 +163,19 @@ func playing(t *testing.T, o *observed) *stage {
 	s := &stage{
 		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.rdc), clock: testingclock.NewFakeClock(seenAt),
 		events: record.NewFakeRecorder(100), informers: map[schema.GroupVersionResource]*quietInformer{},
-		views: map[string]*redisnode.View{}, errs: map[string]error{},
+		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{}, recorded: map[string]map[string]string{},
 	}
+	s.kube.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		name := action.(clienttesting.PatchAction).GetName()
+		for ordinal := range o.members {
+			if podName(o.rdc, ordinal) == name {
+				s.recorded[name] = maps.Clone(s.values[ipOf(ordinal)])
+			}
+		}
+		return false, nil, nil
+	})
 	for _, m := range o.members {
 		if m.pod != nil {
 			s.add(m.pod)
