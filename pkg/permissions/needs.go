@@ -50,8 +50,8 @@ var byController = map[string][]Permission{
 		Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}},
 	),
 	rediscluster.Name: append(ownerPermissions(redisv1.GroupName, "redisclusters"),
-		Permission{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "patch", "watch"}}, // records directives
-		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}},                   // replaces a ready Pod
+		Permission{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "patch", "watch"}},
+		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}}, // replaces a ready Pod
 		Permission{Resource: "persistentvolumeclaims", Verbs: []string{"create", "delete", "list", "patch", "watch"}},
 		Permission{Resource: "secrets", Verbs: []string{"get"}}, // passwords
 		Permission{Resource: "services", Verbs: childVerbs},
