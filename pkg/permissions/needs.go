@@ -56,6 +56,7 @@ var byController = map[string][]Permission{
 		Permission{Resource: "secrets", Verbs: []string{"get"}}, // passwords
 		Permission{Resource: "services", Verbs: childVerbs},
 		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // deletes those of old revisions
+		Permission{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: optionalVerbs},
 		Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: childVerbs},
 	),
 }

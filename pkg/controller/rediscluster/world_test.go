@@ -125,6 +125,7 @@ func (w *world) start() {
 		Kube: fakeapi.Evicting(w.kube), Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
 		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},
 	}
 	w.controller = newController(w.config)
@@ -246,8 +247,11 @@ func (n mortal) Directives(ctx context.Context, names []string) (map[string]stri
 	return n.Node.Directives(ctx, names)
 }
 
+// SetDirective is no write if the node has the value.
 func (n mortal) SetDirective(ctx context.Context, name, value string) error {
-	n.w.write("CONFIG SET " + name)
+	if values, err := n.Node.Directives(ctx, []string{name}); err != nil || values[name] != value {
+		n.w.write("CONFIG SET " + name)
+	}
 	return n.Node.SetDirective(ctx, name, value)
 }
 

@@ -125,5 +125,9 @@
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, get, list, patch, watch]
+# Who can connect to its Pods, if its spec says so.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [create, delete, get, list, patch, watch]
 {{- end }}
 {{- end }}

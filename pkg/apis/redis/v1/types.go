@@ -119,6 +119,11 @@ type RedisClusterSpec struct {
 	// create Pods. A change replaces the Pods one by one.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
+	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
+	// +optional
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 }
 
 // ConfigValue is the value of a directive, as in redis.conf. An empty value is written as "".

@@ -48,6 +48,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// containers. It cannot replace what the operator sets. Who can create a RedisCluster can so
 	// create Pods. A change replaces the Pods one by one.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
+	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
+	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -131,5 +134,13 @@ func (b *RedisClusterSpecApplyConfiguration) WithAuthSecretRef(value *SecretKeyR
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.PodTemplate = value
+	return b
+}
+
+// WithNetworkPolicy sets the NetworkPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkPolicy field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicyApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.NetworkPolicy = value
 	return b
 }
