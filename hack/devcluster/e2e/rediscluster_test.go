@@ -24,6 +24,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -316,6 +318,8 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	w.kept("nothing but writes")
 	c.setWhileRunning(t)
 	w.kept("directives")
+	c.limited(t)
+	w.kept("a NetworkPolicy")
 	for _, change := range []struct {
 		what  string
 		begin func()
@@ -387,6 +391,61 @@ func (c *realRedis) setWhileRunning(t *testing.T) {
 	c.wrong(t, "DirectiveRejected", "maxmemory-policy: argument(s) must be one of the following")
 	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "allkeys-lru", "slowlog-max-len": null}}}`)
 	has("the spec is right", "allkeys-lru", "128")
+}
+
+// limited gives the cluster a NetworkPolicy, whose name another one has at first, and takes it away. The real node enforces none.
+func (c *realRedis) limited(t *testing.T) {
+	t.Helper()
+	policies, before := c.kube.NetworkingV1().NetworkPolicies(c.ns), c.uids(t)
+	_, err := policies.Create(t.Context(), &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: c.name},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		},
+	}, metav1.CreateOptions{})
+	c.must(t, err)
+	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"namespaceSelector": {}}], "ingress": [{"ports": [{"port": 9121}]}]}}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		rdc, err := c.get(ctx)
+		if err != nil || rdc.Status.ObservedGeneration != rdc.Generation {
+			return fmt.Errorf("the spec has not been observed (%w)", err)
+		}
+		return nil
+	})
+	policy, err := policies.Get(t.Context(), c.name, metav1.GetOptions{})
+	c.must(t, err)
+	if policy.Spec.PodSelector.MatchLabels["app"] != "none" || len(policy.OwnerReferences) > 0 {
+		t.Errorf("the NetworkPolicy of another was changed: %+v", policy)
+	}
+	c.must(t, policies.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
+	eventually(t, patience, func(ctx context.Context) error {
+		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
+		if err != nil || len(policy.OwnerReferences) != 1 || len(policy.Spec.Ingress) != 4 {
+			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
+		}
+		return nil
+	})
+	c.ready(t, "a NetworkPolicy")
+	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"podSelector": {}}]}}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
+		if err != nil || policy.Spec.Ingress[2].From[0].PodSelector == nil {
+			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
+		}
+		return nil
+	})
+	c.patch(t, `{"spec": {"networkPolicy": null}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		if _, err := policies.Get(ctx, c.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the NetworkPolicy is still there (%w)", err)
+		}
+		return nil
+	})
+	c.ready(t, "no NetworkPolicy")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
 }
 
 // onEach runs a shell script in every Pod, and returns what it printed, by Pod.

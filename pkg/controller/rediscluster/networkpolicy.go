@@ -44,7 +44,14 @@ func networkPolicy(rdc *v1.RedisCluster, operatorNamespace string) (*networkingv
 	if len(spec.From) > 0 {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(portRedis)})
 	}
-	rules = append(rules, spec.Ingress...)
+	for _, rule := range spec.DeepCopy().Ingress {
+		for i := range rule.Ports { // The API server would set it, and the next comparison would find a difference.
+			if port := &rule.Ports[i]; port.Protocol == nil {
+				port.Protocol = ptr.To(corev1.ProtocolTCP)
+			}
+		}
+		rules = append(rules, rule)
+	}
 	policy := networkingv1ac.NetworkPolicySpec().
 		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))).WithPolicyTypes(networkingv1.PolicyTypeIngress)
 	text, err := json.Marshal(rules)

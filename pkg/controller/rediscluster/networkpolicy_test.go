@@ -57,12 +57,12 @@ policyTypes: [Ingress]
 ` + rest},
 		"with rules": {&v1.NetworkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From:  []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"metrics": "enabled"}}}},
-			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(9121))}},
+			Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(9121))}, {Protocol: ptr.To(corev1.ProtocolUDP)}},
 		}}}, own + `
 - from:
   - namespaceSelector:
       matchLabels: {metrics: enabled}
-  ports: [{port: 9121, protocol: TCP}]
+  ports: [{port: 9121, protocol: TCP}, {protocol: UDP}]
 ` + rest},
 	} {
 		t.Run(name, func(t *testing.T) {

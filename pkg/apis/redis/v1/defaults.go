@@ -39,7 +39,6 @@ func (r *RedisCluster) Default() {
 	if s.AuthSecretRef != nil {
 		set(&s.AuthSecretRef.Key, DefaultAuthKey)
 	}
-	s.NetworkPolicy.setDefaults()
 	if s.PodTemplate != nil {
 		setProtocols(s.PodTemplate.Containers)
 		setProtocols(s.PodTemplate.InitContainers)

@@ -6,10 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 )
 
 // NetworkPolicy limits who can connect to the Pods. The nodes of this cluster and the operator always can.
@@ -34,19 +32,6 @@ const (
 	maxPeers        = 32
 	maxIngressRules = 16
 )
-
-func (p *NetworkPolicy) setDefaults() {
-	if p == nil {
-		return
-	}
-	for i := range p.Ingress {
-		for j := range p.Ingress[i].Ports {
-			if port := &p.Ingress[i].Ports[j]; port.Protocol == nil {
-				port.Protocol = ptr.To(corev1.ProtocolTCP)
-			}
-		}
-	}
-}
 
 // validate returns an error for too many entries, and for each client that selects nothing, or both by an IP and by labels. The API
 // server checks the rest when the operator applies the NetworkPolicy.

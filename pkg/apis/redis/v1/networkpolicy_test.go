@@ -8,7 +8,6 @@ package v1
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -40,14 +39,4 @@ func peers(n int) []networkingv1.NetworkPolicyPeer {
 		all[i].PodSelector = &metav1.LabelSelector{}
 	}
 	return all
-}
-
-func TestDefaultSetsTheProtocolOfRules(t *testing.T) {
-	r := valid(func(s *RedisClusterSpec) {
-		s.NetworkPolicy = &NetworkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: make([]networkingv1.NetworkPolicyPort, 1)}}}
-	})
-	r.Default()
-	if protocol := r.Spec.NetworkPolicy.Ingress[0].Ports[0].Protocol; protocol == nil || *protocol != corev1.ProtocolTCP {
-		t.Errorf("the protocol is %v, want TCP, as the API server sets it", protocol)
-	}
 }
