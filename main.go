@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command glassback is a Kubernetes operator put together from client-go's own
-// parts, in plain sight. See README.md, and pkg/app for how it is wired.
+// Command glassback is a Kubernetes operator that uses client-go without
+// controller-runtime. README.md introduces it, and package app wires it.
 package main
 
 import (

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	cmv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
@@ -135,21 +136,27 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
+// decoded has the JSON of each manifest that decode has read: most releases have the same ones.
+var decoded sync.Map
+
 // decode reads an object strictly, by way of its Go type, so that it is written in one way
 // only.
 func decode(t *testing.T, text string) object {
 	t.Helper()
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	typed, _, err := decoder.Decode([]byte(text), nil, nil)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	data, err := json.Marshal(typed)
-	if err != nil {
-		t.Fatal(err)
+	data, ok := decoded.Load(text)
+	if !ok {
+		decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+		typed, _, err := decoder.Decode([]byte(text), nil, nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if data, err = json.Marshal(typed); err != nil {
+			t.Fatal(err)
+		}
+		decoded.Store(text, data)
 	}
 	o := object{}
-	if err := json.Unmarshal(data, &o); err != nil {
+	if err := json.Unmarshal(data.([]byte), &o); err != nil {
 		t.Fatal(err)
 	}
 	delete(o, "status") // Go types write one of zeros.

@@ -44,7 +44,7 @@ func TestTheRolesAreOfTheControllersThatRun(t *testing.T) {
 	for controllers, running := range cases {
 		for _, webhooks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s webhooks %t", controllers, webhooks), func(t *testing.T) {
-				values := fmt.Sprintf("{controllers: %s, webhooks: {enabled: %t}", controllers, webhooks)
+				values := fmt.Sprintf("{crds: {install: false}, controllers: %s, webhooks: {enabled: %t}", controllers, webhooks)
 				cluster := render(t, values+"}")
 				want := map[string]any{"cluster": true, "namespaced": true, "injection": webhooks, "webhooks": webhooks, "controllers": running}
 				sameRules(t, cluster["ClusterRole/glassback-manager"], want)

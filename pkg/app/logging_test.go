@@ -122,7 +122,7 @@ func TestClientsLogBodiesWithoutTheLimit(t *testing.T) {
 func TestTheClientsThatLog(t *testing.T) {
 	args, is := os.LookupEnv(logArgs)
 	if !is {
-		t.Skip("other tests run it")
+		return // clientsLog runs it, in a process of its own.
 	}
 	o, err := options.Parse(strings.Fields(args), io.Discard)
 	if err == nil && os.Getenv(unlimited) != "" {

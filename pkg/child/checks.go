@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -22,10 +23,10 @@ import (
 // the fields that this operator owns. Their extraction costs more than the rest of a sync.
 //
 // The extraction is a pure function of the object without its status, resourceVersion and generation: a field manager cannot
-// own the last two, and an apply to the object itself cannot set the status. The checksum content covers this input, with the
-// UID and this operator's entry of the managedFields. If content and the desired configuration are the same as before, the
-// result of a comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a
-// backup of etcd, the same resourceVersion may belong to other fields.
+// own the last two, and an apply to the object itself cannot set the status. The rest has the UID and this operator's entry
+// of the managedFields. If the rest and the desired configuration are the same as before, the result of a comparison is the
+// same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
+// resourceVersion may belong to other fields.
 type checks struct {
 	mu      sync.Mutex
 	byOwner map[cache.ObjectName][]*check
@@ -34,30 +35,31 @@ type checks struct {
 // check is a comparison of a child with its desired state that found no difference. It never changes.
 type check struct {
 	kind, name string
-	object     any      // the object that the cache held: the same pointer has the same content
-	content    checksum // of object
+	object     any      // the object that the cache held; it never changes
 	desired    checksum // of the desired configuration
 	owned      any      // the fields that this operator owns, if the Desired read them; otherwise nil
 }
 
-// checksum identifies a value by its JSON. The zero checksum belongs to no value.
+// checksum identifies a configuration by its JSON. The zero checksum belongs to none.
 type checksum [sha256.Size]byte
-
-func checksumOf(value any) checksum {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return checksum{}
-	}
-	return sha256.Sum256(data)
-}
 
 // fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
 func fingerprint[A comparable](configuration A) checksum {
+	_, sum := encode(configuration)
+	return sum
+}
+
+// encode returns the JSON of a configuration and its checksum; none if it is nil, or has no JSON.
+func encode[A comparable](configuration A) ([]byte, checksum) {
 	var none A
 	if configuration == none {
-		return checksum{}
+		return nil, checksum{}
 	}
-	return checksumOf(configuration)
+	data, err := json.Marshal(configuration)
+	if err != nil {
+		return nil, checksum{}
+	}
+	return data, sha256.Sum256(data)
 }
 
 func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
@@ -106,40 +108,33 @@ func withoutStatus[T Object](object T) T {
 	return result
 }
 
-// extractOwned returns the fields of object that this operator owns. The result depends only on what the checksum content covers.
+// extractOwned returns the fields of object that this operator owns. The result depends only on what lastCheck compares.
 func (k *Kind[T, A]) extractOwned(object T) (A, error) {
 	return k.extract(withoutStatus(object), glassback.Name)
 }
 
-// lastCheck returns the check that holds for the present content of object, nil if there is none, and the checksum of that
-// content, if it had to be calculated.
-func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) (*check, checksum) {
+// lastCheck returns the check that holds for the present content of object; nil if there is none.
+func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	key := cache.MetaObjectToName(owner)
 	last := k.owners.checks.get(key, k.Name, object.GetName())
 	if last == nil || last.object == any(object) {
-		return last, checksum{}
+		return last
 	}
-	content := checksumOf(withoutStatus(object))
-	if content != last.content {
+	if !reflect.DeepEqual(withoutStatus(last.object.(T)), withoutStatus(object)) {
 		k.forget(owner, object.GetName())
-		return nil, content
+		return nil
 	}
 	next := *last
 	next.object = object // The memory keeps no earlier version of the object.
 	k.owners.checks.replace(key, func(c *check) bool { return c == last }, &next)
-	return &next, content
+	return &next
 }
 
 // remember records that the observed child is as desired. desired is the fingerprint of the desired configuration. owned is
 // nil if the Desired does not read the fields.
 func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum, owned A) {
-	next := check{
-		kind: k.Name, name: observed.Object.GetName(), object: observed.Object, content: observed.content, desired: desired,
-	}
-	if next.content == (checksum{}) {
-		next.content = checksumOf(withoutStatus(observed.Object))
-	}
-	if next.content == (checksum{}) || next.desired == (checksum{}) {
+	next := check{kind: k.Name, name: observed.Object.GetName(), object: observed.Object, desired: desired}
+	if next.desired == (checksum{}) {
 		return
 	}
 	var none A
@@ -150,6 +145,43 @@ func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desi
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
 	}, &next)
+}
+
+// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has all values of
+// the applied configuration. Then an extraction would return this configuration: after an apply, the operator owns exactly the
+// fields that it applied. An admission webhook may have changed values. configuration is the JSON, and desired its checksum.
+//
+// The check holds once the cache shows this content, and not if another client has changed it by then.
+func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, configuration []byte, desired checksum) {
+	written = written.DeepCopyObject().(T)
+	own := OwnFields(written.GetManagedFields())
+	written.SetManagedFields(own)
+	// Decoding into a copy changes what is missing or different. It does so too if the lists have other elements.
+	merged := written.DeepCopyObject().(T)
+	if len(own) != 1 || desired == (checksum{}) || json.Unmarshal(configuration, merged) != nil {
+		return
+	}
+	merged.GetObjectKind().SetGroupVersionKind(written.GetObjectKind().GroupVersionKind())
+	if !equality.Semantic.DeepEqual(merged, written) {
+		return
+	}
+	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
+		return c.kind == k.Name && c.name == written.GetName()
+	}, &check{kind: k.Name, name: written.GetName(), object: written, desired: desired})
+}
+
+// OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.
+func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	// A new list: deleting in place would keep the others in memory.
+	var own []metav1.ManagedFieldsEntry
+	for _, entry := range all {
+		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+			// The decoder allocates these strings for each object. Equal constants take no memory.
+			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
+			own = append(own, entry)
+		}
+	}
+	return own
 }
 
 // forget drops the check of one child.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,6 +159,74 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 	}
 }
 
+func TestWhatTheOperatorAppliedIsNotExtracted(t *testing.T) {
+	set := func(key, value string) func(was, now fakeapi.Object) {
+		return func(_, now fakeapi.Object) { now.(*corev1.ConfigMap).Data[key] = value }
+	}
+	for sentence, test := range map[string]struct {
+		admit       func(was, now fakeapi.Object) // of the write
+		change      func(*fixture)                // after the write
+		desired     *configuration
+		extractions int
+		verb        Verb
+	}{
+		"as applied: no extraction":                      {},
+		"a default was added: no extraction":             {admit: set("default", "1")},
+		"an admission webhook changed a value: repaired": {admit: set("a", "theirs"), extractions: 1, verb: Update},
+		"an admission webhook removed a value: repaired": {
+			admit:       func(_, now fakeapi.Object) { delete(now.(*corev1.ConfigMap).Data, "a") },
+			extractions: 1, verb: Update,
+		},
+		"an admission webhook put an element before ours: one extraction": {
+			admit: func(_, now fakeapi.Object) {
+				now.SetOwnerReferences(append([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
+					now.GetOwnerReferences()...))
+			},
+			extractions: 1,
+		},
+		"an admission webhook removed the operator's entry: applied": {
+			admit: func(_, now fakeapi.Object) { now.SetManagedFields(nil) }, extractions: 1, verb: Update,
+		},
+		"another client changed a value since: repaired": {
+			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
+			extractions: 1, verb: Update,
+		},
+		"another client added a value since: one extraction": {
+			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" }) },
+			extractions: 1,
+		},
+		"another value is desired: applied": {desired: greeting("a", "2"), extractions: 1, verb: Update},
+	} {
+		for how, data := range map[string][]string{"created": nil, "updated": {"a", "0"}} {
+			t.Run(how+", "+sentence, func(t *testing.T) {
+				f, count := counted()
+				remove(f.server)
+				if data != nil {
+					apply(f.server, greeting(data...))
+				}
+				f.shown.CatchUp()
+				f.server.Admit = test.admit
+				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); err != nil || !out.Wrote {
+					t.Fatalf("outcome %+v, error %v; want a write", out, err)
+				}
+				f.server.Admit = nil
+				if test.change != nil {
+					test.change(f)
+				}
+				f.shown.CatchUp()
+				if test.desired == nil {
+					test.desired = greeting("a", "1")
+				}
+				*count = 0
+				change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(test.desired))
+				if change.Verb != test.verb || *count != test.extractions {
+					t.Errorf("%q and %d extractions, want %q and %d", change.Verb, *count, test.verb, test.extractions)
+				}
+			})
+		}
+	}
+}
+
 func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
 	f, count := counted()
 	kept(f.server)
@@ -221,6 +290,15 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 		got := f.Reconcile(owner, name, f.Observe(owner, name), false, exactly(desired))
 		if got.Verb != want.Verb {
 			t.Fatalf("step %d: %q with memory, %q without", n, got.Verb, want.Verb)
+		}
+		if random.IntN(2) == 0 {
+			f.clock.SetTime(f.clock.Now().Add(time.Hour)) // No repair has to wait.
+			f.server.Admit = nil
+			if admitted := value(); random.IntN(4) == 0 {
+				f.server.Admit = func(_, now fakeapi.Object) { now.(*corev1.ConfigMap).Data["a"] = admitted }
+			}
+			_, _ = got.Do(t.Context()) // A conflict is as good as a write.
+			f.server.Admit = nil
 		}
 		if got.Verb == Nothing {
 			settled++

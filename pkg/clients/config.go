@@ -68,6 +68,9 @@ func Load(flags Flags, otherwise Default, command string) (*Config, error) {
 		config.WarningHandler = rest.NoWarnings{}
 	}
 	config.QPS = -1 // The server limits the rate itself, and knows more.
+	// The API server would compress every watch event, which costs both sides more than a cluster's network saves. The
+	// components of Kubernetes do the same. Commands may be far from their cluster.
+	config.DisableCompression = command == ""
 	hideCredentials(config.Config)
 	return config, nil
 }

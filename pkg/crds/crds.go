@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -26,14 +25,14 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// All returns the CRDs of this binary. Callers do not change them.
-var All = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
+// All parses the CRDs of this binary. It takes some 50 ms; the operator does not keep them, since they need megabytes.
+func All() []*apiextensionsv1.CustomResourceDefinition {
 	all, err := crd.All()
 	if err != nil {
 		panic(err) // They are embedded, and tests parse them.
 	}
 	return all
-})
+}
 
 // InstallHint says how to install the CRDs.
 const InstallHint = "start once with --install-crds, or apply artifacts/crd (crds.yaml of a release, or make install)"

@@ -67,7 +67,7 @@ type Lease struct {
 // Margin returns how much earlier a leader that cannot renew its Lease ends than another one follows.
 func (l Lease) Margin() time.Duration { return l.Duration - l.Deadline - l.Retry }
 
-const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
+const usage = `Glassback is a Kubernetes operator for five resources. It can show each step of each sync.
 
 Usage:
   glassback [flags]            run the operator

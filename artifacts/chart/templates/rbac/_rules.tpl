@@ -1,7 +1,7 @@
 {{- /* Made from artifacts/rbac/role.yaml by "go run ." in hack/chart: do not edit. */ -}}
 {{- define "glassback.rules" -}}
 {{- if .cluster }}
-# At the start: is every CRD there, and not older than the operator?
+# At the start: does every CRD exist, and is it not older than the operator?
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get]
@@ -13,14 +13,14 @@
   verbs: [create, patch]
 {{- end }}
 {{- if .injection }}
-# Webhooks: who signs their certificates.
+# Webhooks: the operator writes its CA into their configurations.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [glassback]
   verbs: [list, patch, watch]
 {{- end }}
 {{- if and .namespaced .webhooks }}
-# Webhooks: how many replicas a master has, if a RedisCluster is scaled.
+# Webhooks: the replicas of each master, when a RedisCluster is scaled.
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters]
   verbs: [get]
@@ -63,15 +63,15 @@
   verbs: [create, delete, get, list, patch, watch]
 {{- end }}
 {{- if and .namespaced (has "ecsinstance" .controllers) }}
-# ECSInstance. It is patched to put its finalizer on and to take it off.
+# ECSInstance. Patches add and remove its finalizer.
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances]
   verbs: [list, patch, watch]
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances/status]
   verbs: [update]
-# Secrets hold its access keys and scripts. Their names are not known here. Each is watched
-# alone, so that a corrected key is tried at once.
+# ECSInstances name Secrets with access keys and user data. Each Secret is watched by its
+# name, so that the operator tries a corrected key at once.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [list, watch]
@@ -96,26 +96,26 @@
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters/status, redisclusters/finalizers]
   verbs: [update]
-# A Secret holds its password. The name is not known here.
+# It names a Secret with its password.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
-# Its Pods come and go one by one. One is got before it is introduced to another. One is
-# patched before a directive is set in its node.
+# The operator creates and deletes single Pods, and reads a Pod again before CLUSTER MEET. It patches
+# a Pod before it sets a directive in its node.
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, delete, get, list, patch, watch]
-# One that is replaced is evicted, as far as its PodDisruptionBudget allows that.
+# It replaces a Pod by an eviction, as the PodDisruptionBudget allows.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# Their volumes can grow. They are deleted when there are to be fewer Pods, and never
-# with their RedisCluster.
+# Claims can grow. The operator deletes a claim when it removes a node, and never with the
+# RedisCluster.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, delete, list, patch, watch]
-# The names of its Pods, the configuration of each revision, and how many Pods may be
-# taken down on purpose.
+# Services name the Pods. A ConfigMap holds the redis.conf of each revision. A
+# PodDisruptionBudget limits evictions.
 - apiGroups: [""]
   resources: [services]
   verbs: [create, get, list, patch, watch]
