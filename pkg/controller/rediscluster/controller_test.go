@@ -164,7 +164,8 @@ func playing(t *testing.T, o *observed) *stage {
 	s := &stage{
 		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.rdc), clock: testingclock.NewFakeClock(seenAt),
 		events: record.NewFakeRecorder(100), informers: map[schema.GroupVersionResource]*quietInformer{},
-		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{}, recorded: map[string]map[string]string{},
+		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{},
+		recorded: map[string]map[string]string{},
 	}
 	s.kube.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.mu.Lock()

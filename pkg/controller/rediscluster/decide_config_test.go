@@ -87,7 +87,8 @@ func TestDecideDirectives(t *testing.T) {
 		},
 		"one more": {see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...)), setting("maxmemory", all...)},
 		"one that was set": {
-			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...),
+				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			decision{wait: poll},
 		},
 		"one that was set by hand is recorded": {

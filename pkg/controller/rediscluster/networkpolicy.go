@@ -35,7 +35,9 @@ func networkPolicy(rdc *v1.RedisCluster, operatorNamespace string) (*networkingv
 		return nil, nil
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
-		{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)}}}, Ports: policyPorts(portRedis, portBus)},
+		{From: []networkingv1.NetworkPolicyPeer{{
+			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
+		}}, Ports: policyPorts(portRedis, portBus)},
 		{From: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},

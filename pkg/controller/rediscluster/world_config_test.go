@@ -81,7 +81,8 @@ func TestDirectivesAreSet(t *testing.T) {
 				{"another value", config("maxmemory", "65mb"), map[string]string{"maxmemory": "68157440"}},
 				{"a directive of redis.conf", config("cluster-node-timeout", "2500"), map[string]string{"cluster-node-timeout": "2500"}},
 				{"a preference of the operator", config("save", "3600 1"), map[string]string{"save": "3600 1"}},
-				{"a value that Redis writes in its own way", config("notify-keyspace-events", "KEA"), map[string]string{"notify-keyspace-events": "AKE"}},
+				{"a value that Redis writes in its own way", config("notify-keyspace-events", "KEA"),
+					map[string]string{"notify-keyspace-events": "AKE"}},
 				{"the value of redis.conf", config("cluster-node-timeout", "2000"), map[string]string{"cluster-node-timeout": "2000"}},
 				{"fewer directives", func(rdc *v1.RedisCluster) {
 					delete(rdc.Spec.Config, "maxmemory")

@@ -45,7 +45,8 @@ func (p *NetworkPolicy) validate(path *field.Path) field.ErrorList {
 	}
 	for i, peer := range p.From {
 		if byLabels := peer.PodSelector != nil || peer.NamespaceSelector != nil; byLabels == (peer.IPBlock != nil) {
-			errs = append(errs, field.Forbidden(path.Child("from").Index(i), "every peer must have podSelector, namespaceSelector or both, or ipBlock alone"))
+			errs = append(errs, field.Forbidden(path.Child("from").Index(i),
+				"every peer must have podSelector, namespaceSelector or both, or ipBlock alone"))
 		}
 	}
 	if len(p.Ingress) > maxIngressRules {
