@@ -241,6 +241,12 @@ func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInf
 		Policy().V1().PodDisruptionBudgets()
 }
 
+func (f *factories) networkPolicies() networkinginformers.NetworkPolicyInformer {
+	client := f.clients.Kube.NetworkingV1().RESTClient()
+	return f.builtIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, withOwnManagedFields, client).
+		Networking().V1().NetworkPolicies()
+}
+
 func (f *factories) pods() coreinformers.PodInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
 	return f.builtIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()

@@ -186,6 +186,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications: f.autoscalers().Informer(),
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:          f.budgets(appv1.LabelApplication).Informer(),
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                 f.budgets(redisv1.LabelRedisCluster).Informer(),
+			"/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies " + forRedis:           f.networkPolicies().Informer(),
 			"/api/v1/namespaces/shop/pods " + forRedis:                                         f.pods().Informer(),
 			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                       f.claims().Informer(),
 			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),
