@@ -140,12 +140,12 @@ func directivesText(set map[string]*string) string {
 	return string(text)
 }
 
-// markOutdated sets which members have another revision than the spec, which of them have to be replaced, and which directives
-// the nodes of the others should have.
+// markOutdated sets which members have another revision than the spec, which of them have to be replaced, which directives the nodes
+// of the others should have, and which of these are to be set.
 func (o *observed) markOutdated() {
 	current := revision(o.rdc)
 	for _, m := range o.members {
-		m.differs, m.outdated, m.config, m.wanted = false, false, nil, nil
+		m.differs, m.outdated, m.config, m.wanted, m.pending = false, false, nil, nil, nil
 		if m.pod == nil {
 			continue
 		}
@@ -160,6 +160,7 @@ func (o *observed) markOutdated() {
 			m.wanted = wantedDirectives(o.rdc, m)
 			m.outdated = m.outdated || o.hasFixedDirectives(m)
 		}
+		m.pending = o.pendingDirectives(m)
 	}
 }
 
@@ -251,8 +252,8 @@ func (o *observed) pendingDirectives(m *member) []string {
 func directiveCommands(o *observed) []command {
 	var commands []command
 	for _, m := range o.members {
-		if names := o.pendingDirectives(m); len(names) > 0 {
-			commands = append(commands, command{verb: setDirectives, on: m, names: names})
+		if len(m.pending) > 0 {
+			commands = append(commands, command{verb: setDirectives, on: m, names: m.pending})
 		}
 	}
 	return commands

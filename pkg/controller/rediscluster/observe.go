@@ -103,6 +103,8 @@ type member struct {
 	// of these directives; nil if it was not asked. noConfig is whether it has no command CONFIG.
 	wanted, directives map[string]string
 	noConfig           bool
+	// pending are the names of the directives to set now.
+	pending []string
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
