@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
 
-# The operator's image: make docker-build IMG=NAME:TAG. Without docker, make image makes one of
-# the same binary. It is built on the machine's own platform, for whichever one is asked for.
+# The operator's image: make docker-build IMG=NAME:TAG. Without docker, make image makes an image
+# of the same binary. The compiler runs on the machine's own platform, and builds for the
+# platform of the image.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 

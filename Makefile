@@ -1,12 +1,12 @@
-# Glassback needs Go, make and git, and nothing else: all other tools are built from
-# source, as pinned in hack/tools/go.mod.
+# Glassback needs only Go, make and git. All other tools are built from source, at the
+# versions in hack/tools/go.mod and hack/chart/go.mod.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
 
-# What the environment says of modules must not change what is built, or go.mod. The
-# version is stamped below, and not by go build, which fails where git does.
+# Settings of modules in the environment must not change the binaries, or go.mod. LDFLAGS
+# sets the version, and not go build, which fails if git fails.
 export GOWORK := off
 export GOFLAGS := $(strip $(filter-out -mod=% -buildvcs=%,$(GOFLAGS)) -buildvcs=false)
 
@@ -21,31 +21,31 @@ DATE = $(shell $(GIT) log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd
 APP := github.com/glassback/glassback/pkg/version
 LDFLAGS = -X $(APP).version=$(VERSION) -X $(APP).commit=$(COMMIT) -X $(APP).date=$(DATE)
 
-# What is built needs no C library, and so runs in any image. The race detector does need a C compiler: without one tests run without it, and
-# "make test" says so.
+# Programs are built without a C library, and so run in any image. The race detector needs a C compiler. If there is none, tests run without
+# the race detector, and "make test" says so.
 ifndef RACE_CGO
 RACE_CGO := $(shell go env CGO_ENABLED)
 endif
 export RACE_CGO # for the makes that this one calls
 export CGO_ENABLED := 0
 RACE = $(if $(filter 1,$(RACE_CGO)),-race)
-# The tests that were skipped, one a line.
+# The skipped tests, one on each line.
 SKIPPED := "$(CURDIR)/bin/skipped.txt"
-# What failed tests keep: events, objects, logs. Those that look at the page always keep what they have seen.
+# Failed tests keep events, objects and logs here. Tests of the page always keep their pictures.
 ARTIFACTS := "$(CURDIR)/bin/artifacts"
-# What the tests on a real API server run.
+# The programs that the tests on a real API server run.
 BINARIES := DEVCLUSTER_BIN="$(CURDIR)/bin/devcluster" GLASSBACK_BIN="$(CURDIR)/bin/glassback" ECSSIM_BIN="$(CURDIR)/bin/ecssim"
 
-# What "make image" and "make docker-build" call the image, and what is installed.
+# The name of the image that "make image" and "make docker-build" make, and that "make deploy" installs.
 IMG ?= glassback/glassback:dev
-# What is installed, of artifacts: default, default-certmanager, namespaced, or a directory of yours.
+# The directory of artifacts to install: default, default-certmanager, default-inspect, namespaced, or one of your own.
 MANIFESTS ?= default
-# What builds the Dockerfile, and what it is told.
+# The program that builds the Dockerfile, and its arguments.
 CONTAINER_TOOL ?= docker
 BUILD_ARGS = --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" --build-arg DATE="$(DATE)"
 PLATFORMS ?= linux/amd64,linux/arm64
 
-# kubectl, or the one in devcluster where there is none.
+# kubectl; if there is none in PATH, the one in devcluster.
 KUBECTL := $(shell command -v kubectl 2>/dev/null)
 ifeq ($(KUBECTL),)
 KUBECTL := bin/tools/kubectl
@@ -54,23 +54,23 @@ endif
 
 define need_kubeconfig
 @if [ -z "$${KUBECONFIG:-}" ]; then \
-	echo "make $@: KUBECONFIG is not set: say which cluster, such as: make $@ KUBECONFIG=\$$HOME/.kube/config" >&2; exit 1; \
+	echo "make $@: KUBECONFIG is not set. Name the cluster, for example: make $@ KUBECONFIG=\$$HOME/.kube/config" >&2; exit 1; \
 elif ! (IFS=:; for file in $$KUBECONFIG; do [ ! -e "$$file" ] || exit 0; done; exit 1); then \
-	echo "make $@: there is no file $$KUBECONFIG, which KUBECONFIG names" >&2; exit 1; \
+	echo "make $@: KUBECONFIG names the file $$KUBECONFIG, which does not exist" >&2; exit 1; \
 fi
 endef
 
-##@ See it
+##@ Try it
 
 .PHONY: help
-help: ## Show this
+help: ## List all targets
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 
 .PHONY: demo
-demo: build devcluster ecssim node bin/demo ## Run it all here: a cluster, the operator, every example; ends with Ctrl-C (ONCE=1: when all are Ready)
+demo: build devcluster ecssim node bin/demo ## Run a cluster, the operator and every example, until Ctrl-C (ONCE=1: until all are Ready)
 	@bin/demo $(if $(filter-out 0 no false,$(ONCE)),--once) $(if $(NODE),--node $(NODE))
 
 .PHONY: bin/demo
@@ -84,30 +84,30 @@ build: ## Build bin/glassback, the operator
 	@go build -ldflags "$(LDFLAGS)" -o bin/glassback .
 
 .PHONY: devcluster
-devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests (minutes at first, then seconds)
+devcluster: ## Build bin/devcluster, a Kubernetes cluster for the demo and tests (the first build takes minutes)
 	@hack/devcluster/build.sh bin/devcluster
 
 .PHONY: ecssim
-ecssim: ## Build bin/ecssim, an ECS of Alibaba Cloud whose instances are numbers, to try ECSInstances without an account
+ecssim: ## Build bin/ecssim, a simulator of Alibaba Cloud's ECS, to try ECSInstances without an account
 	@go build -o bin/ecssim ./hack/ecssim/cmd
 
 .PHONY: node
-node: ## Install what devcluster's real node needs (root on Debian or Ubuntu), and make its images; elsewhere say what is missing
+node: ## Install packages for devcluster's real node, and make its images (as root on Debian or Ubuntu), or report what is missing
 	@hack/devcluster/node.sh bin/images
 
 .PHONY: image
-image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: its name)
+image: bin/tools/mkimage ## Make bin/glassback.tar, the operator's image, for docker load and devcluster load (IMG=NAME:TAG: the name)
 	@GOOS=linux go build -ldflags "-s -w $(LDFLAGS)" -o bin/linux/glassback .
 	@bin/tools/mkimage binary --name "$(IMG)" --entrypoint /glassback --output bin/glassback.tar bin/linux/glassback
 
 .PHONY: release
-release: bin/tools/release ## Make all files of a release in dist (VERSION=v1.2.3; KEY=FILE: signs them; see docs/release.md)
+release: bin/tools/release ## Make all files of a release in dist (VERSION=v1.2.3; KEY=FILE: sign them; see docs/release.md)
 	@rm -rf dist
 	@bin/tools/release make --version "$(VERSION)" --commit "$(COMMIT)" --date "$(DATE)" $(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(RELEASE_IMAGE) $(if $(KEY),--key "$(KEY)")
 
 .PHONY: publish
-publish: bin/tools/release ## Push the image of dist, and upload dist to GitHub (VERSION=v1.2.3; IMAGE=NAME; DRY_RUN=1: print it alone)
+publish: bin/tools/release ## Push the image of dist, and upload dist to GitHub (VERSION=v1.2.3; IMAGE=NAME; DRY_RUN=1: only print this)
 	@bin/tools/release publish --version "$(VERSION)" $(RELEASE_IMAGE) $(if $(filter-out 0 no false,$(DRY_RUN)),--dry-run)
 
 RELEASE_IMAGE = $(if $(IMAGE),--image "$(IMAGE)")
@@ -117,7 +117,7 @@ bin/tools/release:
 	@mkdir -p $(@D) && cd hack/release && go build -o ../../$@ .
 
 .PHONY: docker-build
-docker-build: ## Build the image from the Dockerfile (CONTAINER_TOOL=podman: with another tool than docker)
+docker-build: ## Build the image from the Dockerfile (CONTAINER_TOOL=podman: with podman instead of docker)
 	$(CONTAINER_TOOL) build $(BUILD_ARGS) --tag "$(IMG)" .
 
 .PHONY: docker-push
@@ -129,7 +129,7 @@ docker-buildx: ## Build the image for several architectures, and push it (PLATFO
 	$(CONTAINER_TOOL) buildx build --platform "$(PLATFORMS)" $(BUILD_ARGS) --tag "$(IMG)" --push .
 
 .PHONY: build-installer
-build-installer: $(KUBECTL_BUILD) ## Make dist/install.yaml, all that there is to apply (IMG=NAME:TAG: the image; MANIFESTS=namespaced: see docs/install.md)
+build-installer: $(KUBECTL_BUILD) ## Make dist/install.yaml, with all manifests (IMG=NAME:TAG: the image; MANIFESTS=namespaced)
 	@mkdir -p dist && hack/render.sh $(KUBECTL) $(MANIFESTS) "$(IMG)" >dist/install.yaml.new && mv dist/install.yaml.new dist/install.yaml
 
 .PHONY: bin/tools/mkimage
@@ -137,7 +137,7 @@ bin/tools/mkimage:
 	@mkdir -p $(@D) && cd hack/devcluster && go build -o ../../$@ ./mkimage
 
 .PHONY: generate
-generate: ## Make generated code and CRDs anew from pkg/apis, the chart's templates from other manifests, tables in docs
+generate: ## Generate code and CRDs from pkg/apis, the chart's templates from other manifests, and tables in docs
 	hack/update-codegen.sh
 	@cd hack/chart && go run .
 	@go run ./hack/tables
@@ -147,12 +147,12 @@ fmt: ## Format the code
 	gofmt -s -w .
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove bin and dist
 	rm -rf bin dist
 
-##@ Use it on the cluster of KUBECONFIG
+##@ Install it on the cluster of KUBECONFIG
 
-# The field manager is the one of --install-crds: a field that the next definition does not have has no owner left, and goes.
+# The field manager is that of --install-crds. So an upgrade removes each field that the next definition does not have.
 APPLY = $(KUBECTL) apply --server-side --field-manager=glassback --force-conflicts
 
 .PHONY: install
@@ -161,31 +161,32 @@ install: $(KUBECTL_BUILD) ## Apply the CustomResourceDefinitions
 	$(APPLY) -f artifacts/crd
 
 .PHONY: uninstall
-uninstall: $(KUBECTL_BUILD) ## Delete the CustomResourceDefinitions, and with them every object of theirs
+uninstall: $(KUBECTL_BUILD) ## Delete the CustomResourceDefinitions, and all of their objects
 	$(need_kubeconfig)
 	@instances=$$($(KUBECTL) get ecsinstances --all-namespaces --output name 2>/dev/null || true); if [ -n "$$instances" ]; then \
-		echo "make $@: there are ECSInstances, which wait for an operator to end their instances: delete them first, while one runs" >&2; \
+		echo "make $@: an operator has to delete the instances of these ECSInstances: delete them first, while it runs" >&2; \
 		echo "$$instances" >&2; exit 1; \
 	fi
-	@echo "Deleting Glassback's CustomResourceDefinitions. This deletes all of their objects too, in every namespace, and what those own."
+	@echo "Deleting Glassback's CustomResourceDefinitions. This also deletes their objects in every namespace, and all that these objects own."
 	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
 
 .PHONY: deploy
-deploy: $(KUBECTL_BUILD) ## Install or upgrade all of it, with the CustomResourceDefinitions, and wait (IMG=NAME:TAG: the image)
+deploy: $(KUBECTL_BUILD) ## Install or upgrade the operator and the CustomResourceDefinitions, and wait (IMG=NAME:TAG: the image)
 	$(need_kubeconfig)
 	hack/render.sh $(KUBECTL) $(MANIFESTS) "$(IMG)" | $(APPLY) -f -
 	$(KUBECTL) rollout status --namespace glassback-system deployment/glassback-manager --timeout=5m
 
-# The objects of users need the definitions, so these stay. Objects in the operator's own namespace would go with it, or keep it from going.
+# The objects of users need the definitions, so the definitions stay. The deletion of the operator's namespace would also delete the objects
+# in it, or wait for their finalizers.
 .PHONY: undeploy
-undeploy: $(KUBECTL_BUILD) ## Delete what deploy has installed, but for the CustomResourceDefinitions and objects of theirs
+undeploy: $(KUBECTL_BUILD) ## Delete the operator; the CustomResourceDefinitions and their objects stay
 	$(need_kubeconfig)
 	@objects=$$($(KUBECTL) get glassback --namespace glassback-system --output name 2>/dev/null || true); if [ -n "$$objects" ]; then \
-		echo "make $@: these are in the namespace glassback-system, which goes too: delete them first, while the operator runs" >&2; \
+		echo "make $@: this deletes the namespace glassback-system: delete its objects first, while the operator runs" >&2; \
 		echo "$$objects" >&2; exit 1; \
 	fi
 	hack/render.sh --without-crds $(KUBECTL) $(MANIFESTS) "$(IMG)" | $(KUBECTL) delete --ignore-not-found -f -
-	@echo "The CustomResourceDefinitions, and all objects of theirs, are still there: docs/install.md says how to delete them."
+	@echo "The CustomResourceDefinitions and their objects still exist. docs/install.md explains how to delete them."
 
 .PHONY: run
 run: build ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)
@@ -198,17 +199,17 @@ bin/tools/kubectl: devcluster
 ##@ Test
 
 .PHONY: test
-test: ## Verify, then run every test; the last line says what was skipped
+test: ## Run make verify, then every test; the last line lists the skipped tests
 	@mkdir -p bin && rm -f $(SKIPPED)
 	@hack/steps.sh test verify unit build devcluster ecssim node integration
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(sed ':a;N;$$!ba;s/\n/; /g' $(SKIPPED))"; else echo "skipped: nothing"; fi
 
 .PHONY: quick
-quick: verify-format build ## Build, and run the unit tests that take seconds, without the race detector
+quick: verify-format build ## Check the format, build, and run the short unit tests (without a cache, it takes some minutes)
 	@go test -short ./...
 
 .PHONY: verify
-verify: ## Check all that can be checked without running it: verify-*, vet and lint
+verify: ## Run all checks that run no code: verify-*, vet and lint
 	@hack/steps.sh verify verify-format verify-shell verify-modules verify-codegen vet lint
 
 .PHONY: verify-format
@@ -220,7 +221,7 @@ verify-format: ## Check that the code is formatted
 verify-shell: ## Check that shell scripts parse
 	@for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
 
-# With other versions, a module compiles Kubernetes' packages once more.
+# A module with other versions would compile Kubernetes' packages once more.
 .PHONY: verify-modules
 verify-modules: ## Check that every go.mod and go.sum is tidy, and that all modules require the same versions
 	@for module in $(MODULES); do \
@@ -236,8 +237,8 @@ verify-modules: ## Check that every go.mod and go.sum is tidy, and that all modu
 verify-codegen: ## Check that generated code and CRDs are up to date
 	hack/verify-codegen.sh
 
-# Both programs analyse what a package imports. The two packages that link all of Kubernetes only name its programs: go vet would take six
-# minutes for them, and golangci-lint would hold all of Kubernetes in memory. The compiler checks them.
+# go vet and golangci-lint analyse the imports of a package too. Two packages link all of Kubernetes, and only name its programs. For them,
+# go vet would take six minutes, and golangci-lint would hold all of Kubernetes in memory. The compiler checks these two.
 CHECKED = go list -f '{{.Dir}}' ./... | grep -v -e /hack/devcluster$$ -e /hack/devcluster/components$$ | tr '\n' '\0' | xargs -0
 
 .PHONY: vet
@@ -256,12 +257,12 @@ lint: bin/tools/golangci-lint ## Run golangci-lint on every module (.golangci.ym
 	done; [ -z "$$failed" ]
 
 .PHONY: vulnerabilities
-vulnerabilities: bin/tools/govulncheck ## Look for known vulnerabilities that the code reaches (needs a network)
+vulnerabilities: bin/tools/govulncheck ## Look for known vulnerabilities that the code can reach (needs a network)
 	@bin/tools/govulncheck ./...
 
 # The image contains this program, certificates, and no other software.
 .PHONY: scan
-scan: bin/tools/govulncheck ## Look for known vulnerabilities in the image's programs of dist (VERSION=v1.2.3; needs a network)
+scan: bin/tools/govulncheck ## Look for known vulnerabilities in the programs of the image in dist (VERSION=v1.2.3; needs a network)
 	@rm -rf bin/scan && mkdir -p bin/scan
 	@for arch in amd64 arm64; do \
 		tar -xzOf "dist/glassback-$(VERSION)-linux-$$arch.tar.gz" glassback >"bin/scan/glassback-$$arch"; \
@@ -272,56 +273,82 @@ scan: bin/tools/govulncheck ## Look for known vulnerabilities in the image's pro
 GRYPE := v0.121.2
 
 .PHONY: redis
-redis: ## Install the redis-server that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that it is missing
+redis: ## Install the redis-server for the tests (as root on Debian or Ubuntu), or report that it is missing
 	@hack/redis.sh
 
 .PHONY: shells
-shells: ## Install the zsh and fish that tests run, where there is none (root on Debian or Ubuntu); elsewhere say that one is missing
+shells: ## Install zsh and fish for the tests (as root on Debian or Ubuntu), or report that one is missing
 	@for shell in zsh fish; do command -v $$shell >/dev/null || hack/package.sh $$shell $$shell; done
 
 .PHONY: browser
-browser: ## Install the Chromium (root on Debian) and the axe-core (npm) with which tests look at the page, or report what is missing
+browser: ## Install Chromium (as root on Debian) and axe-core (with npm) for the tests of the page, or report what is missing
 	@hack/browser.sh
 	@hack/axe.sh
 
-# Without the packages that have no tests: go test would compile them too, and all of Kubernetes with them. Without go vet: make vet runs it, and
-# here it would run once more for the race detector. Without what only debuggers read, a third of the linker's time.
-TESTS = -vet=off -ldflags='-s -w' $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+# Only packages with tests: go test would compile the others too, and all of Kubernetes with them. No go vet: make vet runs it, and the race
+# detector would need a second run. No debug information: without it, the linker takes a third less time.
+TEST_FLAGS = -vet=off -ldflags='-s -w'
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+TESTS = $(TEST_FLAGS) $(TESTED)
+
+# These run without the race detector, after all others: it takes five to ten times the time, and finds nothing in them. One goroutine
+# computes: they validate objects, render charts, run the go command, or call Sync themselves. TestMemoryOfAllRequests measures memory, of
+# which the race detector needs several times as much. The lists are of whole packages, of tests, and of the packages with these tests.
+SEQUENTIAL_PACKAGES := artifacts/crd docs docs/commands hack/mutants hack/tables hack/translations pkg/apis/alibabacloud/v1alpha1 \
+	pkg/apis/app/v1 pkg/apis/batch/v1 pkg/apis/groupa/v1 pkg/apis/redis/v1 pkg/command pkg/completion pkg/options pkg/plan pkg/preview
+SEQUENTIAL_TESTS := TestInvariants TestManyReplicasThatStartAtOnceMakeOneCA TestMemoryOfAllRequests \
+	TestNoCallFailsForACertificateWhileCAsRotate TestWhatUsersBreakIsRepaired
+SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/webhook pkg/webhook/certificate
+space := $(subst ,, )
+SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
+
+# The first package waits for redis-servers most of the time. So one package more than there are processors runs at a time.
+BESIDE := -p $$(($$(nproc 2>/dev/null || echo 2) + 1))
 
 .PHONY: unit
-unit: redis shells bin/tools/gotest ## Run the tests that need no cluster: nothing but Go, a redis-server, zsh and fish
+unit: redis shells bin/tools/gotest ## Run the tests that need no cluster; some need a redis-server, zsh or fish
 	$(no_race)
-	@for module in . hack/tools hack/bench hack/chart hack/release; do \
-		(cd $$module && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)); \
+	@CGO_ENABLED=$(RACE_CGO) bin/tools/gotest $(SKIPPED) $(RACE) $(BESIDE) -timeout 30m -skip '^($(SEQUENTIAL))$$' $(TEST_FLAGS) \
+		./pkg/controller/rediscluster $$(printf '%s\n' $(TESTED) | grep -v $(SEQUENTIAL_PACKAGES:%=-e /%$$))
+	@cd hack/tools && CGO_ENABLED=$(RACE_CGO) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) $(RACE) -timeout 30m $(TESTS)
+	@bin/tools/gotest $(SKIPPED) -timeout 30m -run '^($(SEQUENTIAL))$$' $(TEST_FLAGS) $(SEQUENTIAL_TESTS_IN:%=./%)
+	@bin/tools/gotest $(SKIPPED) -timeout 30m $(TEST_FLAGS) $(SEQUENTIAL_PACKAGES:%=./%)
+	@for module in hack/bench hack/chart hack/release; do \
+		(cd $$module && "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -timeout 30m $(TESTS)); \
 	done
+	@$(MAKE) decisions
 
-# One package at a time: they measure, and start clusters.
+.PHONY: decisions
+decisions: build ## Show which recorded decisions this code changes: that is for the review, and no failure (FILES=FILE|DIR: others)
+	@bin/glassback replay $(or $(FILES),pkg/replay/testdata) || [ $$? -eq 2 ]
+
+# One package at a time, because the packages measure times and start clusters.
 .PHONY: integration
-integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: what those that fail keep, and pictures)
+integration: build devcluster ecssim node browser image bin/tools/gotest bin/tools/helm bin/tools/release ## Run the tests on a real API server (bin/artifacts: logs of failed tests, and pictures)
 	@cd hack/devcluster && CGO_ENABLED=$(RACE_CGO) $(BINARIES) "$(CURDIR)/bin/tools/gotest" -artifacts $(ARTIFACTS) $(SKIPPED) \
 		$(RACE) -p 1 -count=1 -timeout 65m $(TESTS)
 	@cd hack/prometheus && $(BINARIES) "$(CURDIR)/bin/tools/gotest" $(SKIPPED) -count=1 -timeout 10m $(TESTS)
 
 .PHONY: worlds
-worlds: ## Run random worlds of ECSInstances, in which everything goes wrong (WORLDS=50000: so many; SEED=1: from this one on)
+worlds: ## Run random tests of ECSInstances, in which everything fails at times (WORLDS=50000: how many; SEED=1: the first one)
 	go test -count=1 -timeout 0 -run '^TestRandomWorlds$$' ./pkg/controller/ecsinstance -ecs.runs=$(or $(WORLDS),50000) -ecs.seed=$(or $(SEED),1)
 
 .PHONY: mutants
-mutants: ## Take each guard of docs/architecture.md out of the code: a test must fail (ONLY=REGEXP: of the guard, the file or the test)
+mutants: ## Remove each guard of docs/architecture.md from the code: a test must fail (ONLY=REGEXP: matches the guard, the file or the test)
 	@go run ./hack/mutants/cmd -only '$(ONLY)'
 
 .PHONY: bench
-bench: build devcluster ## Run the benchmarks, of the packages and on a real API server (BENCH=REGEXP: only those)
+bench: build devcluster ## Run the benchmarks of the packages, and those on a real API server (BENCH=REGEXP: only matching ones)
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem ./...
 	@cd hack/devcluster && $(BINARIES) go test -run '^$$' -bench '$(or $(BENCH),.)' -timeout 60m ./e2e
 
 .PHONY: bench-compare
-bench-compare: build devcluster ## Compare the operator with a controller-runtime one and a bare client (ARGS="-smoke", or "-only burst500 -rounds 2")
+bench-compare: build devcluster ## Compare the operator with controller-runtime and a plain client (ARGS="-smoke", or "-only burst500 -rounds 2")
 	@mkdir -p bin/bench && cd hack/bench && go build -o ../../bin/bench . ./peer ./bare
 	@cd hack/bench && ../../bin/bench/bench $(ARGS)
 
 define no_race
-@$(if $(RACE),:,echo "the race detector: it needs a C compiler, and CGO_ENABLED=1" >> $(SKIPPED))
+@$(if $(RACE),:,echo "the race detector: it needs a C compiler and CGO_ENABLED=1" >> $(SKIPPED))
 endef
 
 bin/tools/golangci-lint: hack/tools/go.mod hack/tools/go.sum

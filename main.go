@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command glassback is a Kubernetes operator put together from client-go's own
-// parts, in plain sight. See README.md, and pkg/app for how it is wired.
+// Command glassback is a Kubernetes operator that uses client-go without
+// controller-runtime. README.md introduces it, and package app wires it.
 package main
 
 import (
@@ -24,6 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/completion"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/plan"
+	"github.com/glassback/glassback/pkg/replay"
 	"github.com/glassback/glassback/pkg/status"
 	"github.com/glassback/glassback/pkg/version"
 	"github.com/glassback/glassback/pkg/why"
@@ -34,8 +35,8 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // commands are the programs beside the operator, by their names.
 var commands = map[string]program{
-	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "version": printVersion,
-	"completion": completion.Run,
+	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run,
+	"version": printVersion, "completion": completion.Run,
 }
 
 // completions say how the words of each command are completed.
@@ -45,6 +46,7 @@ var completions = map[string]completion.Command{
 	"trace":      {Flags: why.TraceFlags, Objects: true, Everywhere: true},
 	"status":     {Flags: status.Flags},
 	"plan":       {Flags: plan.Flags},
+	"replay":     {Flags: replay.Flags},
 	"version":    {Flags: func() *pflag.FlagSet { return versionFlags(new(string)) }},
 	"completion": {Args: completion.Shells},
 }
@@ -63,6 +65,7 @@ Usage:
   kubectl glassback trace [KIND]                  show what passes through the operator
   kubectl glassback check                         check the cluster and the installation
   kubectl glassback plan [-n NAMESPACE | -A]      print what this version would do with the objects, and do nothing
+  kubectl glassback replay FILE...                decide again on what an operator has recorded
   kubectl glassback version                       print the version
   kubectl glassback completion SHELL              print the completion script for bash, zsh or fish
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var (
@@ -91,6 +92,19 @@ func anchors(document string) (all []string) {
 	return all
 }
 
+// TestLinesOfProseAreShort excludes code, tables and marks: their lines cannot be broken.
+func TestLinesOfProseAreShort(t *testing.T) {
+	const longest = 140 // characters
+	for name, text := range documents(t) {
+		prose := fences.ReplaceAllStringFunc(text, func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
+		for i, line := range strings.Split(prose, "\n") {
+			if n := utf8.RuneCountInString(line); n > longest && line[0] != '|' && !strings.HasPrefix(line, "<!--") {
+				t.Errorf("%s:%d has %d characters, more than %d", name, i+1, n, longest)
+			}
+		}
+	}
+}
+
 // TestNamedTestsExist looks for the tests that a document names as evidence.
 func TestNamedTestsExist(t *testing.T) {
 	name, tests := regexp.MustCompile("`(Test[A-Z]\\w+)`"), testNames(t)
@@ -119,7 +133,9 @@ func TestNamedTargetsExist(t *testing.T) {
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "../README*.md", "../CONTRIBUTING.md"} {
+	for _, pattern := range []string{
+		"*.md", "../README*.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md", "../artifacts/chart/README.md",
+	} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("no documents %s: %v", pattern, err)

@@ -19,8 +19,8 @@ var named = regexp.MustCompile(`glassback:(v\d+\.\d+\.\d+)|newTag: (v\d+\.\d+\.\
 	`(?m:^version: (\d+\.\d+\.\d+)$)|(?m:^appVersion: (\S+)$)|glassback-(v?\d+\.\d+\.\d+)[.-]|` +
 	`VERSION=(v\d+\.\d+\.\d+)|releases/download/(v\d+\.\d+\.\d+)/`)
 
-// TestEveryFileNamesTheSameVersion compares the chart, the documents, the manifests and the examples with the first section of
-// CHANGELOG.md.
+// TestEveryFileNamesTheSameVersion compares the chart, the documents, their e2e test, the manifests and the examples with the first
+// section of CHANGELOG.md.
 func TestEveryFileNamesTheSameVersion(t *testing.T) {
 	_, rest, _ := strings.Cut(readFile(t, "../CHANGELOG.md"), "\n## ")
 	version, _, _ := strings.Cut(rest, "\n")
@@ -41,7 +41,7 @@ func TestEveryFileNamesTheSameVersion(t *testing.T) {
 	}
 	for name, least := range map[string]int{
 		"../artifacts/chart/Chart.yaml": 3, "../README.md": 2, "install.md": 6, "release.md": 2, "kubectl.md": 1, "commands.yaml": 6,
-		"../artifacts/default/kustomization.yaml": 1,
+		"../artifacts/default/kustomization.yaml": 1, "../hack/devcluster/e2e/docs_session_test.go": 1,
 	} {
 		if places[name] < least {
 			t.Errorf("%s names the version at %d places: the pattern of this test does not find them", name, places[name])
@@ -53,7 +53,10 @@ func TestEveryFileNamesTheSameVersion(t *testing.T) {
 func versioned(t *testing.T) map[string]string {
 	t.Helper()
 	texts := documents(t)
-	texts["commands.yaml"] = readFile(t, "commands.yaml")
+	delete(texts, "../CHANGELOG.md") // Its sections are of several versions.
+	for _, name := range []string{"commands.yaml", "../hack/devcluster/e2e/docs_session_test.go"} {
+		texts[name] = readFile(t, name)
+	}
 	err := filepath.WalkDir("../artifacts", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(path, filepath.Join("..", "artifacts", "examples", "bad")) {
 			return err

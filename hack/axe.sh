@@ -13,7 +13,7 @@ if [ -f $to/node_modules/axe-core/axe.min.js ] && cmp -s hack/axe/package-lock.j
 	exit 0
 fi
 if ! command -v npm >/dev/null; then
-	echo "axe-core: there is no npm in PATH: the test that needs it is skipped" >&2
+	echo "axe-core: npm is not in PATH: the test that needs it is skipped" >&2
 	exit 0
 fi
 mkdir -p $to

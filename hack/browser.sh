@@ -2,10 +2,10 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Chromium in which tests open the page, where there is none: see package.sh.
+# Installs Chromium, in which tests open the page, unless the machine has one: see package.sh.
 #
-# Any program of the family will do. Ubuntu has no package of it, but a snap, which is nothing for a script to install. Without a font there
-# would be no text to look at.
+# Each of these programs suffices. On Ubuntu, Chromium is a snap, which this script does not install. Without a font, the page would show no
+# text.
 set -eu
 
 for program in chromium chromium-browser google-chrome google-chrome-stable; do

@@ -2,9 +2,9 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the redis-server that tests run, where there is none: see package.sh.
+# Installs the redis-server that tests run, unless the machine has one: see package.sh.
 #
-# The package is redis-tools: it has the program itself, under another name, and no service that would be started.
+# The package is redis-tools. It has the same program under the name redis-check-rdb, and no service that would start.
 set -eu
 
 for program in redis-server redis-check-rdb; do

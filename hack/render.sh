@@ -6,8 +6,8 @@
 #
 #   render.sh [--without-crds] KUBECTL DIRECTORY NAME[:TAG][@DIGEST]
 #
-# For kustomize that has to be a kustomization of its own. It is made in bin, for the time
-# being: nothing in artifacts is edited.
+# kustomize reads the name of the image from a kustomization. This script makes a temporary
+# one in bin, and edits no file in artifacts.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,7 +29,7 @@ fi
 
 name=${image%%@*} tag='' digest=''
 [ "$name" = "$image" ] || digest=${image#*@}
-# A colon before the last slash is that of a registry's port.
+# A colon before the last slash belongs to the port of a registry.
 if [[ ${name##*/} == *:* ]]; then
 	tag=${name##*:} name=${name%:*}
 elif [ -z "$digest" ]; then

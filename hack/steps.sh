@@ -2,8 +2,8 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Makes targets one after another, says how long each took, and stops at the
-# first that fails: steps.sh NAME TARGET…
+# Runs make targets one after another, prints how long each took, and stops at
+# the first that fails: steps.sh NAME TARGET…
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

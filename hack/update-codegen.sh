@@ -2,15 +2,15 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Makes pkg/generated and the zz_generated files with k8s.io/code-generator, and
-# artifacts/crd from the markers in the code with controller-gen. Both
-# are pinned in hack/tools/go.mod.
+# Generates pkg/generated and the zz_generated files with k8s.io/code-generator,
+# and artifacts/crd with controller-gen from the markers in the code.
+# hack/tools/go.mod has the versions of both.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ROOT=$PWD
 MODULE=github.com/glassback/glassback
-# A bin of its own: the generators of another checkout must not be picked up.
+# The generators are in this checkout's bin, so that no other checkout replaces them.
 export GOBIN="$ROOT/bin/tools"
 mkdir -p "$GOBIN"
 

@@ -3,8 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package commands reads the blocks of commands in README*.md, CONTRIBUTING.md and docs/*.md. docs/commands.yaml describes how a test runs
-// each block: the documents hold no instructions for the test.
+// Package commands reads the blocks of commands in all documents: docs/*.md, the chart's README.md, and those in the root of the
+// repository. docs/commands.yaml describes how a test runs each block: the documents hold no instructions for the test.
 package commands
 
 import (
@@ -24,7 +24,7 @@ import (
 // file holds the entries of all blocks. Its first lines describe its format.
 const file = "docs/commands.yaml"
 
-// Document is README.md, CONTRIBUTING.md, a file of docs, or a translation of one of them.
+// Document is one file of these, or its translation.
 type Document struct {
 	Name   string // the path from the root of the repository
 	Blocks []*Block
@@ -96,7 +96,9 @@ func Read(root string) (all []Document, err error) {
 	}
 	repository := os.DirFS(root)
 	var names []string
-	for _, pattern := range []string{"README*.md", "CONTRIBUTING.md", "docs/*.md"} {
+	for _, pattern := range []string{
+		"README*.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "artifacts/chart/README.md",
+	} {
 		found, globErr := fs.Glob(repository, pattern)
 		names, err = append(names, found...), errors.Join(err, globErr)
 	}

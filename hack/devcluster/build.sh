@@ -4,11 +4,11 @@
 #
 # Builds devcluster: build.sh OUTPUT
 #
-# The first build compiles Kubernetes, which takes minutes; it says so and shows how far it is. Later ones take seconds, and one that finds
-# nothing to do takes about two.
+# The first build compiles Kubernetes, which takes minutes. It prints this, and its progress. Later builds take seconds; without a change,
+# about two.
 #
-# There is no -trimpath and CGO_ENABLED is left as the Makefile sets it: both are part of the keys of Go's build cache, so that with other
-# values here than for "go vet ./..." either would compile Kubernetes once more.
+# The build has no -trimpath, and CGO_ENABLED is as the Makefile sets it. Both are part of the keys of Go's build cache. With other values
+# here than for "go vet ./...", Kubernetes would be compiled once more.
 set -eu
 
 if [ $# -ne 1 ]; then
@@ -36,11 +36,11 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# tty is whether progress may be rewritten in place.
+# tty is set if standard error is a terminal, where the progress can be rewritten in place.
 tty=
 [ -t 2 ] && tty=yes
 
-# progress shows its argument: at once and in place on a terminal, every 15 seconds elsewhere.
+# progress prints its argument: on a terminal always and in place, elsewhere every 15 seconds.
 last=0
 progress() {
 	if [ -n "$tty" ]; then
@@ -61,7 +61,7 @@ announce() {
 }
 announced=
 
-# follow COMMAND… runs it, with its standard error in $log, and calls $show until it ends.
+# follow COMMAND… runs the command, with its standard error in $log, and calls $show until the command ends.
 follow() {
 	: >"$log"
 	"$@" 2>"$log" &
@@ -75,7 +75,7 @@ follow() {
 	build=
 	[ -z "$tty" ] || [ -z "$announced" ] || printf '\r\033[K' >&2
 	if [ $code -ne 0 ]; then
-		# All but the progress: the modules that came, and the names of packages.
+		# Print the log without the progress: downloads of modules, and names of packages.
 		grep -v -e '^go: downloading ' -e '^[a-z0-9][A-Za-z0-9_./~-]*$' "$log" >&2 || true
 		echo "devcluster: the build failed" >&2
 		exit 1
@@ -104,7 +104,7 @@ follow count_packages
 total=$(grep -c . "$packages")
 rm -f "$packages"
 
-# Kubernetes' programs report what is stamped into these variables, or v0.0.0.
+# Kubernetes' programs report the version in these variables. Without the flags, it is v0.0.0.
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 major=${version#v}
 major=${major%%.*}

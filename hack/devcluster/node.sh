@@ -2,12 +2,12 @@
 # Copyright The Glassback Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what devcluster's real node needs beside devcluster itself, and makes the images that it starts with: node.sh [--require] STORE
+# Installs the packages that devcluster's real node needs, and makes its first images: node.sh [--require] STORE
 #
-# Only what is missing is installed: a containerd that is there, such as Docker's, is used and never replaced. Nothing is started.
+# It installs only packages that are missing. It never replaces a containerd that exists, such as Docker's. It starts no program.
 #
-# On a machine that cannot have a real node one line says why, and that is no failure: devcluster's node is simulated there. With --require
-# it is one.
+# If the machine cannot have a real node, it prints the reason in one line and exits with 0: devcluster then simulates the node. With
+# --require, it exits with 1.
 set -eu
 
 require=
@@ -24,7 +24,7 @@ case $1 in
 *) store=$PWD/$1 ;;
 esac
 cd "$(dirname "$0")"
-# Where Debian has runc and nft, and what su and sudo may leave out.
+# The directories of runc and nft on Debian. su and sudo can leave them out of PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 log=
@@ -37,21 +37,21 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# simulated REASON… ends the script: there will be no real node.
+# simulated REASON… prints the reason, and ends the script without a real node.
 simulated() {
 	echo "real node: $*" >&2
 	[ -z "$require" ] || exit 1
 	exit 0
 }
 
-# has_plugins DIRECTORY is whether all of the CNI plugins are in it.
+# has_plugins DIRECTORY succeeds if the directory has all CNI plugins.
 has_plugins() {
 	for plugin in host-local loopback portmap ptp; do
 		[ -x "$1/$plugin" ] || return 1
 	done
 }
 
-# look sets $missing to the packages of what is not here.
+# look sets $missing to the packages whose programs are missing.
 look() {
 	missing=
 	for pair in containerd:containerd runc:runc nft:nftables; do
@@ -61,12 +61,12 @@ look() {
 	missing=${missing# }
 }
 
-# apt_get ARGUMENT… shows what it prints only if it fails for good. It does not keep the lock of this script.
+# apt_get ARGUMENT… runs apt-get, with its output in $log. It does not inherit the lock of this script.
 apt_get() {
 	DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=yes LC_ALL=C apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1 </dev/null 9<&-
 }
 
-# update gets apt's lists anew, once. Without a network it fails, and the lists are as they were.
+# update downloads apt's lists, at most once. Without a network, it fails and keeps the old lists.
 updated=
 update() {
 	[ -z "$updated" ] || return 1
@@ -74,7 +74,7 @@ update() {
 	apt_get -o Acquire::Retries=1 update
 }
 
-# Packages start their services when they are installed, unless this program of the administrator's says no. With the mark it is ours.
+# An installed package starts its services, unless this program forbids it. An administrator can have one. The mark is in this script's own.
 program=/usr/sbin/policy-rc.d
 mark="from devcluster's node.sh, for as long as it installs packages"
 
@@ -101,19 +101,19 @@ look
 if ! command -v apt-get >/dev/null; then
 	[ -z "$missing" ] || simulated "it needs $missing, which only apt-get can install here (Debian, Ubuntu): the simulated one is used"
 else
-	# Only one of these at a time on a machine, since they share policy-rc.d and, in a checkout, the images.
+	# Only one node.sh runs at a time on a machine: all of them use policy-rc.d, and those of one checkout also the images.
 	exec 9</var/lib/dpkg
 	if command -v flock >/dev/null && ! flock -n 9; then
 		echo "real node: waiting for another make that prepares it" >&2
 		flock 9
 	fi
-	if grep -qs "$mark" "$program"; then # a run that was killed left it
+	if grep -qs "$mark" "$program"; then # left by a run that was killed
 		rm -f "$program"
 	fi
 fi
 
 if [ -n "$missing" ]; then
-	look # somebody else may have installed it in the meantime
+	look # another process may have installed it in the meantime
 fi
 if [ -n "$missing" ]; then
 	log=$(mktemp)
@@ -123,12 +123,12 @@ if [ -n "$missing" ]; then
 	fi
 	look
 	[ -z "$missing" ] ||
-		simulated "$missing was installed, but what it brings is not in PATH, /opt/cni/bin or /usr/lib/cni: the simulated one is used"
+		simulated "$missing was installed, but its programs are not in PATH, /opt/cni/bin or /usr/lib/cni: the simulated one is used"
 fi
 
-# The images. The programs that make them are built each time, which is quick when nothing has changed.
+# The images. Their programs are built each time. Without a change, this is quick.
 command -v go >/dev/null || simulated "it needs go in PATH to make its images: the simulated one is used"
-if [ -z "${HOME-}" ]; then # go wants one
+if [ -z "${HOME-}" ]; then # go needs it
 	HOME=$(getent passwd "$(id -u)" | cut -d : -f 6)
 	export HOME
 fi
@@ -140,12 +140,12 @@ CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w" -o "$tools/pause" ./paus
 make_images() { "$tools/mkimage" base --store "$store" --pause "$tools/pause" 2>"$log" 9<&-; }
 [ -n "$log" ] || log=$(mktemp)
 if ! make_images; then
-	# A mirror keeps no packages of which it has newer ones, so that old lists lead nowhere.
+	# A mirror removes old versions of packages. With old lists, downloads fail.
 	{ command -v apt-get >/dev/null && update && make_images; } ||
 		simulated "its images cannot be made: $(tail -n 1 "$log"): the simulated one is used"
 fi
 
-# What is made in the checkout of somebody who uses sudo is theirs.
+# With sudo, the files in the checkout belong to the user who called it.
 if [ -n "${SUDO_UID-}" ] && [ -n "${SUDO_GID-}" ]; then
 	chown -R "$SUDO_UID:$SUDO_GID" "$store" "$tools/mkimage" "$tools/pause"
 	chown "$SUDO_UID:$SUDO_GID" "$tools" "$(dirname "$tools")"

@@ -129,8 +129,8 @@ func (m Mutant) Run(ctx context.Context, root, dir string) (Result, string, erro
 			return "", "", err
 		}
 	}
-	// A mutant may look strange to go vet, and has to compile only.
-	flags := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", "5m"}
+	// A mutant may look strange to go vet, and has to compile only. No debugger reads it.
+	flags := []string{"test", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-failfast", "-timeout", "5m"}
 	output, err := goCommand(ctx, root, append(flags, m.args()[1:]...))
 	if err == nil {
 		return Survives, output, nil

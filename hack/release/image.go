@@ -26,6 +26,9 @@ import (
 // rootsModule is the module that has the certificates of the image.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
+// rootsLicense is the licence of this module. The programs do not contain it, so classify does not find its licence.
+const rootsLicense = "BSD-3-Clause"
+
 // nonroot is the user that the program runs as, as in the images of distroless.
 const nonroot = 65532
 

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	classifier "github.com/google/licenseclassifier/v2"
 	"github.com/google/licenseclassifier/v2/assets"
@@ -101,9 +102,12 @@ func (m *module) collect(dir, root string) error {
 	}
 }
 
+// knownLicenses returns the classifier with the texts of known licences. Reading them takes seconds.
+var knownLicenses = sync.OnceValues(assets.DefaultClassifier)
+
 // classify sets the licence of each module, and returns all of them by path. It returns an error for a licence that is not allowed.
 func classify(found map[string]*module) ([]*module, error) {
-	texts, err := assets.DefaultClassifier()
+	texts, err := knownLicenses()
 	if err != nil {
 		return nil, fmt.Errorf("read the texts of licences: %w", err)
 	}

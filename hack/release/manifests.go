@@ -27,10 +27,21 @@ const (
 	defaultImage  = "ghcr.io/glassback/glassback"
 )
 
-// variants are the directories of artifacts that install the operator, by the file that a release has of each.
+// variants are the kustomizations in artifacts, by the file that a release has of each.
 var variants = map[string]string{
 	"install.yaml": "default", "install-certmanager.yaml": "default-certmanager", "install-inspect.yaml": "default-inspect",
-	"install-namespaced.yaml": "namespaced", "crds.yaml": "crd",
+	"install-namespaced.yaml": "namespaced", "crds.yaml": "crd", "prometheus.yaml": "prometheus",
+}
+
+// hasOperator reports whether a kustomization in artifacts installs the operator.
+func hasOperator(directory string) bool { return directory != "crd" && directory != "prometheus" }
+
+// stateMetricsFile is the configuration of kube-state-metrics.
+const stateMetricsFile = "kube-state-metrics.yaml"
+
+// stateMetrics returns the configuration of kube-state-metrics.
+func (s source) stateMetrics() ([]byte, error) {
+	return os.ReadFile(filepath.Join(s.root, "artifacts", "prometheus", "kube_state_metrics.yaml"))
 }
 
 // manifest returns the manifests of a directory of artifacts, with the image of the release at its digest.
@@ -57,7 +68,7 @@ func (r *release) manifest(directory, digest string) ([]byte, error) {
 	}
 	manifests, err := built.AsYaml()
 	image := "image: " + r.image + ":" + r.version + "@" + digest + "\n"
-	if err == nil && directory != "crd" && !strings.Contains(string(manifests), image) {
+	if err == nil && hasOperator(directory) && !strings.Contains(string(manifests), image) {
 		err = errors.New("it has no " + image)
 	}
 	return manifests, err

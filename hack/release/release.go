@@ -152,9 +152,12 @@ func (r *release) makeImage(programs []*program, modules []*module, legal []entr
 // imageFile returns the name of the archive of the image.
 func (s source) imageFile() string { return "glassback-" + s.version + "-image.tar" }
 
-// complete makes the package of the chart, the examples, and the files about all others.
+// complete makes the package of the chart, the examples, the configuration of kube-state-metrics, and the files about all others.
 func (r *release) complete(digest string) error {
 	if err := r.write(examplesFile)(r.examples()); err != nil {
+		return err
+	}
+	if err := r.write(stateMetricsFile)(r.stateMetrics()); err != nil {
 		return err
 	}
 	if err := r.write("glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz")(r.chart()); err != nil {

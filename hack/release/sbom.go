@@ -68,7 +68,7 @@ func (s *sbom) addModule(path, version string) string {
 
 // describe returns the SPDX document with this name of programs, and of their image if digest is not empty.
 func (r *release) describe(name, digest string, modules []*module, programs ...*program) ([]byte, error) {
-	s := &sbom{licenses: map[string]string{}}
+	s := &sbom{licenses: map[string]string{rootsModule: rootsLicense}}
 	for _, m := range modules {
 		s.licenses[m.path] = m.license
 	}

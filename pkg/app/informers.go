@@ -42,9 +42,9 @@ import (
 	ecsv1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
 	appv1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	mcjv1 "github.com/glassback/glassback/pkg/apis/batch/v1"
-	"github.com/glassback/glassback/pkg/apis/glassback"
 	groupav1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
@@ -313,16 +313,7 @@ func withoutManagedFields(obj any) (any, error) {
 // withOwnManagedFields keeps the managedFields of this operator, which say what it has applied: package child reads them.
 func withOwnManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
-		// A new list: deleting in place would keep the others in memory.
-		var own []metav1.ManagedFieldsEntry
-		for _, entry := range object.GetManagedFields() {
-			if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
-				// The decoder allocates these strings for each object. Equal constants take no memory.
-				entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
-				own = append(own, entry)
-			}
-		}
-		object.SetManagedFields(own)
+		object.SetManagedFields(child.OwnFields(object.GetManagedFields()))
 	}
 	return obj, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
@@ -40,7 +41,8 @@ type operator struct {
 	leadership *leadership // nil without leader election
 	selfCheck  *selfCheck
 	probes     *probes
-	tracer     *spans.Tracer // nil for none
+	tracer     *spans.Tracer       // nil for none
+	recorder   *recording.Recorder // nil for none
 }
 
 // scope holds the informers and controllers for one namespace, or for all of them.
@@ -118,6 +120,16 @@ func (o *operator) sendSpans(tracer *spans.Tracer) {
 	}
 }
 
+// record has recorder record the decisions of each sync.
+func (o *operator) record(recorder *recording.Recorder) {
+	o.recorder = recorder
+	for _, s := range o.scopes {
+		for _, c := range s.controllers {
+			recorder.Wrap(c.Loop())
+		}
+	}
+}
+
 // run runs all parts until ctx ends, or until one of them fails. It returns the error of that part.
 func (o *operator) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
@@ -161,6 +173,7 @@ func (o *operator) run(ctx context.Context) error {
 	abdicate()
 	stopServing()
 	o.tracer.Stop() // while the Lease is released, and the webhooks linger
+	o.recorder.Stop()
 	others.Wait()
 	return context.Cause(ctx)
 }

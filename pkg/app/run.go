@@ -27,6 +27,7 @@ import (
 	glassbackscheme "github.com/glassback/glassback/pkg/generated/clientset/versioned/scheme"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/spans"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
@@ -75,6 +76,11 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	defer tracer.Stop()
+	recorder, err := startRecorder(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer recorder.Stop()
 	config.Wrap(tracer.Transport)
 	c, err := clients.New(config.Config)
 	if err != nil {
@@ -90,19 +96,20 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	recorder, stopEvents, err := newEventRecorder(c)
+	events, stopEvents, err := newEventRecorder(c)
 	if err != nil {
 		return err
 	}
 	defer stopEvents()
-	stages, stopStages := newStages(logger, o, tracer)
+	stages, stopStages := newStages(logger, o, tracer, recorder)
 	defer stopStages()
-	op, err := newOperator(ctx, o, c, selfCheck, recorder, stages)
+	op, err := newOperator(ctx, o, c, selfCheck, events, stages)
 	if err != nil {
 		return err
 	}
 	op.require(probes)
 	op.sendSpans(tracer)
+	op.record(recorder)
 	servers.serveMetrics(op.webhooks)
 	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
 		return err
@@ -123,19 +130,25 @@ func newEventRecorder(c *clients.Clients) (record.EventRecorder, func(), error) 
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "glassback"}), broadcaster.Shutdown, nil
 }
 
-// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, and the log has no stages.
-func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer) (*trace.Recorder, func()) {
+// newStages returns the recorder that every stage reports to. It returns nil if there is no page, no tracer, no recorder, and the log
+// has no stages.
+func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, recorder *recording.Recorder) (*trace.Recorder, func()) {
+	var observers []func(trace.Event)
+	if tracer != nil {
+		observers = append(observers, tracer.Observe)
+	}
+	if recorder != nil {
+		observers = append(observers, recorder.Observe)
+	}
 	logged := logger.V(6).Enabled()
-	if o.InspectAddress == "" && !logged {
-		if tracer == nil {
-			return nil, func() {}
-		}
-		return trace.NewObserved(tracer.Observe), func() {}
+	switch {
+	case o.InspectAddress == "" && !logged && observers == nil:
+		return nil, func() {}
+	case o.InspectAddress == "" && !logged:
+		return trace.NewObserved(observers...), func() {}
 	}
 	stages := trace.NewRecorder(keptStages)
-	if tracer != nil {
-		stages.Observe(tracer.Observe)
-	}
+	stages.Observe(observers...)
 	if !logged {
 		return stages, func() {}
 	}

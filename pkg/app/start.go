@@ -33,7 +33,7 @@ func start(ctx context.Context, o *options.Options, c *clients.Clients, host str
 		return nil, err
 	}
 	p.say(errors.New("checking CRDs and permissions"))
-	if err := crds.Ensure(ctx, c.Apiextensions, o.InstallCRDs); err != nil {
+	if err := crds.Ensure(ctx, c.Apiextensions, crds.Parse(), o.InstallCRDs); err != nil {
 		return nil, err
 	}
 	if err := permissions.Require(ctx, c.Kube, o.Namespaces, permissions.OfControllers(o.Controllers)); err != nil {

@@ -8,8 +8,10 @@ package child
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,43 +23,44 @@ import (
 // checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison needs
 // the fields that this operator owns. Their extraction costs more than the rest of a sync.
 //
-// The extraction is a pure function of the object without its status, resourceVersion and generation: a field manager cannot
-// own the last two, and an apply to the object itself cannot set the status. The checksum content covers this input, with the
-// UID and this operator's entry of the managedFields. If content and the desired configuration are the same as before, the
-// result of a comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a
-// backup of etcd, the same resourceVersion may belong to other fields.
+// The extraction is a pure function of the content: of the object without its status, resourceVersion and generation. A field
+// manager cannot own the last two, and an apply to the object itself cannot set the status. The content includes the UID and this
+// operator's entry of the managedFields. If the content and the desired configuration are the same as before, the result of a
+// comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
+// resourceVersion may belong to other fields.
 type checks struct {
 	mu      sync.Mutex
 	byOwner map[cache.ObjectName][]*check
 }
 
-// check is a comparison of a child with its desired state that found no difference. It never changes.
+// check says that a child with this content is as desired. It never changes.
 type check struct {
 	kind, name string
-	object     any      // the object that the cache held: the same pointer has the same content
-	content    checksum // of object
+	object     any      // as the cache holds it, or as the API server answered an apply; nothing changes it
 	desired    checksum // of the desired configuration
 	owned      any      // the fields that this operator owns, if the Desired read them; otherwise nil
 }
 
-// checksum identifies a value by its JSON. The zero checksum belongs to no value.
+// checksum identifies a configuration by its JSON. The zero checksum belongs to none.
 type checksum [sha256.Size]byte
-
-func checksumOf(value any) checksum {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return checksum{}
-	}
-	return sha256.Sum256(data)
-}
 
 // fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
 func fingerprint[A comparable](configuration A) checksum {
+	_, sum := encode(configuration)
+	return sum
+}
+
+// encode returns the JSON of a configuration and its checksum; none if it is nil, or has no JSON.
+func encode[A comparable](configuration A) ([]byte, checksum) {
 	var none A
 	if configuration == none {
-		return checksum{}
+		return nil, checksum{}
 	}
-	return checksumOf(configuration)
+	data, err := json.Marshal(configuration)
+	if err != nil {
+		return nil, checksum{}
+	}
+	return data, sha256.Sum256(data)
 }
 
 func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
@@ -106,50 +109,133 @@ func withoutStatus[T Object](object T) T {
 	return result
 }
 
-// extractOwned returns the fields of object that this operator owns. The result depends only on what the checksum content covers.
+// extractOwned returns the fields of object that this operator owns. The result depends only on what lastCheck compares.
 func (k *Kind[T, A]) extractOwned(object T) (A, error) {
 	return k.extract(withoutStatus(object), glassback.Name)
 }
 
-// lastCheck returns the check that holds for the present content of object, nil if there is none, and the checksum of that
-// content, if it had to be calculated.
-func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) (*check, checksum) {
+// lastCheck returns the check that holds for the present content of object; nil if there is none.
+func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	key := cache.MetaObjectToName(owner)
 	last := k.owners.checks.get(key, k.Name, object.GetName())
 	if last == nil || last.object == any(object) {
-		return last, checksum{}
+		return last
 	}
-	content := checksumOf(withoutStatus(object))
-	if content != last.content {
+	if !reflect.DeepEqual(withoutStatus(last.object.(T)), withoutStatus(object)) {
 		k.forget(owner, object.GetName())
-		return nil, content
+		return nil
 	}
 	next := *last
 	next.object = object // The memory keeps no earlier version of the object.
 	k.owners.checks.replace(key, func(c *check) bool { return c == last }, &next)
-	return &next, content
+	return &next
 }
 
 // remember records that the observed child is as desired. desired is the fingerprint of the desired configuration. owned is
 // nil if the Desired does not read the fields.
 func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum, owned A) {
-	next := check{
-		kind: k.Name, name: observed.Object.GetName(), object: observed.Object, content: observed.content, desired: desired,
-	}
-	if next.content == (checksum{}) {
-		next.content = checksumOf(withoutStatus(observed.Object))
-	}
-	if next.content == (checksum{}) || next.desired == (checksum{}) {
+	next := check{kind: k.Name, name: observed.Object.GetName(), object: observed.Object, desired: desired}
+	if next.desired == (checksum{}) {
 		return
 	}
 	var none A
 	if owned != none {
 		next.owned = owned
 	}
+	k.keep(owner, &next)
+}
+
+// keep adds a check in the place of the last one of that child.
+func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
 	// Children of other names may be gone: a Desired can name them in another way than before.
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
-	}, &next)
+	}, next)
+}
+
+// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has the applied
+// values: an admission webhook may have changed them. After an apply, the operator owns exactly the fields that it applied. So
+// an extraction would return the applied configuration. sent is its JSON, and desired the checksum of that.
+//
+// The check holds once the cache shows this content, and not if another client has changed it by then.
+func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, sent []byte, desired checksum) {
+	own := OwnFields(written.GetManagedFields())
+	data, err := json.Marshal(written)
+	if err != nil || len(own) != 1 || own[0].FieldsV1 == nil {
+		return
+	}
+	var fields map[string]any
+	var applied, stored any
+	if errors.Join(json.Unmarshal(own[0].FieldsV1.GetRawBytes(), &fields), json.Unmarshal(sent, &applied), json.Unmarshal(data, &stored)) != nil {
+		return
+	}
+	if sameFields(fields, applied, stored) {
+		object := written.DeepCopyObject().(T)
+		object.SetManagedFields(own)
+		k.keep(owner, &check{kind: k.Name, name: object.GetName(), object: object, desired: desired})
+	}
+}
+
+// sameFields reports whether two values, decoded from JSON, are the same in the fields of a FieldsV1. A field without fields
+// below it is one value as a whole, also if it is a list or a map: its type is atomic.
+func sameFields(fields map[string]any, a, b any) bool {
+	whole := true
+	for key, below := range fields {
+		kind, name, _ := strings.Cut(key, ":")
+		if kind == "." { // The field itself, beside the fields below it.
+			continue
+		}
+		whole = false
+		x, inA := part(kind, name, a)
+		y, inB := part(kind, name, b)
+		if below, ok := below.(map[string]any); !ok || !inA || !inB || !sameFields(below, x, y) {
+			return false
+		}
+	}
+	return !whole || reflect.DeepEqual(a, b)
+}
+
+// part returns the part of a value that an element of a path in a FieldsV1 names, and whether there is one:
+// https://pkg.go.dev/sigs.k8s.io/structured-merge-diff/v6/fieldpath#PathElement
+func part(kind, name string, of any) (any, bool) {
+	if kind == "f" {
+		fields, _ := of.(map[string]any)
+		value, ok := fields[name]
+		return value, ok
+	}
+	var want any
+	if err := json.Unmarshal([]byte(name), &want); err != nil {
+		return nil, false
+	}
+	list, _ := of.([]any)
+	at := slices.IndexFunc(list, func(element any) bool {
+		keys, _ := want.(map[string]any)
+		values, _ := element.(map[string]any)
+		for key, value := range keys {
+			if !reflect.DeepEqual(values[key], value) {
+				return false
+			}
+		}
+		return kind == "k" || (kind == "v" && reflect.DeepEqual(element, want))
+	})
+	if at < 0 {
+		return nil, false
+	}
+	return list[at], true
+}
+
+// OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.
+func OwnFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	// A new list: deleting in place would keep the others in memory.
+	var own []metav1.ManagedFieldsEntry
+	for _, entry := range all {
+		if entry.Manager == glassback.Name && entry.Operation == metav1.ManagedFieldsOperationApply {
+			// The decoder allocates these strings for each object. Equal constants take no memory.
+			entry.Manager, entry.Operation = glassback.Name, metav1.ManagedFieldsOperationApply
+			own = append(own, entry)
+		}
+	}
+	return own
 }
 
 // forget drops the check of one child.

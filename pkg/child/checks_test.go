@@ -6,12 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,6 +160,139 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 	}
 }
 
+func TestWhatTheOperatorAppliedIsNotExtracted(t *testing.T) {
+	set := func(key, value string) func(was, now fakeapi.Object) {
+		return func(_, now fakeapi.Object) { now.(*corev1.ConfigMap).Data[key] = value }
+	}
+	for sentence, test := range map[string]struct {
+		admit       func(was, now fakeapi.Object) // of the write
+		change      func(*fixture)                // after the write
+		desired     *configuration
+		extractions int
+		verb        Verb
+	}{
+		"as applied: no extraction":                      {},
+		"a default was added: no extraction":             {admit: set("default", "1")},
+		"an admission webhook changed a value: repaired": {admit: set("a", "theirs"), extractions: 1, verb: Update},
+		"an admission webhook removed a value: repaired": {
+			admit:       func(_, now fakeapi.Object) { delete(now.(*corev1.ConfigMap).Data, "a") },
+			extractions: 1, verb: Update,
+		},
+		"an admission webhook put an element before ours: no extraction": {
+			admit: func(_, now fakeapi.Object) {
+				now.SetOwnerReferences(append([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
+					now.GetOwnerReferences()...))
+			},
+		},
+		"an admission webhook changed an element of ours: repaired": {
+			admit: func(_, now fakeapi.Object) { now.GetOwnerReferences()[0].BlockOwnerDeletion = nil }, extractions: 1, verb: Update,
+		},
+		"an admission webhook removed the operator's entry: applied": {
+			admit: func(_, now fakeapi.Object) { now.SetManagedFields(nil) }, extractions: 1, verb: Update,
+		},
+		"another client changed a value since: repaired": {
+			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" }) },
+			extractions: 1, verb: Update,
+		},
+		"another client added a value since: one extraction": {
+			change:      func(f *fixture) { edit(f.server, func(c *corev1.ConfigMap) { c.Data["theirs"] = "1" }) },
+			extractions: 1,
+		},
+		"another value is desired: applied": {desired: greeting("a", "2"), extractions: 1, verb: Update},
+	} {
+		for how, data := range map[string][]string{"created": nil, "updated": {"a", "0"}} {
+			t.Run(how+", "+sentence, func(t *testing.T) {
+				f, count := counted()
+				remove(f.server)
+				if data != nil {
+					apply(f.server, greeting(data...))
+				}
+				f.shown.CatchUp()
+				f.server.Admit = test.admit
+				if _, out, err := f.reconcile(t, false, exactly(greeting("a", "1"))); err != nil || !out.Wrote {
+					t.Fatalf("outcome %+v, error %v; want a write", out, err)
+				}
+				f.server.Admit = nil
+				if test.change != nil {
+					test.change(f)
+				}
+				f.shown.CatchUp()
+				if test.desired == nil {
+					test.desired = greeting("a", "1")
+				}
+				*count = 0
+				change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(test.desired))
+				if change.Verb != test.verb || *count != test.extractions {
+					t.Errorf("%q and %d extractions, want %q and %d", change.Verb, *count, test.verb, test.extractions)
+				}
+			})
+		}
+	}
+}
+
+// TestSameFields has the kinds of fields that an apply can own. That of an atomic type is one value: the operator owns all of it.
+func TestSameFields(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		fields, a, b string
+		want         bool
+	}{
+		"the same value":                {`{"f:x":{}}`, `{"x":1}`, `{"x":1,"y":2}`, true},
+		"another value":                 {`{"f:x":{}}`, `{"x":1}`, `{"x":2}`, false},
+		"no value":                      {`{"f:x":{}}`, `{"x":1}`, `{}`, false},
+		"a default in a struct":         {`{"f:x":{"f:y":{}}}`, `{"x":{"y":1}}`, `{"x":{"y":1,"z":2}}`, true},
+		"one more key in an atomic map": {`{"f:selector":{}}`, `{"selector":{"a":"1"}}`, `{"selector":{"a":"1","b":"2"}}`, false},
+		"a default in an atomic list":   {`{"f:rules":{}}`, `{"rules":[{"host":"a"}]}`, `{"rules":[{"host":"a","http":{}}]}`, false},
+		"an empty atomic map":           {`{"f:x":{}}`, `{"x":{}}`, `{}`, false},
+		"an element, found by its keys": {
+			`{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:name":{}}}}`,
+			`{"ports":[{"port":80,"protocol":"TCP","name":"http"}]}`,
+			`{"ports":[{"port":81,"protocol":"TCP","name":"http"},{"port":80,"protocol":"TCP","name":"http","nodePort":1}]}`, true,
+		},
+		"an element that is not there": {
+			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`, `{"ports":[{"port":81,"name":"a"}]}`, false,
+		},
+		"an element with another value": {
+			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`, `{"ports":[{"port":80,"name":"b"}]}`, false,
+		},
+		"a value of a set":                 {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b","a"]}`, true},
+		"a value that a set does not have": {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},
+		"an index":                         {`{"f:x":{"i:0":{}}}`, `{"x":[1]}`, `{"x":[1]}`, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var fields map[string]any
+			var a, b any
+			if err := errors.Join(json.Unmarshal([]byte(test.fields), &fields), json.Unmarshal([]byte(test.a), &a),
+				json.Unmarshal([]byte(test.b), &b)); err != nil {
+				t.Fatal(err)
+			}
+			if got := sameFields(fields, a, b); got != test.want {
+				t.Errorf("sameFields returns %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAnAtomicValueIsComparedAsAWhole has an admission webhook add a key to the selector of a Service.
+func TestAnAtomicValueIsComparedAsAWhole(t *testing.T) {
+	f := newFixture()
+	services := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	kind := New(f.owners, "Service", "services", services, f.server.Kube().CoreV1().Services, corev1ac.ExtractService)
+	shown := f.server.Cache("services", services, fakeapi.WithOwnFields)
+	reconcile := func() Change {
+		service := corev1ac.Service(name, owner.Namespace).WithOwnerReferences(Reference(owner, greeter)).WithSpec(
+			corev1ac.ServiceSpec().WithSelector(map[string]string{"a": "1"}).WithPorts(corev1ac.ServicePort().WithPort(80).WithProtocol("TCP")))
+		return kind.Reconcile(owner, name, kind.Observe(owner, name), false, Exactly(service))
+	}
+	f.server.Admit = func(_, now fakeapi.Object) { now.(*corev1.Service).Spec.Selector["theirs"] = "1" }
+	if _, err := reconcile().Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shown.CatchUp()
+	if verb := reconcile().Verb; verb != Update {
+		t.Errorf("the verb is %q, want %q: the Service selects no Pod", verb, Update)
+	}
+}
+
 func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
 	f, count := counted()
 	kept(f.server)
@@ -221,6 +356,15 @@ func TestMemoryChangesNoDecision(t *testing.T) {
 		got := f.Reconcile(owner, name, f.Observe(owner, name), false, exactly(desired))
 		if got.Verb != want.Verb {
 			t.Fatalf("step %d: %q with memory, %q without", n, got.Verb, want.Verb)
+		}
+		if random.IntN(2) == 0 {
+			f.clock.SetTime(f.clock.Now().Add(time.Hour)) // No repair has to wait.
+			f.server.Admit = nil
+			if admitted := value(); random.IntN(4) == 0 {
+				f.server.Admit = func(_, now fakeapi.Object) { now.(*corev1.ConfigMap).Data["a"] = admitted }
+			}
+			_, _ = got.Do(t.Context()) // A conflict is as good as a write.
+			f.server.Admit = nil
 		}
 		if got.Verb == Nothing {
 			settled++

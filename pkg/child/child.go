@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -30,6 +31,7 @@ var applyOptions = metav1.ApplyOptions{FieldManager: glassback.Name, Force: true
 type Object interface {
 	comparable
 	metav1.Object
+	runtime.Object
 }
 
 // Configuration is an apply configuration, such as *appsv1ac.DeploymentApplyConfiguration.
@@ -78,9 +80,9 @@ type Observed[T Object, A Configuration[A]] struct {
 	// Unreadable says why the fields that this operator owns are not known; "" if they are.
 	Unreadable string
 
-	last    *check   // which holds for Object; nil if there is none
-	content checksum // of Object; zero if it is not calculated
-	owned   A        // the fields of Object that this operator owns, with their present values; nil with a last check
+	last  *check      // which holds for Object; nil if there is none
+	owned A           // the fields of Object that this operator owns, with their present values; nil with a last check
+	kind  *Kind[T, A] // of Object; nil if there is no Object
 }
 
 // Observe reads the child of owner that has the given name from the cache.
@@ -95,8 +97,8 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 		k.forget(owner, name)
 		observed.Other = object
 	default:
-		observed.Object = object
-		observed.last, observed.content = k.lastCheck(owner, object)
+		observed.Object, observed.kind = object, k
+		observed.last = k.lastCheck(owner, object)
 		if observed.last == nil {
 			observed.owned, err = k.extractOwned(object)
 		}
@@ -220,10 +222,12 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if err != nil {
 		return Outcome{}, err
 	}
-	client, digest := k.client(owner.GetNamespace()), fingerprint(configuration)
+	client := k.client(owner.GetNamespace())
+	sent, digest := encode(configuration) // Without the version.
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
 		k.owners.repairs.applied(owner, k.Name, checksum{}, digest)
+		k.rememberApplied(owner, created, sent, digest)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -275,7 +279,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
-	digest := fingerprint(configuration) // Without the UID and the version.
+	sent, digest := encode(configuration) // Without the UID and the version.
 	configuration = configuration.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
 	applied, err := k.client(owner.GetNamespace()).Apply(ctx, configuration, applyOptions)
 	if err != nil {
@@ -285,6 +289,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 		return Outcome{}, nil
 	}
 	k.owners.repairs.applied(owner, k.Name, fingerprint(owned), digest)
+	k.rememberApplied(owner, applied, sent, digest)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }

@@ -68,6 +68,9 @@ func Load(flags Flags, otherwise Default, command string) (*Config, error) {
 		config.WarningHandler = rest.NoWarnings{}
 	}
 	config.QPS = -1 // The server limits the rate itself, and knows more.
+	// Without this, an API server compresses large lists, and since Kubernetes 1.37 also the watches that begin with a list. Inside
+	// a cluster, the CPU time costs more than the network. kube-controller-manager does the same. A command may be far away.
+	config.DisableCompression = command == ""
 	hideCredentials(config.Config)
 	return config, nil
 }

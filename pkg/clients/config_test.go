@@ -91,3 +91,15 @@ func TestTheClusterThatIsMeant(t *testing.T) {
 		})
 	}
 }
+
+func TestTheOperatorAsksForNoCompression(t *testing.T) {
+	for _, command := range []string{"", "check"} {
+		config, err := Load(Flags{Master: "https://master"}, Pod, command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.DisableCompression != (command == "") {
+			t.Errorf("%q asks for compression: %t", command, !config.DisableCompression)
+		}
+	}
+}

@@ -53,7 +53,8 @@ func (l *line) namespaces(ctx context.Context) []string {
 
 // objects returns the names of the objects of a kind. They are in the namespace of the command line, or else of the kubeconfig.
 func (l *line) objects(ctx context.Context, kind string) []string {
-	at := slices.IndexFunc(crds.All(), func(d *apiextensionsv1.CustomResourceDefinition) bool {
+	all := crds.All()
+	at := slices.IndexFunc(all, func(d *apiextensionsv1.CustomResourceDefinition) bool {
 		names := d.Spec.Names
 		return slices.ContainsFunc(append([]string{names.Plural, names.Singular, names.Plural + "." + d.Spec.Group}, names.ShortNames...),
 			func(name string) bool { return strings.EqualFold(name, kind) })
@@ -61,7 +62,7 @@ func (l *line) objects(ctx context.Context, kind string) []string {
 	if at < 0 {
 		return nil
 	}
-	d := crds.All()[at]
+	d := all[at]
 	return l.names(ctx, func(namespace string) string {
 		if l.value("all-namespaces") == "true" || (l.Everywhere && l.value("namespace") == "") {
 			return path.Join("/apis", d.Spec.Group, d.Spec.Versions[0].Name, d.Spec.Names.Plural)

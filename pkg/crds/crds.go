@@ -26,14 +26,17 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// All returns the CRDs of this binary. Callers do not change them.
-var All = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
+// All returns the CRDs of this binary, and keeps them. Callers do not change them.
+var All = sync.OnceValue(Parse)
+
+// Parse returns the CRDs of this binary, and does not keep them: a process that runs for long saves some 2.5 MB.
+func Parse() []*apiextensionsv1.CustomResourceDefinition {
 	all, err := crd.All()
 	if err != nil {
 		panic(err) // They are embedded, and tests parse them.
 	}
 	return all
-})
+}
 
 // InstallHint says how to install the CRDs.
 const InstallHint = "start once with --install-crds, or apply artifacts/crd (crds.yaml of a release, or make install)"

@@ -27,10 +27,12 @@ const (
 	servedRetry   = 100 * time.Millisecond
 )
 
-// Ensure returns once the cluster has CRDs that this operator can work with. With install it applies those that are absent,
-// foreign or older, else it returns an error for them. It leaves newer ones as they are.
-func Ensure(ctx context.Context, client apiextensions.Interface, install bool) error {
-	for _, want := range All() {
+// Ensure returns once the cluster has CRDs that the operator of these definitions can work with. With install it applies those
+// that are absent, foreign or older, else it returns an error for them. It leaves newer ones as they are.
+func Ensure(
+	ctx context.Context, client apiextensions.Interface, definitions []*apiextensionsv1.CustomResourceDefinition, install bool,
+) error {
+	for _, want := range definitions {
 		have, err := Get(ctx, client, want.Name)
 		switch {
 		case apierrors.IsForbidden(err) && !install:

@@ -102,7 +102,7 @@ func TestEnsure(t *testing.T) {
 					applied = true
 					return true, cluster(t, nil)[0], nil
 				})
-				err := Ensure(klog.NewContext(t.Context(), logr.Discard()), client, test.install)
+				err := Ensure(klog.NewContext(t.Context(), logr.Discard()), client, All(), test.install)
 				if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want %q", err, test.err)
 				}
@@ -124,7 +124,7 @@ func TestEnsureWithoutTheRightToGet(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
 	})
 	ctx := klog.NewContext(t.Context(), logr.Discard())
-	if err := Ensure(ctx, client, false); err == nil || !strings.Contains(err.Error(), "the cluster has no CRD apiexampleas") {
+	if err := Ensure(ctx, client, All(), false); err == nil || !strings.Contains(err.Error(), "the cluster has no CRD apiexampleas") {
 		t.Errorf("nothing is served: error %v", err)
 	}
 	for _, want := range All() {
@@ -133,10 +133,10 @@ func TestEnsureWithoutTheRightToGet(t *testing.T) {
 			APIResources: []metav1.APIResource{{Name: want.Spec.Names.Plural}},
 		})
 	}
-	if err := Ensure(ctx, client, false); err != nil {
+	if err := Ensure(ctx, client, All(), false); err != nil {
 		t.Errorf("all are served: error %v", err)
 	}
-	if err := Ensure(ctx, client, true); err == nil || !strings.Contains(err.Error(), "get CRD apiexampleas") {
+	if err := Ensure(ctx, client, All(), true); err == nil || !strings.Contains(err.Error(), "get CRD apiexampleas") {
 		t.Errorf("with --install-crds: error %v", err)
 	}
 }

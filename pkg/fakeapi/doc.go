@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package fakeapi is a fake API server for unit tests, and no other code imports it. All tests of controllers use it, so that they
+// Package fakeapi is a fake API server for unit tests, and no other code imports it. The tests of controllers use it, so that they
 // rely on the same behaviour:
 //
 //   - Each change has a resourceVersion, and each object a UID. A write that names another version or UID gets a conflict.
@@ -19,4 +19,12 @@ SPDX-License-Identifier: Apache-2.0
 //
 // The server does not validate objects, and it does not set defaults: see Server.Admit. It has one version of each API.
 // Tests that start nothing call Sync and fill caches with Cache; other tests run informers on the clientsets or on a Source.
+//
+// Two packages have fake servers of their own:
+//
+//   - rediscluster: a test plays the kubelet of Pods that are real redis-servers, and looks at single writes. It needs UIDs, claims that
+//     stay while a Pod uses them, and evictions. Reactors of client-go's fake clientset do that: see eviction_test.go there. The golden
+//     tests run the same controller on this server.
+//   - pipeline: a test plays the other end of a WATCH. It sends bookmarks between events and the error 410 within a stream, and lets
+//     single clients fail. Watches of this server show its history and nothing else.
 package fakeapi

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/trace"
 )
 
@@ -140,4 +141,18 @@ func newMissed(in promauto.Factory) func(namespace string, slots int64) {
 		Help: "Missed slots of MyCronJobs, by the namespace of the MyCronJob: the increase of status.missedTotal.",
 	}, []string{"namespace"})
 	return func(namespace string, slots int64) { total.WithLabelValues(namespace).Add(float64(slots)) }
+}
+
+// newRecorded returns a function that counts records of syncs.
+func newRecorded(in promauto.Factory) func(result recording.Result, records int) {
+	total := in.NewCounterVec(prometheus.CounterOpts{
+		Name: "glassback_recorded_syncs_total",
+		Help: "Syncs that --record has written to its files (written), or not, since the disk was too slow or failed (dropped).",
+	}, []string{"result"})
+	for _, result := range []recording.Result{recording.Written, recording.Dropped} {
+		total.WithLabelValues(string(result))
+	}
+	return func(result recording.Result, records int) {
+		total.WithLabelValues(string(result)).Add(float64(records))
+	}
 }

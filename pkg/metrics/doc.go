@@ -17,6 +17,7 @@ SPDX-License-Identifier: Apache-2.0
 //	glassback_conditions, glassback_object_…        the caches of package pipeline, likewise
 //	glassback_cloud_*, glassback_redis_requests_*   packages aliyun and redisnode
 //	glassback_redis_node_*                          package rediscluster
+//	glassback_recorded_syncs_total                  package recording
 //
 // A metric that operators made with kubebuilder have too has the same name here: dashboards and
 // alerts use these names.

@@ -25,6 +25,7 @@ import (
 	"github.com/glassback/glassback/pkg/controller/mycronjob"
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/webhook"
 	"github.com/glassback/glassback/pkg/webhook/certificate"
@@ -66,6 +67,7 @@ func register(registerer prometheus.Registerer, version, commit string, objects 
 	aliyun.AddObserver(newCloud(in))
 	redisnode.AddObserver(newRedis(in))
 	rediscluster.SetNodesObserver(polled.observe)
+	recording.SetObserver(newRecorded(in))
 }
 
 // Handler answers every request with all metrics: see Protect.

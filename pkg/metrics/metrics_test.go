@@ -130,6 +130,7 @@ var promised = map[string]dto.MetricType{
 	"glassback_informer_watching":                            dto.MetricType_GAUGE,
 	"glassback_informer_watch_errors_total":                  dto.MetricType_COUNTER,
 	"glassback_mycronjob_missed_total":                       dto.MetricType_COUNTER,
+	"glassback_recorded_syncs_total":                         dto.MetricType_COUNTER,
 	"glassback_cloud_requests_total":                         dto.MetricType_COUNTER,
 	"glassback_cloud_request_duration_seconds":               dto.MetricType_HISTOGRAM,
 	"glassback_redis_requests_total":                         dto.MetricType_COUNTER,

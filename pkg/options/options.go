@@ -38,6 +38,8 @@ type Options struct {
 
 	OTLPEndpoint string // empty for no spans
 
+	Record string // the directory of recordings; empty for none
+
 	Lease Lease
 
 	ProbeAddress   string // empty for none
@@ -67,7 +69,7 @@ type Lease struct {
 // Margin returns how much earlier a leader that cannot renew its Lease ends than another one follows.
 func (l Lease) Margin() time.Duration { return l.Duration - l.Deadline - l.Retry }
 
-const usage = `Glassback is a Kubernetes operator with its movement in plain sight.
+const usage = `Glassback is a Kubernetes operator for five resources. It can show each step of each sync.
 
 Usage:
   glassback [flags]            run the operator
@@ -76,6 +78,7 @@ Usage:
   glassback trace [KIND]       show what passes through a running operator
   glassback status             list all objects, those that are not ready first
   glassback plan               print what this version would do with all objects, and do nothing
+  glassback replay FILE...     decide again on what an operator has recorded, and print which plans differ
   glassback version            print the version
   glassback completion SHELL   print the completion script for bash, zsh or fish
 
@@ -144,6 +147,8 @@ func (o *Options) flags() *pflag.FlagSet {
 		"let users of that page hold stages by hand: for learning, on loopback only")
 	flags.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector that gets a trace of each sync by OTLP over HTTP (default: none)")
+	flags.StringVar(&o.Record, "record", "",
+		"directory in which what each sync observes and decides is recorded, in files of 256 MiB together, for glassback replay (default: none)")
 	flags.BoolVar(&o.Webhooks, "webhooks", true,
 		"serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443,

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 // resourceVersions, a history that can be compacted, LIST, WATCH from a
 // resourceVersion, WATCH that begins with the current objects, bookmarks, and
 // failures on demand. Any number of clients can be connected, each with its own
-// failures; all see the same objects.
+// failures; all see the same objects. It is not pkg/fakeapi, whose watches show
+// its history: they send no bookmarks later on and no errors.
 type fakeAPI struct {
 	mu        sync.Mutex
 	version   int

@@ -342,7 +342,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 }
 
 func TestLoading(t *testing.T) {
-	const keys = 3000
+	const keys = 30000
 	s := start(t, redistest.Config{})
 	check(t, s.AddSlots(t.Context(), redisnode.SlotRange(0, redisnode.SlotCount)))
 	await(t, "it takes requests", []server{s}, func(view *redisnode.View) bool { return view.StateOK })
@@ -355,12 +355,13 @@ func TestLoading(t *testing.T) {
 	check(t, err)
 	was := s.view(t)
 	s.Stop()
-	// It answers after every 1024th command that it loads, and sleeps after each.
+	// It answers after every 1024th command that it loads, and sleeps after each: it takes nine seconds, until the delay is 0.
 	s = start(t, redistest.Config{Dir: s.Dir, Directives: []string{"key-load-delay 300"}})
 	view := s.view(t)
 	if !view.Loading || view.Version != was.Version || view.ID != "" || view.Table != nil {
 		t.Errorf("while it loads, it tells %+v", view)
 	}
+	check(t, s.client(t).ConfigSet(t.Context(), "key-load-delay", "0").Err())
 	await(t, "all is loaded", []server{s}, func(view *redisnode.View) bool { return !view.Loading && view.Keys == keys && view.ID == was.ID })
 	if own := myself(t, s.view(t)); own.IP != s.IP || own.Slots.Len() != redisnode.SlotCount {
 		t.Errorf("after it came back with another IP, it is %+v", own)

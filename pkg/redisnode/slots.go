@@ -44,23 +44,6 @@ func SlotRange(first, last int) Slots {
 	return Slots{{first, last}}
 }
 
-// ParseSlots reads what String writes, such as "0-5460,6000". The ranges may be in
-// any order, and may overlap.
-func ParseSlots(text string) (Slots, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var ranges Slots
-	for part := range strings.SplitSeq(text, ",") {
-		slots, err := parseRange(part)
-		if err != nil {
-			return nil, err
-		}
-		ranges = append(ranges, slots)
-	}
-	return normal(ranges), nil
-}
-
 // parseRange reads "5" and "5-9".
 func parseRange(text string) (Range, error) {
 	from, to, isRange := strings.Cut(text, "-")

@@ -62,10 +62,10 @@ func (c Conditions) Keep(kind string, is bool, reason, message string) {
 // ReasonAsExpected is the reason of a Degraded that is False.
 const ReasonAsExpected = "AsExpected"
 
-// Transitions sends an event about obj for each of Ready and Degraded whose reason has changed; one event if both have
+// transitions sends an event about obj for each of Ready and Degraded whose reason has changed; one event if both have
 // the same new reason. The event is a warning if the condition reports a problem and its reason is none of calm. For a
 // new object, a reason of calm causes no event.
-func Transitions(recorder record.EventRecorder, obj runtime.Object, was, now []metav1.Condition, calm ...string) {
+func transitions(recorder record.EventRecorder, obj runtime.Object, was, now []metav1.Condition, calm ...string) {
 	sent := ""
 	for _, kind := range []string{glassback.ConditionReady, glassback.ConditionDegraded} {
 		before, is := meta.FindStatusCondition(was, kind), meta.FindStatusCondition(now, kind)

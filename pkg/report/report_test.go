@@ -143,7 +143,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			recorder := record.NewFakeRecorder(10)
-			Transitions(recorder, &corev1.ConfigMap{}, test.was, test.now, test.calm...)
+			transitions(recorder, &corev1.ConfigMap{}, test.was, test.now, test.calm...)
 			close(recorder.Events)
 			var events []string
 			for event := range recorder.Events {

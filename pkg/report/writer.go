@@ -42,7 +42,7 @@ type Config[T Object, S any] struct {
 	Kind, Resource string
 	// Fields returns the status of an object, and its conditions.
 	Fields func(T) (status *S, conditions []metav1.Condition)
-	// Calm are the reasons for which Transitions sends no warning.
+	// Calm are the reasons for which transitions sends no warning.
 	Calm []string
 	// MinorEvery is the shortest time from one write of a status to a write of minor changes; 0 delays no write.
 	MinorEvery time.Duration
@@ -107,7 +107,7 @@ func (w *Writer[T, S]) Write(ctx context.Context, object T, status S) (T, error)
 	w.Written.Record(key, "update "+w.Resource+"/status", w.Store, updated)
 	klog.FromContext(ctx).V(2).Info("Updated status", "resourceVersion", updated.GetResourceVersion())
 	_, now := w.Fields(changed)
-	Transitions(w.Recorder, object, conditions, now, w.Calm...)
+	transitions(w.Recorder, object, conditions, now, w.Calm...)
 	if w.Wrote != nil {
 		w.Wrote(object, changed)
 	}

@@ -15,8 +15,8 @@ import (
 // safe for concurrent use. A nil *Recorder records nothing.
 type Recorder struct {
 	sampling sampler
-	observe  func(Event) // nil for none
-	keeps    bool        // false if only observe gets events
+	observe  []func(Event)
+	keeps    bool // false if only observe gets events
 
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
@@ -33,15 +33,15 @@ func NewRecorder(size int) *Recorder {
 }
 
 // NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false.
-func NewObserved(observe func(Event)) *Recorder {
+func NewObserved(observe ...func(Event)) *Recorder {
 	r := NewRecorder(1)
 	r.observe, r.keeps = observe, false
 	return r
 }
 
-// Observe makes Report call observe with each event of the stages from Sync on. The event has no Seq yet. Call Observe before the first
-// Report.
-func (r *Recorder) Observe(observe func(Event)) { r.observe = observe }
+// Observe makes Report call each of observe with each event of the stages from Sync on. The event has no Seq yet. Call Observe once, before
+// the first Report.
+func (r *Recorder) Observe(observe ...func(Event)) { r.observe = observe }
 
 // maxErr is the longest error text that is kept, in bytes.
 const maxErr = 1024
@@ -57,8 +57,10 @@ func (r *Recorder) Report(e Event) {
 	if len(e.Err) > maxErr {
 		e.Err = strings.ToValidUTF8(e.Err[:maxErr], "") + "…"
 	}
-	if r.observe != nil && e.Stage >= Sync {
-		r.observe(e)
+	if e.Stage >= Sync {
+		for _, observe := range r.observe {
+			observe(e)
+		}
 	}
 	if !r.keeps {
 		return
@@ -75,8 +77,7 @@ func (r *Recorder) Report(e Event) {
 	for s := range r.subscribers {
 		select {
 		case s.events <- e:
-		default:
-			s.dropped++
+		default: // It is lost, and the next one has a gap in Seq before it.
 		}
 	}
 }
@@ -148,7 +149,6 @@ func (r *Recorder) Life(o Object) (events []Event, forgotten bool) {
 type Subscription struct {
 	recorder *Recorder
 	events   chan Event
-	dropped  uint64 // guarded by recorder.mu
 }
 
 // silent replaces a nil Recorder: it never receives a report.
@@ -168,13 +168,6 @@ func (r *Recorder) Subscribe(buffer int) *Subscription {
 
 // Events returns the channel of the events, in the order of Seq. A gap in Seq shows that events were dropped. Close closes the channel.
 func (s *Subscription) Events() <-chan Event { return s.events }
-
-// Dropped returns how many events were lost because the buffer was full.
-func (s *Subscription) Dropped() uint64 {
-	s.recorder.mu.Lock()
-	defer s.recorder.mu.Unlock()
-	return s.dropped
-}
 
 // Close ends the subscription. Closing twice is harmless.
 func (s *Subscription) Close() {

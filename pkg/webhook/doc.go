@@ -33,7 +33,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - A verdict has the HTTP status 200 and the request's UID. No request ends the process: a
-//     panic in a review leads to an answer, and is counted.
+//     panic in a review leads to an answer, and is logged.
 //   - A patch contains only the changes of Default: fields that this version does not know
 //     stay. Where Default changes nothing, there is no patch.
 //   - All requests together take no more memory than limits gives them. A text takes no more

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -40,7 +39,6 @@ var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 type Handler struct {
 	mux    http.ServeMux
 	limits *limits
-	panics atomic.Int64
 }
 
 // NewHandler returns a Handler. client reads the objects that scale subresources
@@ -63,9 +61,6 @@ func newHandler(kinds []kind, client versioned.Interface) *Handler {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
-
-// Panics returns the number of reviews that have panicked.
-func (h *Handler) Panics() int64 { return h.panics.Load() }
 
 type reviewFunc func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
@@ -95,7 +90,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 		"object", klog.KRef(request.Namespace, request.Name))
 	ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), patience)
 	defer cancel()
-	response := h.answer(ctx, k, request, review)
+	response := answer(ctx, k, request, review)
 	response.UID = request.UID
 	logger.V(4).Info("Reviewed", "allowed", response.Allowed, "patched", len(response.Patch) > 0,
 		"warnings", len(response.Warnings), "dryRun", request.DryRun != nil && *request.DryRun, "duration", time.Since(start))
@@ -103,12 +98,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 }
 
 // answer calls review. After a panic, it returns an error.
-func (h *Handler) answer(
+func answer(
 	ctx context.Context, k kind, request *admissionv1.AdmissionRequest, review reviewFunc,
 ) (response *admissionv1.AdmissionResponse) {
 	defer func() {
 		if r := recover(); r != nil {
-			h.panics.Add(1)
 			klog.FromContext(ctx).Error(fmt.Errorf("panic in review: %v", r), "Recovered from a panic", "stack", string(debug.Stack()))
 			response = refusal(apierrors.NewInternalError(errors.New("the review panicked, see the log of glassback")))
 		}

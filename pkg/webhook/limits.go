@@ -56,6 +56,9 @@ const (
 	// reviewSize is the memory for the rest of a request and for its answer: some ten times maxErrors.
 	reviewSize = 128 << 10
 
+	// parentSize is the memory for the object that a Scale belongs to: mutateScale reads all of it. It counts as the largest object.
+	parentSize = objectCopies*maxObject + expandedCopies*maxExpanded
+
 	// turnPatience is how long a request waits for its share. Then the answer asks the API server
 	// to retry. It does so within its timeoutSeconds, perhaps with another replica.
 	turnPatience = time.Second
@@ -130,6 +133,9 @@ func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *r
 		return badRequest(fmt.Errorf("the body is no AdmissionReview of an API server: %w", m.malformed))
 	}
 	n := reviewSize + objectCopies*length + expandedCopies*m.size
+	if isScale(body) {
+		n += parentSize
+	}
 	if err := a.wait(ctx, a.objects, n); err != nil {
 		return err
 	}
@@ -142,6 +148,13 @@ func (a *account) forObjects(ctx context.Context, body []byte, object *shape) *r
 func written(body []byte) int64 {
 	separators := bytes.Count(body, []byte("\u2028")) + bytes.Count(body, []byte("\u2029"))
 	return int64(len(body) + 3*separators)
+}
+
+// isScale reports whether a review is about a scale subresource.
+func isScale(body []byte) bool {
+	const scale = "scale"
+	value := find(find(body, "request"), "subResource")
+	return len(value) <= 6*len(scale)+len(`""`) && string(unquote(value)) == scale // An escaped byte has up to six bytes.
 }
 
 func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 )
 
@@ -133,6 +134,46 @@ func live() (stop func() uint64) {
 	}
 }
 
+// attack sends as many requests at once, from four addresses, and calls answered with the status of each answer. Meanwhile no more memory is in
+// use than limits gives them.
+func attack(t *testing.T, h *Handler, requests int, path, body string, answered func(status int)) (statuses map[int]int) {
+	t.Helper()
+	statuses = map[int]int{}
+	var mu sync.Mutex
+	var attack sync.WaitGroup
+	stop := live()
+	for n := range requests {
+		attack.Go(func() {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.RemoteAddr = peer(byte(n%4)).String() + ":1234"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			answered(w.Code)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[w.Code]++
+			if w.Body.Len() > reviewSize {
+				t.Errorf("an answer of %d bytes: %.200s", w.Body.Len(), w.Body)
+			}
+			if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests &&
+				w.Code != http.StatusInsufficientStorage {
+				t.Errorf("status %d: %.200s", w.Code, w.Body)
+			}
+		})
+	}
+	attack.Wait()
+	most := stop()
+	t.Logf("%d bytes each: %d KiB live, numbers of statuses: %v", len(body), most>>10, statuses)
+	if limit := uint64(shippedMemory / 5 * 2); most > limit {
+		t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
+	}
+	if h.limits.bodies.left != shippedMemory/5 || h.limits.objects.left != shippedMemory/5 {
+		t.Errorf("%d and %d bytes are left when all is over", h.limits.bodies.left, h.limits.objects.left)
+	}
+	return statuses
+}
+
 // What all requests together hold stays below what is meant for them, however they are made.
 func TestMemoryOfAllRequests(t *testing.T) {
 	for name := range flood {
@@ -147,42 +188,59 @@ func TestMemoryOfAllRequests(t *testing.T) {
 		for size, length := range sizes {
 			t.Run(name+", "+size, func(t *testing.T) {
 				path, body := flooding(t, name, length)
-				h := NewHandler(nil)
-				stop := live()
-				var requests sync.WaitGroup
-				var statuses [600]atomic.Int64
-				for n := range byte(8) {
-					requests.Go(func() {
-						r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-						r.Header.Set("Content-Type", "application/json")
-						r.RemoteAddr = peer(n%4).String() + ":1234"
-						w := httptest.NewRecorder()
-						h.ServeHTTP(w, r)
-						statuses[w.Code].Add(1)
-						if w.Body.Len() > reviewSize {
-							t.Errorf("an answer of %d bytes: %.200s", w.Body.Len(), w.Body)
-						}
-						if w.Code != http.StatusOK && w.Code != http.StatusBadRequest && w.Code != http.StatusTooManyRequests &&
-							w.Code != http.StatusInsufficientStorage {
-							t.Errorf("status %d: %.200s", w.Code, w.Body)
-						}
-					})
-				}
-				requests.Wait()
-				most := stop()
-				t.Logf("%d bytes each: %d KiB live, status 200 %d times, 400 %d times, 429 %d times, 507 %d times", len(body), most>>10,
-					statuses[http.StatusOK].Load(), statuses[http.StatusBadRequest].Load(), statuses[http.StatusTooManyRequests].Load(),
-					statuses[http.StatusInsufficientStorage].Load())
-				if limit := uint64(shippedMemory / 5 * 2); most > limit {
-					t.Errorf("%d KiB are live, and may be %d", most>>10, limit>>10)
-				}
-				if h.limits.bodies.left != shippedMemory/5 || h.limits.objects.left != shippedMemory/5 {
-					t.Errorf("%d and %d bytes are left when all is over", h.limits.bodies.left, h.limits.objects.left)
-				}
+				attack(t, NewHandler(nil), 8, path, body, func(int) {})
 			})
 		}
 	}
 }
+
+// For a review of a Scale, of some 500 bytes, the operator reads a RedisCluster, which may have 1.5 MiB. Its memory counts too.
+func TestMemoryOfScales(t *testing.T) {
+	parent := sample(t, "RedisCluster", `{"size":6,"addr":"`+strings.Repeat("a", maxObject-1000)+`"}`)
+	const requests = 128
+	for name, subresource := range map[string]string{"plain": "scale", "with escapes": `\u0073\u0063\u0061\u006c\u0065`} {
+		t.Run(name, func(t *testing.T) {
+			var reads atomic.Int64
+			var pending sync.WaitGroup // requests that neither have their object nor were refused
+			pending.Add(requests)
+			client, err := versioned.NewForConfig(&rest.Config{QPS: -1, Transport: transport(func(*http.Request) (*http.Response, error) {
+				reads.Add(1)
+				wait := readerFunc(func([]byte) (int, error) { // called after the object was read, and before it is decoded
+					pending.Done()
+					pending.Wait()
+					return 0, io.EOF
+				})
+				return &http.Response{
+					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(io.MultiReader(strings.NewReader(parent), wait)),
+				}, nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			review := strings.Replace(string(body(t, scale(t, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`))),
+				`"subResource":"scale"`, `"subResource":"`+subresource+`"`, 1)
+			path := Path("mutate", kindOf(t, "RedisCluster").GroupVersionKind)
+			statuses := attack(t, NewHandler(client), requests, path, review, func(status int) {
+				if status == http.StatusTooManyRequests {
+					pending.Done()
+				}
+			})
+			if n := reads.Load(); n == 0 || n*parentSize > shippedMemory/5 || statuses[http.StatusOK] != int(n) ||
+				statuses[http.StatusTooManyRequests] != requests-int(n) {
+				t.Errorf("%d reads at once, statuses %v", n, statuses)
+			}
+		})
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // An update of an object that is as large as etcd takes any is admitted, even when another
 // address uses all that it may.

@@ -1,4 +1,4 @@
-{{/* What the schema cannot say: values that are good each by itself, and impossible together. All of them are named at once. */}}
+{{/* Errors that the schema cannot express: values that are valid alone, and contradict each other. One message names all of them. */}}
 
 {{- define "glassback.check" -}}
 {{- $problems := list -}}

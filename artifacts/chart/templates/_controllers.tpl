@@ -1,4 +1,4 @@
-{{/* Which controllers run, as a list in JSON. As in the flag --controllers, the last value about a controller counts. */}}
+{{/* The controllers that run, as a list in JSON. The last value about a controller counts, as in the flag --controllers. */}}
 
 {{- define "glassback.controllers" -}}
 {{- $enabled := list -}}

@@ -1,4 +1,4 @@
-{{/* What objects are called, and the labels by which they are found. */}}
+{{/* Names of objects, and labels. */}}
 
 {{- define "glassback.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -11,17 +11,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{- /* On every object, and on the Pods. */ -}}
+{{- /* Labels of every object, and of the Pods. */ -}}
 {{- define "glassback.selector" -}}
 app.kubernetes.io/name: glassback
 {{- end }}
 
-{{- /* On the Pods alone, beside the selector. */ -}}
+{{- /* Labels of the Pods only, in addition to the selector. */ -}}
 {{- define "glassback.component" -}}
 app.kubernetes.io/component: manager
 {{- end }}
 
-{{- /* The name of something of the cluster. A release that works in some namespaces and registers no webhooks is not alone in its cluster. */ -}}
+{{- /* The name of a cluster-scoped object. A cluster can have several releases with watchNamespaces and without webhooks. */ -}}
 {{- define "glassback.clusterName" -}}
 {{- if and .root.Values.watchNamespaces (not .root.Values.webhooks.enabled) -}}
 {{ .name }}-{{ .root.Release.Namespace }}
@@ -40,14 +40,14 @@ app.kubernetes.io/component: manager
 {{- end -}}
 {{- end }}
 
-{{- /* The operator's account, to whom rights are granted. */ -}}
+{{- /* The ServiceAccount of the operator, as a subject of bindings. */ -}}
 {{- define "glassback.subjects" -}}
 - kind: ServiceAccount
   name: {{ .Values.serviceAccount.name }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
-{{- /* Which namespaces a webhook is for. */ -}}
+{{- /* The namespaceSelector of a webhook. */ -}}
 {{- define "glassback.namespaceSelector" -}}
 {{- if .Values.watchNamespaces -}}
 matchExpressions:

@@ -54,6 +54,7 @@ func TestECSInstances(t *testing.T) {
 			"one instance each, and none left, whenever it is killed": testKilledOperator,
 			"what ECS does not change is not changed":                 testImmutableFields,
 			"credentials that come late, and wrong ones":              testCredentials,
+			"what is recorded has no credential, and can be replayed": testRecording,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -227,7 +228,8 @@ func (c *cloud) one(t *testing.T, name string) *v1alpha1.ECSInstance {
 }
 
 func testSampleInstance(t *testing.T, c *cloud) {
-	c.operate(t)
+	traces := newTraceService(t)
+	o := c.operate(t, "--otlp-endpoint", traces.url)
 	kubectl := func(args ...string) string {
 		t.Helper()
 		out, err := c.kubectl(t, append(args, "--namespace", c.ns)...)
@@ -260,6 +262,10 @@ func testSampleInstance(t *testing.T, c *cloud) {
 	if made := c.made(); !slices.Equal(made, []string{s.InstanceID}) {
 		t.Errorf("ECS has made %q, want %q alone", made, s.InstanceID)
 	}
+	if code := o.stop(); code != 0 { // It sends the last spans.
+		t.Errorf("SIGTERM: exit code %d, want 0", code)
+	}
+	traces.check(t, name)
 }
 
 // testKilledOperator kills the operator every second or so, while objects are made, and

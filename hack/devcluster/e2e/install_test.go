@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -53,63 +54,100 @@ type installation struct {
 	*world
 
 	ecs string // the URL of an ECS simulator
-	// release installs from the files of a release; install installs, or upgrades to, an image; uninstall is the opposite of both.
-	release   func(t *testing.T)
-	install   func(t *testing.T, image string)
-	uninstall func(t *testing.T)
+
+	// Only with the files of a release:
+	user  *user
+	first release
+	// next waits until the next release is made, and the node has its image.
+	next func(t *testing.T) release
+	// install installs a release, or upgrades to it.
+	install func(t *testing.T, r release)
 	// check runs glassback check in the cluster.
 	check func(t *testing.T)
 }
 
-// TestInstallation installs from the files of a release, and upgrades to another image.
+// TestInstallation has nothing but the files of two releases, and follows the documents with them. It installs the chart, runs the
+// examples, upgrades to the next release and uninstalls the chart. The definitions and the objects stay. It installs install.yaml, which
+// adopts them, upgrades, disturbs the operator, and deletes everything. Then the cluster has the same objects as before.
 func TestInstallation(t *testing.T) {
 	needRealNode(t)
-	dist := makeRelease(t)
+	first := makeRelease(t, root)
 	w := start(t, cluster.Config{Node: cluster.NodeReal})
-	_, err := w.Load(t.Context(), onlyFile(t, dist, "glassback-*-image.tar"))
-	w.must(t, err)
-	w.load(t, imageAfter)
 	in, _ := w.prepare(t)
-	in.install, in.uninstall, in.check = in.apply, in.delete, in.checked
-	in.release = func(t *testing.T) {
-		manifests, err := os.ReadFile(filepath.Join(dist, "install.yaml"))
-		in.must(t, err)
-		in.applyManifests(t, manifests)
+	in.user = w.newUser(t)
+	r := first.made(t)
+	in.first = r
+	in.user.imports(t, r)
+	next, imported := makeRelease(t, nextCheckout(t)), false // while the first release is used
+	in.next = func(t *testing.T) release {
+		if !imported {
+			in.user.imports(t, next.made(t))
+			imported = true
+		}
+		return next.release
 	}
-	t.Run("install.yaml", func(t *testing.T) { in.test(t, in.restartLeader, in.killLeader, in.evictLeader) })
-	in.run(t, "delete", "--ignore-not-found", "-f", "../../../artifacts/crd", "--timeout=2m")
-	in.install, in.uninstall, in.check = in.helmUpgrade, in.helmUninstall, in.helmTest
-	in.release = func(t *testing.T) { in.helmInstall(t, onlyFile(t, dist, "glassback-*.tgz")) }
-	t.Run("the chart", func(t *testing.T) { in.test(t) }) // The Deployment is the same: see TestTheChartInstallsWhatKustomizeDoes.
-}
 
-// makeRelease makes a release of this checkout for this machine, and returns the directory of its files.
-func makeRelease(t *testing.T) string {
-	t.Helper()
-	chart, err := os.ReadFile(filepath.Join(root, "artifacts", "chart", "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, version, _ := strings.Cut(string(chart), "\nappVersion: ")
-	version, _, _ = strings.Cut(version, "\n")
-	dist := filepath.Join(t.TempDir(), "dist")
-	cmd := exec.CommandContext(t.Context(), built(t, "RELEASE_BIN", "bin/tools/release", "make bin/tools/release"), "make", "--source", root,
-		"--dist", dist, "--version", version, "--commit", strings.Repeat("0a", 20), "--date", "2026-01-02T03:04:05Z",
-		"--platforms", "linux/"+runtime.GOARCH)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make a release: %v\n%s", err, out)
-	}
-	return dist
-}
+	ns := in.namespace(t)
+	before, err := in.user.everything(t, r, "")
+	in.must(t, err)
+	in.user.shell(t, r, `sha256sum --check --strict --quiet SHA256SUMS
+		tar -xzf glassback-`+r.version+`-linux-`+runtime.GOARCH+`.tar.gz glassback
+		install glassback ~/bin/kubectl-glassback
+		tar -xzf examples.tar.gz
+		kubectl glassback check --pre`)
 
-// onlyFile returns the only file of a directory whose name matches a pattern.
-func onlyFile(t *testing.T, dir, pattern string) string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, pattern))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the files %s are %q: %v", pattern, found, err)
+	audit := in.audit(t, ns)
+	const name = "sample"
+	ran := func(t *testing.T, since time.Time) {
+		t.Helper()
+		in.ran(t, audit, name, since)
+		audit.check(t, name)
 	}
-	return found[0]
+	in.install, in.check = in.helmInstall, in.helmTest
+	if !t.Run("the chart", func(t *testing.T) {
+		in.installed(t)
+		began := time.Now()
+		in.create(t, ns, name, func(m *v1.MyCronJob) {
+			m.Spec.IntervalSeconds = ptr.To[int32](2) // The test often waits for two slots.
+			m.Spec.MissedRunPolicy = v1.AllMissed
+			m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+		})
+		in.used(t)
+		ran(t, began)
+		ran(t, in.upgrade(t))
+		in.helmUninstall(t)
+	}) {
+		return
+	}
+	workloads := in.workloads(t)
+	in.install, in.check = in.applyRelease, in.checked
+	t.Run("install.yaml", func(t *testing.T) { // The Deployment is the same: see TestTheChartInstallsWhatKustomizeDoes.
+		in.installed(t)
+		began := time.Now()
+		in.used(t)
+		ran(t, began)
+		if now := in.workloads(t); now != workloads {
+			t.Errorf("the workloads were\n%s\nand are\n%s", workloads, now)
+		}
+		ran(t, in.upgrade(t))
+		for _, disturb := range []func(*testing.T) time.Time{in.restartLeader, in.killLeader, in.evictLeader} {
+			ran(t, disturb(t))
+		}
+		if got, err := in.get(t.Context(), ns, name); err != nil || got.Status.MissedTotal > 0 {
+			t.Errorf("%d slots were missed: %v", got.Status.MissedTotal, err)
+		}
+		in.deleteAll(t)
+		eventually(t, time.Minute, func(context.Context) error { // Owners are gone before their last dependents.
+			after, err := in.user.everything(t, r, "")
+			if err != nil {
+				return err
+			}
+			if left := slices.DeleteFunc(after, func(object string) bool { return slices.Contains(before, object) }); len(left) > 0 {
+				return fmt.Errorf("these are left:\n%s", strings.Join(left, "\n"))
+			}
+			return nil
+		})
+	})
 }
 
 // prepare starts an ECS simulator, and makes the Secret by which the samples use it. Nothing is installed yet.
@@ -169,61 +207,73 @@ func (in *installation) applyFrom(t *testing.T, checkout, image string) {
 // applyManifests is apply with these manifests.
 func (in *installation) applyManifests(t *testing.T, manifests []byte) {
 	t.Helper()
+	file := filepath.Join(in.Dir(), "install.yaml")
+	in.must(t, os.WriteFile(file, in.simulating(t, manifests), 0o600))
+	in.run(t, "apply", "--server-side", "--force-conflicts", "--field-manager=glassback", "-f", file)
+}
+
+// simulating returns the manifests of an operator that uses the ECS simulator.
+func (in *installation) simulating(t *testing.T, manifests []byte) []byte {
+	t.Helper()
 	manifests = bytes.Replace(manifests, []byte("- --leader-elect\n"),
 		[]byte("- --leader-elect\n        - --ecs-endpoint="+in.ecs+"\n"), 1)
 	if !bytes.Contains(manifests, []byte(in.ecs)) {
 		t.Fatal("the manifests have no argument --leader-elect")
 	}
-	in.must(t, os.WriteFile(in.manifests(t), manifests, 0o600))
-	in.run(t, "apply", "--server-side", "--force-conflicts", "--field-manager=glassback", "-f", in.manifests(t))
+	return manifests
 }
 
-func (in *installation) manifests(t *testing.T) string {
-	return filepath.Join(in.Dir(), "install.yaml")
-}
-
-func (in *installation) delete(t *testing.T) {
+// applyRelease installs install.yaml of a release as docs/install.md says, but for the endpoint of ECS.
+func (in *installation) applyRelease(t *testing.T, r release) {
 	t.Helper()
-	in.must(t, os.WriteFile(in.manifests(t), render(t, "--without-crds", "default", imageAfter), 0o600))
-	in.run(t, "delete", "--ignore-not-found", "-f", in.manifests(t), "--timeout=2m")
+	file := filepath.Join(r.dir, "install.yaml")
+	manifests, err := os.ReadFile(file)
+	in.must(t, err)
+	in.must(t, os.WriteFile(file, in.simulating(t, manifests), 0o600))
+	in.user.shell(t, r, `kubectl apply --server-side --force-conflicts --field-manager=glassback -f install.yaml
+		kubectl rollout status -n glassback-system deployment/glassback-manager --timeout=3m`)
 }
 
-// helmUpgrade is apply with the chart.
-func (in *installation) helmUpgrade(t *testing.T, image string) {
+// deleteAll deletes the objects, the definitions and the operator as docs/install.md says.
+func (in *installation) deleteAll(t *testing.T) {
 	t.Helper()
-	repository, tag, _ := strings.Cut(image, ":")
-	in.helmInstall(t, "../../../artifacts/chart", "image.repository="+repository, "image.tag="+tag)
+	r := in.next(t)
+	in.user.shell(t, r, "kubectl delete apiexampleas,applications,ecsinstances,mycronjobs,redisclusters --all --all-namespaces")
+	if out := in.user.shell(t, r, "kubectl get glassback --all-namespaces"); out != "" {
+		t.Errorf("there are still objects:\n%s", out)
+	}
+	in.user.shell(t, r, "kubectl delete -f install.yaml")
 }
 
-// helmInstall installs, or upgrades to, a chart with these values.
-func (in *installation) helmInstall(t *testing.T, chart string, values ...string) {
+// helmInstall installs, or upgrades to, the chart of a release, but for the endpoint of ECS.
+func (in *installation) helmInstall(t *testing.T, r release) {
 	t.Helper()
-	in.helm(t, "upgrade", "--install", "glassback", chart, "--create-namespace", "--wait", "--timeout=3m",
-		"--set", strings.Join(append(values, "ecsEndpoint="+in.ecs), ","))
+	command := "upgrade"
+	if r == in.first {
+		command = "install --create-namespace"
+	}
+	in.user.shell(t, r, "helm "+command+" glassback "+r.chart()+" -n glassback-system --wait --set ecsEndpoint="+in.ecs)
 }
 
+// helmUninstall uninstalls the chart as its README says. The definitions with all of their objects stay, and nothing else.
 func (in *installation) helmUninstall(t *testing.T) {
 	t.Helper()
-	in.helm(t, "uninstall", "glassback", "--wait", "--timeout=2m")
-	in.run(t, "delete", "namespace", operatorNamespace, "--timeout=2m") // As the README of the chart says.
+	in.user.shell(t, in.next(t), "helm uninstall glassback --namespace glassback-system --wait")
+	in.user.shell(t, in.next(t), "kubectl delete namespace glassback-system")
+	left, err := in.user.everything(t, in.next(t), nameLabel+"=glassback")
+	in.must(t, err)
+	if len(left) != 5 || slices.ContainsFunc(left, func(o string) bool { return !strings.Contains(o, "/CustomResourceDefinition/") }) {
+		t.Errorf("these are left, want the five definitions:\n%s", strings.Join(left, "\n"))
+	}
 }
 
-// helmTest is checked, and the same in the Pod of "helm test".
+// helmTest is checked, and the same in the Pod of "helm test" and with the plugin of kubectl. There are no ECSInstances yet: a plugin does
+// not reach the simulator.
 func (in *installation) helmTest(t *testing.T) {
 	t.Helper()
 	in.checked(t)
-	in.helm(t, "test", "glassback", "--timeout=2m")
-}
-
-func (in *installation) helm(t *testing.T, args ...string) {
-	t.Helper()
-	args = append(args, "--namespace", operatorNamespace, "--kubeconfig", in.Kubeconfig())
-	cmd := exec.CommandContext(t.Context(), built(t, "HELM_BIN", "bin/tools/helm", "make bin/tools/helm"), args...)
-	dir := t.TempDir()
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	in.user.shell(t, in.first, "helm test glassback -n glassback-system")
+	in.user.shell(t, in.first, "kubectl glassback check")
 }
 
 // run runs kubectl and returns its output. It fails the test if kubectl fails.
@@ -239,39 +289,35 @@ func (in *installation) run(t *testing.T, args ...string) string {
 	return out
 }
 
-// test goes through the life of an installation, with disturbances after its upgrade.
-func (in *installation) test(t *testing.T, disturbances ...func(*testing.T)) {
-	in.release(t)
+// installed installs the first release, and checks it.
+func (in *installation) installed(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	in.install(t, in.first)
 	in.ready(t)
+	t.Logf("the installation took %s", time.Since(began).Round(time.Second))
 	in.check(t)
-	in.samples(t)
+}
+
+// used applies the examples, and asks for what the operator serves.
+func (in *installation) used(t *testing.T) {
+	t.Helper()
+	in.samples(t, filepath.Join(in.first.dir, "artifacts", "examples"))
+	in.status(t)
 	in.webhooks(t)
 	in.metrics(t)
-	ns := in.namespace(t)
-	audit := in.audit(t, ns)
-	m := in.create(t, ns, "sample", func(m *v1.MyCronJob) {
-		m.Spec.MissedRunPolicy = v1.AllMissed
-		m.Spec.SuccessfulJobsHistoryLimit = ptr.To[int32](0)
+}
+
+// ran waits until a MyCronJob has made two Jobs for slots after a time.
+func (in *installation) ran(t *testing.T, audit *audit, name string, since time.Time) {
+	t.Helper()
+	eventually(t, time.Minute, func(context.Context) error {
+		jobs := slices.DeleteFunc(audit.of(name), func(job string) bool { return slotOf(t, job) <= since.Unix() })
+		if len(jobs) < 2 {
+			return fmt.Errorf("%s has made the Jobs %q since %s", name, jobs, since)
+		}
+		return nil
 	})
-	check := func() {
-		t.Helper()
-		in.runs(t, audit, []string{m.Name})
-		audit.check(t, m.Name)
-	}
-	check()
-	in.upgrade(t)
-	check()
-	for _, disturb := range disturbances {
-		disturb(t)
-		check()
-	}
-	if got, err := in.get(t.Context(), ns, m.Name); err != nil || got.Status.MissedTotal > 0 {
-		t.Errorf("%d slots were missed: %v", got.Status.MissedTotal, err)
-	}
-	in.run(t, "delete", "-f", in.sampleFiles(), "--timeout=2m")
-	in.run(t, "delete", "namespace", ns, "--timeout=2m")
-	in.uninstall(t)
-	in.leftovers(t)
 }
 
 // ready waits until the operator is, both replicas.
@@ -308,20 +354,21 @@ func (in *installation) checked(t *testing.T) {
 	}
 }
 
-// sampleFiles are the manifests of the seeds.
-func (in *installation) sampleFiles() string {
+// sampleFiles are the manifests of the seeds in a directory.
+func sampleFiles(dir string) string {
 	var files []string
 	for _, kind := range []string{"apiexamplea", "application", "mycronjob", "rediscluster", "ecsinstance"} {
-		files = append(files, examplesDir+kind+".yaml")
+		files = append(files, filepath.Join(dir, kind+".yaml"))
 	}
 	return strings.Join(files, ",")
 }
 
-func (in *installation) samples(t *testing.T) {
+// samples applies the manifests of the seeds in a directory, and waits until their objects are Ready.
+func (in *installation) samples(t *testing.T, dir string) {
 	t.Helper()
 	began := time.Now()
 	eventually(t, time.Minute, func(context.Context) error {
-		out, err := in.kubectl(t, "apply", "-f", in.sampleFiles())
+		out, err := in.kubectl(t, "apply", "-f", sampleFiles(dir))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -330,6 +377,18 @@ func (in *installation) samples(t *testing.T) {
 	in.run(t, "patch", "ecs", "ecsinstance-sample", "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"aliyun"}}}`)
 	in.run(t, "wait", "--for=condition=Ready", "aea,app,mcj,rdc,ecs", "--all", "--timeout=4m")
 	t.Logf("the samples of the seeds were Ready after %s", time.Since(began).Round(time.Second))
+}
+
+// status lists the samples with the plugin of kubectl: an object of each kind, all of them ready.
+func (in *installation) status(t *testing.T) {
+	t.Helper()
+	out := in.user.shell(t, in.first, `kubectl apply -f artifacts/examples/apiexamplea-jimmy.yaml >&2
+		kubectl glassback status -A`)
+	for _, kind := range []string{"aea/apiexamplea", "app/application", "mcj/mycronjob", "rdc/rediscluster", "ecs/ecsinstance"} {
+		if !regexp.MustCompile(`(?m)^default +` + kind + `-sample +True `).MatchString(out) {
+			t.Errorf("kubectl glassback status has no %s-sample that is ready:\n%s", kind, out)
+		}
+	}
 }
 
 // webhooks sends the API server requests whose answers need a webhook.
@@ -356,6 +415,8 @@ func (in *installation) metrics(t *testing.T) {
 			t.Errorf("the metrics are %d bytes, and do not count reconciles", len(body))
 		}
 	}
+	in.must(t, in.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), ns+"-metrics", metav1.DeleteOptions{}))
+	in.must(t, in.kube.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
 }
 
 func (in *installation) grantMetrics(t *testing.T, ns, name string) {
@@ -426,20 +487,26 @@ func (w *world) dialInside(ctx context.Context, network, address string) (net.Co
 	return conn, <-failed
 }
 
-// upgrade upgrades to another image. The samples stay Ready.
-func (in *installation) upgrade(t *testing.T) {
+// upgrade upgrades to the next release. The samples stay Ready. It returns a time at which a new Pod led.
+func (in *installation) upgrade(t *testing.T) time.Time {
 	t.Helper()
+	next := in.next(t)
 	began := time.Now()
-	in.install(t, imageAfter)
+	in.install(t, next)
 	in.ready(t)
-	for _, pod := range in.replicas(t) {
-		if image := pod.Spec.Containers[0].Image; image != imageAfter {
+	pods := in.replicas(t)
+	for _, pod := range pods {
+		image, _, _ := strings.Cut(pod.Spec.Containers[0].Image, "@")
+		if image != releasedImage+":"+next.version {
 			t.Errorf("%s has the image %s", pod.Name, image)
 		}
 	}
+	in.leads(t, pods[0].Spec.Containers[0].Image)
+	led := time.Now()
+	t.Logf("the upgrade took %s", led.Sub(began).Round(time.Second))
 	in.run(t, "wait", "--for=condition=Ready", "aea,app,mcj,rdc,ecs", "--all", "--timeout=1m")
-	t.Logf("the upgrade took %s", time.Since(began).Round(time.Second))
 	in.webhooks(t)
+	return led
 }
 
 // leader returns the leader's Pod, and the holder in the Lease.
@@ -470,8 +537,8 @@ func (in *installation) followed(t *testing.T, before string, patience time.Dura
 }
 
 // restartLeader kills the leader's process: the kubelet starts it again, and it continues as the
-// leader that it was.
-func (in *installation) restartLeader(t *testing.T) {
+// leader that it was. Like the other disturbances, it returns a time at which there was a leader again.
+func (in *installation) restartLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
 	in.must(t, err)
@@ -484,15 +551,17 @@ func (in *installation) restartLeader(t *testing.T) {
 		}
 		return err
 	})
+	led := time.Now()
 	_, now, err := in.leader(t.Context())
 	in.must(t, err)
-	t.Logf("a leader whose process was killed led again after %s (the same Pod: %t)", time.Since(began), now == identity)
+	t.Logf("a leader whose process was killed led again after %s (the same Pod: %t)", led.Sub(began), now == identity)
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
+	return led
 }
 
 // killLeader ends the leader's Pod without any notice, as a node that fails does: the leader
 // does not release the Lease.
-func (in *installation) killLeader(t *testing.T) {
+func (in *installation) killLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
 	in.must(t, err)
@@ -500,12 +569,14 @@ func (in *installation) killLeader(t *testing.T) {
 	in.killProcess(t, pod)
 	in.must(t, in.kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
 	in.followed(t, identity, 2*leaseDuration)
-	took := time.Since(began)
+	led := time.Now()
+	took := led.Sub(began)
 	t.Logf("a leader whose Pod was killed was followed after %s", took)
 	if took > leaseDuration+time.Second {
 		t.Errorf("the next leader came after %s, and the lease is for %s", took, leaseDuration)
 	}
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
+	return led
 }
 
 // killProcess sends SIGKILL to the operator in a Pod.
@@ -533,29 +604,17 @@ func (in *installation) killProcess(t *testing.T, pod string) {
 }
 
 // evictLeader has the leader's Pod evicted, as kubectl drain does.
-func (in *installation) evictLeader(t *testing.T) {
+func (in *installation) evictLeader(t *testing.T) time.Time {
 	t.Helper()
 	pod, identity, err := in.leader(t.Context())
 	in.must(t, err)
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: pod}}
 	in.must(t, in.kube.PolicyV1().Evictions(operatorNamespace).Evict(t.Context(), eviction))
-	took := in.followed(t, identity, leaseDuration)
+	took, led := in.followed(t, identity, leaseDuration), time.Now()
 	t.Logf("a leader whose Pod was evicted was followed after %s", took)
 	if took > 2*time.Second {
 		t.Errorf("a planned handover took %s", took)
 	}
 	in.run(t, "rollout", "status", "--namespace", operatorNamespace, "deployment/glassback-manager", "--timeout=2m")
-}
-
-// leftovers fails the test if anything is left but the definitions.
-func (in *installation) leftovers(t *testing.T) {
-	t.Helper()
-	kinds := "clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,namespaces"
-	out := in.run(t, "get", kinds, "-l", nameLabel+"=glassback", "-o", "name")
-	if out := strings.TrimSpace(out); out != "" && !strings.Contains(out, "No resources found") {
-		t.Errorf("these are left:\n%s", out)
-	}
-	if out := in.run(t, "get", "crds", "-o", "name"); strings.Count(out, "\n") != 5 {
-		t.Errorf("these definitions are left:\n%s", out)
-	}
+	return led
 }

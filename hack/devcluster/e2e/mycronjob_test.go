@@ -509,8 +509,8 @@ func (a *audit) owner(t testing.TB) *v1.MyCronJob {
 	return m
 }
 
-// check fails the test unless, for a MyCronJob with an interval of 5 seconds, no
-// slot has run twice, and every slot since it was made has run or is counted.
+// check fails the test unless, for a MyCronJob with an interval, no slot has run
+// twice, and every slot since it was made has run or is counted.
 func (a *audit) check(t testing.TB, name string) {
 	t.Helper()
 	// A Job that was just made is recorded a moment later: ask until both agree.
@@ -530,7 +530,8 @@ func (a *audit) check(t testing.TB, name string) {
 				ran++
 			}
 		}
-		slots := m.Status.AccountedTime.Unix()/5 - m.CreationTimestamp.Unix()/5
+		interval := int64(ptr.Deref(m.Spec.IntervalSeconds, v1.DefaultIntervalSeconds))
+		slots := m.Status.AccountedTime.Unix()/interval - m.CreationTimestamp.Unix()/interval
 		if ran+m.Status.MissedTotal != slots {
 			return fmt.Errorf("%d slots ran and %d are counted as missed, of %d", ran, m.Status.MissedTotal, slots)
 		}

@@ -33,6 +33,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/leaktest"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 const (
@@ -174,7 +175,7 @@ func (c *realRedis) described(t *testing.T) {
 	}
 	slots := redisnode.Slots(nil)
 	for _, shard := range s.Shards {
-		these, err := redisnode.ParseSlots(shard.Slots)
+		these, err := redistest.ParseSlots(shard.Slots)
 		c.must(t, err)
 		slots = slots.Union(these)
 		if len(shard.Replicas) != 1 {

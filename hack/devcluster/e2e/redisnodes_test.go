@@ -31,6 +31,7 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 const (
@@ -235,7 +236,7 @@ func parseNodes(text string) ([]entry, error) {
 				ranges = append(ranges, slots)
 			}
 		}
-		slots, err := redisnode.ParseSlots(strings.Join(ranges, ","))
+		slots, err := redistest.ParseSlots(strings.Join(ranges, ","))
 		if err != nil {
 			return nil, err
 		}

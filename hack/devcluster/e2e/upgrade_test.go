@@ -48,7 +48,7 @@ func TestUpgrade(t *testing.T) {
 	in, ecs := w.prepare(t)
 	in.applyFrom(t, old, imageBefore)
 	in.ready(t)
-	in.samples(t)
+	in.samples(t, examplesDir)
 
 	ns := w.namespace(t)
 	audit, names := w.audit(t, ns), []string{"a", "b", "c"}

@@ -296,7 +296,7 @@ func TestTheRoleIsEnoughForAServerThatAsksForMore(t *testing.T) {
 		}
 		return out
 	}
-	kubectl("apply", "-f", (&installation{}).sampleFiles())
+	kubectl("apply", "-f", sampleFiles(examplesDir))
 	kubectl("patch", "ecs/ecsinstance-sample", "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"aliyun"}}}`)
 	// The plugin hears of new definitions after half a minute, at the latest.
 	eventually(t, 2*time.Minute, func(context.Context) error {

@@ -21,6 +21,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/groupa/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 var (
@@ -111,7 +112,7 @@ func quiet(t *testing.T) context.Context { return klog.NewContext(t.Context(), k
 func (s *server) sync(t *testing.T) ([]string, time.Duration, error) {
 	t.Helper()
 	made := len(s.Requests())
-	after, err := s.Sync(quiet(t), key)
+	after, err := s.Sync(recordtest.Context(quiet(t), t, Decisions), key)
 	return fakeapi.Strings(s.Requests()[made:]), after, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
+	"github.com/glassback/glassback/pkg/recording"
 )
 
 // BenchmarkSync measures a sync that writes nothing.
@@ -46,6 +47,33 @@ func BenchmarkSync(b *testing.B) {
 					b.Fatalf("requests %q, error %v; want none", s.requests(0), err)
 				}
 			}
+		})
+	}
+}
+
+// discard is a sink that encodes what it gets, as a Recorder does.
+type discard struct{ bytes int }
+
+func (*discard) Wants() bool { return true }
+
+func (d *discard) Decided(observed, plan any) {
+	d.bytes += len(recording.Encode(observed)) + len(recording.Encode(plan))
+}
+
+// BenchmarkRecord measures what --record adds to a sync that writes nothing.
+func BenchmarkRecord(b *testing.B) {
+	for name, options := range map[string][]func(*v1.Application){"three-children": nil, "five-children": {full}} {
+		b.Run(name, func(b *testing.B) {
+			o := newServer(application(options...)).settle(b).connect()
+			sink := &discard{}
+			ctx := recording.WithSink(b.Context(), sink)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := o.Sync(ctx, key); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(sink.bytes)/float64(b.N), "B/record")
 		})
 	}
 }

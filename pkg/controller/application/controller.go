@@ -29,6 +29,7 @@ import (
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/app/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/app/v1"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -128,6 +129,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	p := decide(o)
+	recording.Decided(ctx, o, p)
 	out, actErr := c.act(ctx, o, p)
 	if out.wrote || (actErr != nil && len(out.problems) == 0) {
 		// The watch brings the write, or the change that caused a conflict. That leads to the next sync, which reports.

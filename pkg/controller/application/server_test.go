@@ -28,6 +28,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/app/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 var (
@@ -309,7 +310,7 @@ func (o *operator) at() map[string]int64 {
 func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	t.Helper()
 	made := len(o.server.Requests())
-	after, err := o.Sync(t.Context(), key)
+	after, err := o.Sync(recordtest.Context(t.Context(), t, Decisions), key)
 	return o.server.requests(made), after, err
 }
 

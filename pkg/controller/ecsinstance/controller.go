@@ -25,6 +25,7 @@ import (
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/alibabacloud/v1alpha1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -151,6 +152,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	p := decide(o)
+	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	out, err := c.act(ctx, o, p)
 	if err != nil || out.finalizersChanged {

@@ -83,7 +83,7 @@ func (p plan) after(out outcome) plan {
 	return plan{silent: true, wait: out.wait}
 }
 
-// policy decides in one situation. decide returns nil in any other.
+// policy decides in one situation. decide returns nil in any other. The name is that of the function: logs and plans show it.
 type policy struct {
 	name   string
 	decide func(*observed) *plan
@@ -91,36 +91,36 @@ type policy struct {
 
 // policies is the list for an object that is not being deleted. The first policy that returns a plan decides.
 var policies = []policy{
-	{"the finalizer is missing", addFinalizer},
-	{"credentials are missing, or ECS does not answer", waitForAccess},
-	{"the credentials are of another account", refuseOtherAccount},
-	{"an instance is to be adopted", adoptInstance},
-	{"there is no instance", createInstance},
-	{"the instance was not looked at since the last change", waitForLook},
-	{"the instance is gone", replaceInstance},
-	{"the instance shows for the first time", recordFirstLook},
-	{"the instance does not have this object's tag", refuseOtherOwner},
-	{"ECS changes the state of the instance", waitForState},
-	{"tags differ", changeTags},
-	{"the name or the security groups differ", changeAttributes},
-	{"the type differs", changeType},
-	{"the power state differs", changePower},
-	{"nothing differs", reportReady},
+	{"addFinalizer", addFinalizer},             // the finalizer is missing
+	{"waitForAccess", waitForAccess},           // credentials are missing, or ECS does not answer
+	{"refuseOtherAccount", refuseOtherAccount}, // the credentials are of another account
+	{"adoptInstance", adoptInstance},           // an instance is to be adopted
+	{"createInstance", createInstance},         // there is no instance
+	{"waitForLook", waitForLook},               // the instance was not looked at since the last change
+	{"replaceInstance", replaceInstance},       // the instance is gone
+	{"recordFirstLook", recordFirstLook},       // the instance shows for the first time
+	{"refuseOtherOwner", refuseOtherOwner},     // the instance does not have this object's tag
+	{"waitForState", waitForState},             // ECS changes the state of the instance
+	{"changeTags", changeTags},                 // tags differ
+	{"changeAttributes", changeAttributes},     // the name or the security groups differ
+	{"changeType", changeType},                 // the type differs
+	{"changePower", changePower},               // the power state differs
+	{"reportReady", reportReady},               // nothing differs
 }
 
 // deletionPolicies is the list for an object that is being deleted.
 var deletionPolicies = []policy{
-	{"no instance was created", releaseUncreated},
-	{"credentials are missing, or ECS does not answer", waitForAccess},
-	{"the credentials are of another account", refuseOtherAccount},
-	{"an attempt may have created an instance", settleAttempt},
-	{"the instance was not looked at since the last change", waitForLook},
-	{"the instance is gone", releaseGone},
-	{"the instance shows for the first time", recordFirstLook},
-	{"the instance does not have this object's tag", releaseOtherOwner},
-	{"the instance is to be kept", releaseRetained},
-	{"ECS changes the state of the instance", waitForState},
-	{"the instance exists", deleteInstance},
+	{"releaseUncreated", releaseUncreated},     // no instance was created
+	{"waitForAccess", waitForAccess},           // credentials are missing, or ECS does not answer
+	{"refuseOtherAccount", refuseOtherAccount}, // the credentials are of another account
+	{"settleAttempt", settleAttempt},           // an attempt may have created an instance
+	{"waitForLook", waitForLook},               // the instance was not looked at since the last change
+	{"releaseGone", releaseGone},               // the instance is gone
+	{"recordFirstLook", recordFirstLook},       // the instance shows for the first time
+	{"releaseOtherOwner", releaseOtherOwner},   // the instance does not have this object's tag
+	{"releaseRetained", releaseRetained},       // the instance is to be kept
+	{"waitForState", waitForState},             // ECS changes the state of the instance
+	{"deleteInstance", deleteInstance},         // the instance exists
 }
 
 // decide returns the plan for o.

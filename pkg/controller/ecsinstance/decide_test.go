@@ -7,6 +7,7 @@ package ecsinstance
 
 import (
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -471,9 +472,9 @@ func TestDecideWritesNothing(t *testing.T) {
 // TestThePlanNamesItsPolicy: a log line says which policy decided.
 func TestThePlanNamesItsPolicy(t *testing.T) {
 	for want, is := range map[string]other{
-		"nothing differs": all(), "there is no instance": absentYet, "the instance exists": deleted,
-		"no instance was created": all(absentYet, deleted),
-		"the power state differs": all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
+		"reportReady": all(), "createInstance": absentYet, "deleteInstance": deleted,
+		"releaseUncreated": all(absentYet, deleted),
+		"changePower":      all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
 	} {
 		o := seen()
 		is(o)
@@ -515,14 +516,12 @@ func TestObservedIsPlain(t *testing.T) {
 	check("plan", reflect.TypeFor[plan]())
 }
 
-func TestEveryPolicyHasAName(t *testing.T) {
-	names := map[string]int{}
+// TestPoliciesHaveTheNamesOfTheirFunctions, which logs and plans have.
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
 	for _, p := range slices.Concat(policies, deletionPolicies) {
-		names[p.name]++
-	}
-	for name, n := range names {
-		if name == "" || n > 2 {
-			t.Errorf("%d policies are called %q", n, name)
+		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+p.name) {
+			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

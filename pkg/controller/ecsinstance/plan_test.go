@@ -75,16 +75,16 @@ func TestPlan(t *testing.T) {
 				})
 			},
 			want: []string{
-				"the type differs: Changing the type of instance ID from ecs.g6.large to ecs.g6.xlarge; it is stopped first", "ECS cn-beijing: stop ID",
+				"changeType: Changing the type of instance ID from ecs.g6.large to ecs.g6.xlarge; it is stopped first", "ECS cn-beijing: stop ID",
 			},
 		},
 		"a stopped instance: it is started": {
 			change: func(w *world, id string) { w.cloud.Update(id, func(i *ecssim.Instance) { i.State = "Stopped" }) },
-			want:   []string{"the power state differs: Starting instance ID", "ECS cn-beijing: start ID"},
+			want:   []string{"changePower: Starting instance ID", "ECS cn-beijing: start ID"},
 		},
 		"a tag that another client changed: it is set": {
 			change: func(w *world, id string) { w.cloud.Update(id, func(i *ecssim.Instance) { i.Tags["team"] = "b" }) },
-			want:   []string{"tags differ: Setting tags of instance ID", "ECS cn-beijing: tag ID team=a"},
+			want:   []string{"changeTags: Setting tags of instance ID", "ECS cn-beijing: tag ID team=a"},
 		},
 		"a new object: the finalizer": {
 			change:  func(w *world, _ string) { w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Finalizers = nil }) },
@@ -95,7 +95,7 @@ func TestPlan(t *testing.T) {
 				w.edit("vm", func(e *v1alpha1.ECSInstance) { e.Status = v1alpha1.ECSInstanceStatus{} })
 			},
 			want: []string{
-				"there is no instance: Creating an instance in ECS", "update ECSInstance vm",
+				"createInstance: Creating an instance in ECS", "update ECSInstance vm",
 				"ECS cn-beijing: create an instance of the type ecs.g6.large, unless one has the tag of this object",
 			},
 		},

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	runs  = flag.Int("ecs.runs", 150, "how many random worlds TestRandomWorlds goes through")
+	runs  = flag.Int("ecs.runs", 60, "how many random worlds TestRandomWorlds goes through")
 	first = flag.Uint64("ecs.seed", 1, "the seed of the first")
 )
 
@@ -31,8 +31,7 @@ var (
 // and people edit, delete, and meddle in the console. When that is over, there is exactly one
 // instance for each object, and none for those that are gone.
 //
-// A world follows from its seed, so "make test" runs the same worlds each time: as many as fit into
-// half a minute of two cores with the race detector. "make worlds WORLDS=50000" runs more, and
+// A world follows from its seed, so "make test" runs the same worlds each time. "make worlds WORLDS=50000" runs more, and
 // -ecs.runs=1 -ecs.seed=N -ecs.log shows all that happens in one. Run many after each change of
 // the controller: a fault that takes a rare sequence shows in one world of thousands.
 //

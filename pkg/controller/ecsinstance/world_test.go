@@ -38,6 +38,7 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 	listers "github.com/glassback/glassback/pkg/generated/listers/alibabacloud/v1alpha1"
 	"github.com/glassback/glassback/pkg/pipeline"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 func TestMain(m *testing.M) {
@@ -212,7 +213,7 @@ func (w *world) start() *operator {
 	if !w.quiet || *verbose {
 		sink.text = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))).WithCallDepth(1).GetSink()
 	}
-	ctx := klog.NewContext(context.Background(), logr.New(sink))
+	ctx := klog.NewContext(recordtest.Context(context.Background(), w.t, Decisions), logr.New(sink))
 	ctx, l.stop = context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })

@@ -28,6 +28,7 @@ import (
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/batch/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/batch/v1"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -127,6 +128,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, err
 	}
 	p := decide(o)
+	recording.Decided(ctx, o, p)
 	out, actErr := c.act(ctx, o, p)
 	if out.uncounted { // The next sync counts the slots that have no live Job.
 		return p.wait, actErr

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/glassback/glassback/pkg/apis/batch/v1"
 	"github.com/glassback/glassback/pkg/fakeapi"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
 var key = cache.NewObjectName("default", "sample")
@@ -120,6 +121,6 @@ func (c *client) catchUp() {
 func (c *client) sync(t testing.TB) ([]string, time.Duration, error) {
 	t.Helper()
 	made := len(c.server.Requests())
-	after, err := c.Sync(t.Context(), key)
+	after, err := c.Sync(recordtest.Context(t.Context(), t, Decisions), key)
 	return fakeapi.Strings(c.server.Requests()[made:]), after, err
 }

@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 // The functions below build observed values: cluster builds a healthy one, an alter changes it, and see derives what a sync
@@ -46,7 +47,7 @@ func replica(of int) part { return part{masterOf: of} }
 func newcomer() part { return part{masterOf: -1, lone: true} }
 
 func slotsOf(text string) redisnode.Slots {
-	slots, err := redisnode.ParseSlots(text)
+	slots, err := redistest.ParseSlots(text)
 	if err != nil {
 		panic(err)
 	}

@@ -28,6 +28,7 @@ import (
 	informers "github.com/glassback/glassback/pkg/generated/informers/externalversions/redis/v1"
 	listers "github.com/glassback/glassback/pkg/generated/listers/redis/v1"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/report"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -174,6 +175,7 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	observeNodes(key, o.nodeMetrics())
 	c.tryReplacement(ctx, o)
 	p := decide(o)
+	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)
 	if p.keepStatus {
 		return p.wait, applyErr

@@ -40,6 +40,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -234,7 +235,7 @@ func (s *stage) sync() (writes []string, after time.Duration, err error) {
 	s.client.ClearActions()
 	s.commands = nil
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&s.log)))
-	after, err = s.controller.Sync(klog.NewContext(s.t.Context(), logger), demoKey)
+	after, err = s.controller.Sync(recordtest.Context(klog.NewContext(s.t.Context(), logger), s.t, Decisions), demoKey)
 	for _, action := range slices.Concat(s.kube.Actions(), s.client.Actions()) {
 		words := action.GetVerb() + " " + action.GetResource().Resource
 		if action.GetSubresource() == "eviction" {

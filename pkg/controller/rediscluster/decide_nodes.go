@@ -8,6 +8,7 @@ package rediscluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/glassback/glassback/pkg/redisnode"
@@ -88,7 +89,7 @@ func introduceNodes(o *observed) *plan {
 	commands = commands[:min(len(commands), maxMeets)]
 	for _, c := range commands {
 		for _, m := range []*member{c.on, c.peer} {
-			for id := range m.entries {
+			for _, id := range slices.Sorted(maps.Keys(m.entries)) {
 				if o.byID[id] == nil && !m.isReplicaOf(id) { // A replica forgets its master later, once it has another one.
 					return wait(check, "Waiting for %s to forget %s, whose Pod is gone", m.name, shortID(id))
 				}

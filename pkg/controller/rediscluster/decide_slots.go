@@ -56,7 +56,9 @@ func assignSlots(o *observed) *plan {
 func moveStrandedKeys(o *observed) *plan {
 	for _, from := range o.answering() {
 		var slots redisnode.Slots
-		for slot, id := range from.self().Migrating {
+		migrating := from.self().Migrating
+		for _, slot := range slices.Sorted(maps.Keys(migrating)) {
+			id := migrating[slot]
 			if o.byID[id] != nil || o.slots[id].Len() > 0 || o.owner(slot) != from {
 				continue
 			}
@@ -103,7 +105,9 @@ func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
 func finishImports(o *observed) *plan {
 	for _, to := range o.answering() {
 		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
-		for slot, id := range to.self().Importing {
+		importing := to.self().Importing
+		for _, slot := range slices.Sorted(maps.Keys(importing)) {
+			id := importing[slot]
 			owner, one := o.owner(slot), redisnode.NewSlots(slot)
 			if owner != nil && !owner.answers() && o.byID[id] == nil {
 				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone",
@@ -136,7 +140,7 @@ func finishMoves(o *observed) *plan {
 	for _, m := range o.answering() {
 		self := m.self()
 		var stale []int
-		for slot := range self.Migrating {
+		for _, slot := range slices.Sorted(maps.Keys(self.Migrating)) {
 			if self.Slots.Has(slot) && o.owner(slot) != m {
 				// With the mark, the node redirects clients to the new owner. Without it, it would serve them.
 				return wait(brief, "Waiting for %s to hear who has the slot %d now", m.name, slot)

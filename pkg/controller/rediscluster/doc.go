@@ -45,7 +45,9 @@ SPDX-License-Identifier: Apache-2.0
 //     while it reaches most masters: otherwise they may have elected a replica that does not answer. If the operator
 //     did not see the loss, and the replicas do not show which one has more data, a user decides.
 //   - It writes functions only to a new master, before its first slot, and only while all masters have the same. A
-//     library that a user deletes does not come back.
+//     library that a user deletes does not come back, with one exception: if the deletion falls between the last
+//     FUNCTION LIST of a copy and its FUNCTION RESTORE, the new master gets the library. Then the masters differ, and
+//     the condition Degraded has the reason FunctionsDiffer.
 //   - At most one Pod can be evicted at a time, and only while all Pods are ready. The controller replaces a ready Pod
 //     by an eviction, so that no drain evicts its master meanwhile.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the

@@ -24,7 +24,8 @@ import (
 )
 
 // newEvicting returns a client of kube that evicts Pods as their PodDisruptionBudgets allow, and creates nothing in a dry run. It answers
-// as the real API server does, which TestEvictionAnswers of hack/devcluster/e2e shows.
+// as the real API server does, which TestEvictionAnswers of hack/devcluster/e2e shows. The objects are those of client-go's fake clientset,
+// and not of pkg/fakeapi: only tests of this package need budgets that refuse, and their kubelet writes Pods without a request.
 func newEvicting(kube *kubefake.Clientset) kubernetes.Interface {
 	kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		create := action.(clienttesting.CreateActionImpl)

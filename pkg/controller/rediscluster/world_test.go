@@ -38,6 +38,7 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned/fake"
 	"github.com/glassback/glassback/pkg/generated/informers/externalversions"
 	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -259,7 +260,7 @@ func (w *world) sync() (alive bool, after time.Duration, err error) {
 			}
 		}()
 		alive = true
-		after, err = w.controller.Sync(w.t.Context(), cache.NewObjectName("default", w.name))
+		after, err = w.controller.Sync(recordtest.Context(w.t.Context(), w.t, Decisions), cache.NewObjectName("default", w.name))
 	}()
 	if !alive {
 		w.deaths++
@@ -347,7 +348,7 @@ func (w *world) check() {
 			w.t.Errorf("%s has %d replicas", shard.Master, n)
 		}
 		share := redisnode.SlotCount / masters
-		if parsed, err := redisnode.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
+		if parsed, err := redistest.ParseSlots(shard.Slots); err != nil || parsed.Len() < share || parsed.Len() > share+1 {
 			w.t.Errorf("%s has slots %s", shard.Master, shard.Slots)
 		}
 	}

@@ -1,4 +1,4 @@
-{{/* The command line. Defaults of the operator are not repeated. */}}
+{{/* The command line. It leaves out flags with their default value. */}}
 
 {{- define "glassback.args" -}}
 {{- with .Values -}}

@@ -1,7 +1,7 @@
 {{- /* Made from artifacts/rbac/role.yaml by "go run ." in hack/chart: do not edit. */ -}}
 {{- define "glassback.rules" -}}
 {{- if .cluster }}
-# At its start the operator checks that each CRD exists and is not older than the operator.
+# At the start: does every CRD exist, and is it not older than the operator?
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get]
@@ -13,21 +13,21 @@
   verbs: [create, patch]
 {{- end }}
 {{- if .injection }}
-# Webhooks: their configurations name the CA that signs their certificates.
+# Webhooks: the operator writes its CA into their configurations.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [glassback]
   verbs: [list, patch, watch]
 {{- end }}
 {{- if and .namespaced .webhooks }}
-# Webhooks: a review of a scale reads how many replicas each master of the RedisCluster has.
+# Webhooks: the replicas of each master, when a RedisCluster is scaled.
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters]
   verbs: [get]
 {{- end }}
 {{- if and .namespaced (has "apiexamplea" .controllers) }}
-# ApiExampleA. The owner references of children have blockOwnerDeletion. If the API server runs OwnerReferencesPermissionEnforcement, such
-# a reference needs the permission to update the owner's finalizers.
+# ApiExampleA. Children are owned with blockOwnerDeletion, which needs the right to
+# update finalizers where the API server enforces permissions of owner references.
 - apiGroups: [groupa.k8s.zhuang.com]
   resources: [apiexampleas]
   verbs: [list, watch]
@@ -63,15 +63,15 @@
   verbs: [create, delete, get, list, patch, watch]
 {{- end }}
 {{- if and .namespaced (has "ecsinstance" .controllers) }}
-# ECSInstance. A patch adds and removes its finalizer.
+# ECSInstance. Patches add and remove its finalizer.
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances]
   verbs: [list, patch, watch]
 - apiGroups: [alibabacloud.zhouzhengxi.com]
   resources: [ecsinstances/status]
   verbs: [update]
-# Secrets hold its access keys and scripts. Their names are in the specs. The operator watches each Secret separately, and tries a
-# corrected key at once.
+# ECSInstances name Secrets with access keys and user data. Each Secret is watched by its
+# name, so that the operator tries a corrected key at once.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [list, watch]
@@ -96,23 +96,25 @@
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters/status, redisclusters/finalizers]
   verbs: [update]
-# A Secret holds its password. The name of the Secret is in the spec.
+# It names a Secret with its password.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
-# The operator creates and deletes single Pods. It gets a Pod from the API server before it introduces one Redis node to another.
+# The operator creates and deletes single Pods, and reads a Pod again before CLUSTER MEET.
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, delete, get, list, watch]
-# To replace a Pod, the operator evicts it, if the PodDisruptionBudget allows that.
+# It replaces a Pod by an eviction, as the PodDisruptionBudget allows.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# Claims of the Pods can grow. The operator deletes them at a scale-in, and never when the RedisCluster is deleted.
+# Claims can grow. The operator deletes a claim when it removes a node, and never with the
+# RedisCluster.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, delete, list, patch, watch]
-# The Service for the names of its Pods, a ConfigMap for each revision, and the PodDisruptionBudget.
+# Services name the Pods. A ConfigMap holds the redis.conf of each revision. A
+# PodDisruptionBudget limits evictions.
 - apiGroups: [""]
   resources: [services]
   verbs: [create, get, list, patch, watch]

@@ -1,0 +1,17 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package application
+
+import (
+	"testing"
+
+	"github.com/glassback/glassback/pkg/recording/recordtest"
+)
+
+func TestAllFieldsAreRecorded(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "app", "deployment", "service", "ingress", "autoscaler", "budget")
+	recordtest.Covers(t, plan{}, recordedPlan{})
+}

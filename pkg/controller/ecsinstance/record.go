@@ -1,0 +1,180 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1alpha1 "github.com/glassback/glassback/pkg/apis/alibabacloud/v1alpha1"
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/recording"
+)
+
+// Decisions lets glassback replay decide again. The values of tags are tokens in a record: decide compares those of the spec with those of
+// the instance.
+var Decisions = recording.NewKind("ECSInstance", recordedPlan{}, restore, decide)
+
+// recordedObserved is observed in a record. Times of this process are as recording.Wall has them.
+type recordedObserved struct {
+	Now    time.Time             `json:"now"`
+	Object *v1alpha1.ECSInstance `json:"object"`
+	Memory recordedMemory        `json:"memory"`
+
+	Credentials    *recordedSecret  `json:"credentials,omitempty"`
+	UserData       *recordedSecret  `json:"userData,omitempty"`
+	Account        string           `json:"account,omitempty"`
+	AccountProblem *recordedProblem `json:"accountProblem,omitempty"`
+
+	ID          string           `json:"id,omitempty"`
+	LookedAt    time.Time        `json:"lookedAt,omitzero"`
+	Instance    *aliyun.Instance `json:"instance,omitempty"`
+	LookProblem *recordedProblem `json:"lookProblem,omitempty"`
+}
+
+// recordedSecret is a secretState.
+type recordedSecret struct {
+	Name            string    `json:"name"`
+	Exists          bool      `json:"exists"`
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	MissingKey      string    `json:"missingKey,omitempty"`
+	Unreadable      string    `json:"unreadable,omitempty"`
+	Remembered      bool      `json:"remembered,omitempty"`
+}
+
+// recordedMemory is a memory.
+type recordedMemory struct {
+	ChangedAt         time.Time     `json:"changedAt,omitzero"`
+	Trial             recordedTrial `json:"trial,omitzero"`
+	MissingSince      time.Time     `json:"missingSince,omitzero"`
+	UnreachableSince  time.Time     `json:"unreachableSince,omitzero"`
+	UntaggedSince     time.Time     `json:"untaggedSince,omitzero"`
+	LastCall          recordedCall  `json:"lastCall,omitzero"`
+	RejectedToken     string        `json:"rejectedToken,omitempty"`
+	NothingFoundSince time.Time     `json:"nothingFoundSince,omitzero"`
+	DeadToken         string        `json:"deadToken,omitempty"`
+	Hold              recordedHold  `json:"hold,omitzero"`
+}
+
+type recordedCall struct {
+	Token string `json:"token"`
+	At    int64  `json:"at"`
+}
+
+type recordedTrial struct {
+	Step  step      `json:"step"`
+	Times int       `json:"times"`
+	Again time.Time `json:"again"`
+}
+
+type recordedHold struct {
+	Problem    *recordedProblem `json:"problem"`
+	Step       step             `json:"step"`
+	Until      time.Time        `json:"until"`
+	Generation int64            `json:"generation"`
+}
+
+// recordedProblem is a problem.
+type recordedProblem struct {
+	Reason  string          `json:"reason"`
+	Message string          `json:"message"`
+	Code    string          `json:"code,omitempty"`
+	Wait    metav1.Duration `json:"wait,omitzero"`
+	Stalled bool            `json:"stalled,omitempty"`
+	Passing bool            `json:"passing,omitempty"`
+}
+
+// recordedPlan is a plan in a record.
+type recordedPlan struct {
+	Policy  string            `json:"policy"`
+	Step    step              `json:"step,omitempty"`
+	Tags    map[string]string `json:"tags,omitempty"`
+	Keys    []string          `json:"keys,omitempty"`
+	Change  *aliyun.Change    `json:"change,omitempty"`
+	Problem *recordedProblem  `json:"problem,omitempty"`
+	Reason  string            `json:"reason,omitempty"`
+	Message string            `json:"message,omitempty"`
+	Ready   bool              `json:"ready,omitempty"`
+	Drift   []string          `json:"drift,omitempty"`
+	Silent  bool              `json:"silent,omitempty"`
+	Wants   step              `json:"wants,omitempty"`
+	Gone    bool              `json:"gone,omitempty"`
+	Wait    metav1.Duration   `json:"wait,omitzero"`
+	Look    metav1.Duration   `json:"look,omitzero"`
+}
+
+// Record implements recording.Observed.
+func (o *observed) Record() any {
+	wall := func(t time.Time) time.Time { return recording.Wall(o.now, t) }
+	m := &o.memory
+	return recordedObserved{
+		Now: o.now.UTC(), Object: o.ecs, Credentials: recordSecret(o.credentials), UserData: recordSecret(o.userData),
+		Account: o.account, AccountProblem: recordProblem(o.accountProblem), ID: o.id,
+		LookedAt: wall(o.lookedAt), Instance: o.instance, LookProblem: recordProblem(o.lookProblem),
+		Memory: recordedMemory{
+			wall(m.changedAt), recordedTrial{m.trial.step, m.trial.times, wall(m.trial.again)}, wall(m.missingSince), wall(m.unreachableSince),
+			wall(m.untaggedSince), recordedCall{m.lastCall.token, m.lastCall.at}, m.rejectedToken, wall(m.nothingFoundSince), m.deadToken,
+			recordedHold{recordProblem(m.hold.problem), m.hold.step, wall(m.hold.until), m.hold.generation},
+		},
+	}
+}
+
+// Record implements recording.Plan.
+func (p plan) Record(*observed) any {
+	r := recordedPlan{
+		Policy: p.policy, Step: p.step, Tags: p.tags, Keys: p.keys, Problem: recordProblem(p.problem), Reason: p.reason, Message: p.message,
+		Ready: p.ready, Drift: p.drift, Silent: p.silent, Wants: p.wants, Gone: p.gone,
+		Wait: metav1.Duration{Duration: p.wait}, Look: metav1.Duration{Duration: p.look},
+	}
+	if p.change.Name != nil || p.change.SecurityGroupIDs != nil {
+		r.Change = &p.change
+	}
+	return r
+}
+
+func recordSecret(s *secretState) *recordedSecret {
+	if s == nil {
+		return nil
+	}
+	return &recordedSecret{s.name, s.exists, s.uid, s.resourceVersion, s.missingKey, s.unreadable, s.remembered}
+}
+
+func recordProblem(p *problem) *recordedProblem {
+	if p == nil {
+		return nil
+	}
+	return &recordedProblem{p.reason, p.message, p.code, metav1.Duration{Duration: p.wait}, p.stalled, p.passing}
+}
+
+func restore(r *recordedObserved) *observed {
+	m := &r.Memory
+	return &observed{
+		ecs: r.Object, now: r.Now, credentials: r.Credentials.restore(), userData: r.UserData.restore(), account: r.Account,
+		accountProblem: r.AccountProblem.restore(), id: r.ID, lookedAt: r.LookedAt, instance: r.Instance, lookProblem: r.LookProblem.restore(),
+		memory: memory{
+			m.ChangedAt, trial{m.Trial.Step, m.Trial.Times, m.Trial.Again}, m.MissingSince, m.UnreachableSince, m.UntaggedSince,
+			call{m.LastCall.Token, m.LastCall.At}, m.RejectedToken, m.NothingFoundSince, m.DeadToken,
+			hold{m.Hold.Problem.restore(), m.Hold.Step, m.Hold.Until, m.Hold.Generation},
+		},
+	}
+}
+
+func (r *recordedSecret) restore() *secretState {
+	if r == nil {
+		return nil
+	}
+	return &secretState{r.Name, r.Exists, r.UID, r.ResourceVersion, r.MissingKey, r.Unreadable, r.Remembered}
+}
+
+func (r *recordedProblem) restore() *problem {
+	if r == nil {
+		return nil
+	}
+	return &problem{r.Reason, r.Message, r.Code, r.Wait.Duration, r.Stalled, r.Passing}
+}

@@ -1,0 +1,23 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package ecsinstance
+
+import (
+	"testing"
+
+	"github.com/glassback/glassback/pkg/recording/recordtest"
+)
+
+func TestAllFieldsAreRecorded(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "ecs")
+	recordtest.Covers(t, memory{}, recordedMemory{})
+	recordtest.Covers(t, secretState{}, recordedSecret{})
+	recordtest.Covers(t, problem{}, recordedProblem{})
+	recordtest.Covers(t, hold{}, recordedHold{})
+	recordtest.Covers(t, trial{}, recordedTrial{})
+	recordtest.Covers(t, call{}, recordedCall{})
+	recordtest.Covers(t, plan{}, recordedPlan{})
+}

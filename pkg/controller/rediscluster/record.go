@@ -1,0 +1,169 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are
+// outdated: the revision depends on texts that are not recorded.
+var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
+
+// recordedObserved is observed in a record, without what merge derives from the members.
+type recordedObserved struct {
+	Now                time.Time         `json:"now"`
+	Object             *v1.RedisCluster  `json:"object"`
+	Members            []recordedMember  `json:"members"`
+	Formed             bool              `json:"formed"`
+	Problems           []recordedProblem `json:"problems,omitempty"`
+	UnassignedFor      metav1.Duration   `json:"unassignedFor,omitzero"`
+	FunctionsDifferFor metav1.Duration   `json:"functionsDifferFor,omitzero"`
+	Failure            *recordedProblem  `json:"failure,omitempty"`
+	FailingFor         metav1.Duration   `json:"failingFor,omitzero"`
+	Rejection          string            `json:"rejection,omitempty"`
+	EvictionRefused    string            `json:"evictionRefused,omitempty"`
+	ActedAt            time.Time         `json:"actedAt,omitzero"`
+	Revisions          map[string]bool   `json:"revisions,omitempty"`
+	Pods               int               `json:"pods"`
+	Uncounted          int               `json:"uncounted"`
+	// Nodes are those that were unknown or unreachable for some time, by their IDs.
+	Nodes map[string]recordedNode `json:"nodes,omitempty"`
+}
+
+type recordedProblem struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// recordedMember is a member in a record.
+type recordedMember struct {
+	Name        string                        `json:"name"`
+	Ordinal     int                           `json:"ordinal"`
+	Pod         *corev1.Pod                   `json:"pod,omitempty"`
+	Claim       *corev1.PersistentVolumeClaim `json:"claim,omitempty"`
+	Taken       bool                          `json:"taken,omitempty"`
+	View        *redisnode.View               `json:"view,omitempty"`
+	WhySilent   string                        `json:"whySilent,omitempty"`
+	Refused     bool                          `json:"refused,omitempty"`
+	SilentFor   metav1.Duration               `json:"silentFor,omitzero"`
+	ID          string                        `json:"id,omitempty"`
+	Outdated    bool                          `json:"outdated,omitempty"`
+	UnreadyFor  metav1.Duration               `json:"unreadyFor,omitzero"`
+	PromotedFor metav1.Duration               `json:"promotedFor,omitzero"`
+	UnlinkedFor metav1.Duration               `json:"unlinkedFor,omitzero"`
+}
+
+// recordedNode is what a session remembers of a node.
+type recordedNode struct {
+	UnknownFor     metav1.Duration `json:"unknownFor,omitzero"`
+	UnreachableFor metav1.Duration `json:"unreachableFor,omitzero"`
+	LossSeen       bool            `json:"lossSeen,omitempty"`
+}
+
+// recordedPlan is a plan in a record. Commands are as the log has them.
+type recordedPlan struct {
+	Policy          string            `json:"policy"`
+	KeepStatus      bool              `json:"keepStatus,omitempty"`
+	Step            string            `json:"step,omitempty"`
+	EvictionRefused string            `json:"evictionRefused,omitempty"`
+	Upkeep          []string          `json:"upkeep,omitempty"`
+	Commands        []string          `json:"commands,omitempty"`
+	Wait            metav1.Duration   `json:"wait"`
+	Problems        []recordedProblem `json:"problems,omitempty"`
+	Loss            string            `json:"loss,omitempty"` // the message, with the slots and the token
+}
+
+func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+// Record implements recording.Observed.
+func (o *observed) Record() any {
+	r := recordedObserved{
+		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
+		Problems:      recordProblems(o.problems),
+		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
+		Rejection: o.rejection, EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
+		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
+	}
+	if o.failure != nil {
+		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
+	}
+	for _, m := range o.members {
+		r.Members = append(r.Members, recordedMember{
+			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, duration(m.silentFor), m.id, m.outdated,
+			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+		})
+	}
+	for id, n := range o.nodes {
+		if known := (recordedNode{duration(n.unknownFor), duration(n.unreachableFor), n.lossSeen}); known != (recordedNode{}) {
+			r.Nodes[id] = known
+		}
+	}
+	return r
+}
+
+// Record implements recording.Plan.
+func (p plan) Record(*observed) any {
+	r := recordedPlan{
+		Policy: p.policy, KeepStatus: p.keepStatus, Step: p.step, EvictionRefused: p.evictionRefused, Upkeep: textsOf(p.upkeep),
+		Commands: textsOf(p.commands), Wait: duration(p.wait), Problems: recordProblems(p.problems),
+	}
+	if p.loss != nil {
+		r.Loss = p.loss.message()
+	}
+	return r
+}
+
+func textsOf(commands []command) []string {
+	var texts []string
+	for _, c := range commands {
+		texts = append(texts, c.String())
+	}
+	return texts
+}
+
+func recordProblems(problems []problem) []recordedProblem {
+	var all []recordedProblem
+	for _, p := range problems {
+		all = append(all, recordedProblem{p.reason, p.message})
+	}
+	return all
+}
+
+func restore(r *recordedObserved) *observed {
+	o := &observed{
+		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
+		failingFor: r.FailingFor.Duration, rejection: r.Rejection, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
+		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
+	}
+	if r.Failure != nil {
+		o.failure = &problem{r.Failure.Reason, r.Failure.Message}
+	}
+	for _, p := range r.Problems {
+		o.problems = append(o.problems, problem{p.Reason, p.Message})
+	}
+	for _, m := range r.Members {
+		o.members = append(o.members, &member{
+			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
+			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, unreadyFor: m.UnreadyFor.Duration,
+			promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+		})
+	}
+	o.merge()
+	for id, known := range r.Nodes {
+		if n := o.nodes[id]; n != nil {
+			n.unknownFor, n.unreachableFor, n.lossSeen = known.UnknownFor.Duration, known.UnreachableFor.Duration, known.LossSeen
+		}
+	}
+	return o
+}

@@ -1,0 +1,39 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"math/rand"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/glassback/glassback/pkg/recording/recordtest"
+)
+
+func TestAllFieldsAreRecorded(t *testing.T) {
+	recordtest.Covers(t, observed{}, recordedObserved{}, "rdc", "byID", "slots") // merge sets the last two
+	recordtest.Covers(t, member{}, recordedMember{}, "entries")
+	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")
+	recordtest.Covers(t, plan{}, recordedPlan{})
+}
+
+// TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.
+func TestScenesAreReplayed(t *testing.T) {
+	scenes := 2000
+	if n, err := strconv.Atoi(os.Getenv("GLASSBACK_SEEDS")); err == nil {
+		scenes = n
+	}
+	if testing.Short() {
+		scenes = 100
+	}
+	for i := range scenes {
+		o := sceneOf(rand.New(rand.NewSource(int64(i)))).observed
+		if recordtest.Check(t, Decisions, o, decide(o)); t.Failed() {
+			t.Fatalf("seed %d", i)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package recording
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Encode returns the JSON of a value as encoding/json has it, but with tokens in place of the texts that must not be recorded: see
+// redact.go.
+// It only reads value: it does not copy it, and other goroutines may read it too.
+func Encode(value any) json.RawMessage { return encodeWith(value, token) }
+
+// EncodeAgain is Encode for a value that is, or follows from, one that Encode has encoded: tokens stay.
+func EncodeAgain(value any) json.RawMessage { return encodeWith(value, keepToken) }
+
+func encodeWith(value any, hide func(string) string) json.RawMessage {
+	e := encoder{out: make([]byte, 0, 4096), hide: hide}
+	e.value(reflect.ValueOf(value), true)
+	return e.out
+}
+
+type encoder struct {
+	out  []byte
+	hide func(string) string
+}
+
+// value appends the JSON of v. show says whether a text is recorded.
+func (e *encoder) value(v reflect.Value, show bool) {
+	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		e.out = append(e.out, "null"...)
+		return
+	}
+	form := formOf(v.Type())
+	if form.marshals {
+		e.marshaler(v)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		e.out = strconv.AppendBool(e.out, v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		e.out = strconv.AppendInt(e.out, v.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		e.out = strconv.AppendUint(e.out, v.Uint(), 10)
+	case reflect.String:
+		e.text(v.String(), show)
+	case reflect.Struct:
+		e.out = append(e.out, '{')
+		e.fields(v, form.fields)
+		e.close('}')
+	case reflect.Slice, reflect.Array:
+		e.list(v, show)
+	case reflect.Map:
+		e.dictionary(v)
+	default: // Numbers with a fraction may be anything, and no kind has them.
+		e.out = append(e.out, "null"...)
+	}
+}
+
+// close ends an object or a list, whose last element has a comma behind it.
+func (e *encoder) close(bracket byte) {
+	e.out = append(bytes.TrimSuffix(e.out, []byte{','}), bracket)
+}
+
+func (e *encoder) fields(v reflect.Value, fields []field) {
+	for i := range fields {
+		f := &fields[i]
+		value := v.Field(f.index)
+		switch {
+		case f.inline:
+			for value.Kind() == reflect.Pointer && !value.IsNil() {
+				value = value.Elem()
+			}
+			if value.Kind() == reflect.Struct {
+				e.fields(value, formOf(value.Type()).fields)
+			}
+		case f.omitEmpty && isEmpty(value), f.omitZero && isZero(value):
+		default:
+			e.out = append(e.out, f.key...)
+			e.value(value, f.show)
+			e.out = append(e.out, ',')
+		}
+	}
+}
+
+func (e *encoder) list(v reflect.Value, show bool) {
+	// Bytes are the data of something.
+	if (v.Kind() == reflect.Slice && v.IsNil()) || v.Type().Elem().Kind() == reflect.Uint8 {
+		e.out = append(e.out, "null"...)
+		return
+	}
+	e.out = append(e.out, '[')
+	for i := range v.Len() {
+		e.value(v.Index(i), show)
+		e.out = append(e.out, ',')
+	}
+	e.close(']')
+}
+
+// dictionary appends a map. Its keys are recorded, and texts only if the key is one of the operator's.
+func (e *encoder) dictionary(v reflect.Value) {
+	if v.IsNil() {
+		e.out = append(e.out, "null"...)
+		return
+	}
+	type entry struct {
+		key   string
+		show  bool
+		value reflect.Value
+	}
+	var entries []entry
+	for all := v.MapRange(); all.Next(); {
+		switch key := all.Key(); {
+		case key.Kind() != reflect.String:
+			entries = append(entries, entry{strconv.FormatInt(key.Int(), 10), true, all.Value()})
+		case key.String() != lastApplied:
+			entries = append(entries, entry{key.String(), isShownKey(key.String()), all.Value()})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	e.out = append(e.out, '{')
+	for _, entry := range entries {
+		e.quote(entry.key)
+		e.out = append(e.out, ':')
+		e.value(entry.value, entry.show)
+		e.out = append(e.out, ',')
+	}
+	e.close('}')
+}
+
+// marshaler appends what v says of itself: a time, a quantity or a number of replicas.
+func (e *encoder) marshaler(v reflect.Value) {
+	if !v.CanAddr() {
+		addressable := reflect.New(v.Type()).Elem()
+		addressable.Set(v)
+		v = addressable
+	}
+	text, err := v.Addr().Interface().(json.Marshaler).MarshalJSON()
+	if err != nil {
+		text = []byte("null")
+	}
+	e.out = append(e.out, text...)
+}
+
+func (e *encoder) text(text string, show bool) {
+	if !show && text != "" {
+		text = e.hide(text)
+	}
+	e.quote(text)
+}
+
+func (e *encoder) quote(text string) {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // It cannot fail.
+			e.out = append(e.out, quoted...)
+			return
+		}
+	}
+	e.out = append(e.out, '"')
+	e.out = append(e.out, text...)
+	e.out = append(e.out, '"')
+}
+
+// isEmpty is omitempty of encoding/json, and isZero omitzero.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+func isZero(v reflect.Value) bool {
+	if zero, ok := v.Interface().(interface{ IsZero() bool }); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+		return zero.IsZero()
+	}
+	return v.IsZero()
+}
+
+// form is how values of one type are encoded.
+type form struct {
+	marshals bool // by its MarshalJSON
+	fields   []field
+}
+
+// field is a field of a struct that is recorded.
+type field struct {
+	index               int
+	name                string
+	key                 string // "name":
+	inline              bool
+	omitEmpty, omitZero bool
+	show                bool // its text, or those of its list
+}
+
+var forms sync.Map // reflect.Type → *form
+
+func formOf(t reflect.Type) *form {
+	if known, ok := forms.Load(t); ok {
+		return known.(*form)
+	}
+	f := &form{marshals: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())}
+	if t.Kind() == reflect.Struct && !f.marshals {
+		for i := range t.NumField() {
+			if field, ok := fieldOf(t, i); ok {
+				f.fields = append(f.fields, field)
+			}
+		}
+	}
+	forms.Store(t, f)
+	return f
+}
+
+func fieldOf(t reflect.Type, i int) (field, bool) {
+	of := t.Field(i)
+	name, options, _ := strings.Cut(of.Tag.Get("json"), ",")
+	if !of.IsExported() || name == "-" {
+		return field{}, false
+	}
+	f := field{
+		index: i, name: name, inline: name == "" && of.Anonymous,
+		omitEmpty: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero"),
+	}
+	f.name = cmp.Or(f.name, of.Name)
+	f.key, f.show = strconv.Quote(f.name)+":", isShown(t, f.name)
+	return f, f.inline || !isAPI(t.PkgPath()) || !slices.Contains(omitted, f.name)
+}

@@ -1,0 +1,147 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package recordtest decides again on what the syncs of tests observe. It is for tests.
+package recordtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glassback/glassback/pkg/recording"
+)
+
+var corpus = flag.String("decisions.corpus", "", "write some decisions of each sort to this file")
+
+// Context returns a context whose syncs are checked: a decision on the recorded form of what a sync observed must be the decision of the
+// sync, and the recorded form must not lose anything when it is read.
+func Context(ctx context.Context, t testing.TB, kind recording.Kind) context.Context {
+	return recording.WithSink(ctx, checker{t, kind})
+}
+
+// Check checks one decision, as Context does for each sync.
+func Check[O recording.Observed, P recording.Plan[O]](t testing.TB, kind recording.Kind, observed O, plan P) {
+	t.Helper()
+	checker{t, kind}.Decided(observed.Record(), plan.Record(observed))
+}
+
+type checker struct {
+	testing.TB
+
+	kind recording.Kind
+}
+
+// Covers fails unless a recorded struct has a field for each field of a struct that decide reads or returns. except are the fields that
+// have another name, or that follow from others.
+func Covers(t testing.TB, value, recorded any, except ...string) {
+	t.Helper()
+	has := map[string]bool{}
+	for i, of := 0, reflect.TypeOf(recorded); i < of.NumField(); i++ {
+		has[strings.ToLower(of.Field(i).Name)] = true
+	}
+	for i, of := 0, reflect.TypeOf(value); i < of.NumField(); i++ {
+		if name := of.Field(i).Name; !has[strings.ToLower(name)] && !slices.Contains(except, name) {
+			t.Errorf("%s.%s is not recorded: add it to %T in record.go", of, name, recorded)
+		}
+	}
+}
+
+func (checker) Wants() bool { return true }
+
+func (c checker) Decided(observed, plan any) {
+	text, want := recording.Encode(observed), recording.Encode(plan)
+	read := reflect.New(reflect.TypeOf(c.kind.Observed))
+	if err := json.Unmarshal(text, read.Interface()); err != nil {
+		c.Errorf("what was observed cannot be read: %v\n%s", err, text)
+		return
+	}
+	if again := recording.EncodeAgain(read.Interface()); !bytes.Equal(again, text) {
+		c.Errorf("what was observed changes when it is read:\n%s\n%s", text, again)
+	}
+	if got, err := c.kind.Decide(text); err != nil || !bytes.Equal(got, want) {
+		c.Errorf("error %v. The decision on\n%s\nis not that of the sync:\n%s\n%s", err, text, got, want)
+	}
+	if *corpus != "" {
+		sample(c, text, want)
+	}
+}
+
+// samplesOfSort is how many decisions of each sort the corpus has.
+const samplesOfSort = 3
+
+var samples struct {
+	mu      sync.Mutex
+	bySort  map[string]int
+	records []recording.Record
+}
+
+// sample adds a decision to the corpus, unless it has enough of the sort: the policy and the fields of the plan.
+func sample(c checker, observed, plan json.RawMessage) {
+	samples.mu.Lock()
+	defer samples.mu.Unlock()
+	var fields map[string]any
+	var object struct {
+		Now    time.Time `json:"now"`
+		Object struct {
+			Metadata struct{ Namespace, Name string } `json:"metadata"`
+		} `json:"object"`
+	}
+	if err := json.Unmarshal(plan, &fields); err != nil {
+		c.Fatal(err)
+	}
+	if err := json.Unmarshal(observed, &object); err != nil {
+		c.Fatal(err)
+	}
+	sort := fmt.Sprint(fields["policy"], slices.Sorted(maps.Keys(fields)))
+	if samples.bySort == nil {
+		samples.bySort = map[string]int{}
+	}
+	if samples.bySort[sort]++; samples.bySort[sort] > samplesOfSort {
+		return
+	}
+	samples.records = append(samples.records, recording.Record{
+		Time: object.Now, Controller: strings.ToLower(c.kind.Name), Kind: c.kind.Name, Namespace: object.Object.Metadata.Namespace,
+		Name: object.Object.Metadata.Name, Observed: observed, Plan: plan,
+	})
+	if err := write(*corpus, c.kind, samples.records); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func write(path string, kind recording.Kind, records []recording.Record) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	packer := gzip.NewWriter(file)
+	lines := json.NewEncoder(packer)
+	header := recording.Header{
+		Schema: recording.Schema, Version: "tests", Instance: "tests", Time: records[0].Time, Fields: recording.FieldsOf([]recording.Kind{kind}),
+	}
+	if err := lines.Encode(header); err != nil {
+		return err
+	}
+	for i := range records {
+		if err := lines.Encode(&records[i]); err != nil {
+			return err
+		}
+	}
+	if err := packer.Close(); err != nil {
+		return err
+	}
+	return file.Close()
+}

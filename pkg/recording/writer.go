@@ -1,0 +1,292 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package recording
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// limits bound what a writer takes: 16 files of about 16 MiB, and 16 MiB of memory for records that wait.
+var limits = writerLimits{fileSize: 16 << 20, files: 16, queueLength: 4096, queueSize: 16 << 20, memberSize: 1 << 20}
+
+type writerLimits struct {
+	fileSize    int // bytes after which the next file is begun
+	files       int
+	queueLength int // records
+	queueSize   int // bytes of their decisions
+	memberSize  int // bytes of JSON in one gzip member, about
+}
+
+const (
+	flushInterval = time.Second
+	// retryInterval is the time after which a writer that failed begins another file.
+	retryInterval = 30 * time.Second
+)
+
+// The names of the files, in the order of time.
+const (
+	prefix     = "glassback-"
+	suffix     = ".jsonl.gz"
+	timeFormat = "20060102T150405.000000000Z"
+)
+
+// writer writes records to files, in a goroutine of its own.
+type writer struct {
+	dir    string
+	header Header
+	limits writerLimits
+
+	queue   chan *Record
+	queued  atomic.Int64  // bytes of the decisions in queue
+	dropped atomic.Uint64 // records since the last line that says so
+	stopped chan struct{}
+	once    sync.Once
+	done    chan struct{}
+
+	// The rest belongs to the goroutine.
+	file    *os.File // nil after a failure
+	size    int64    // of file
+	member  bytes.Buffer
+	packer  *gzip.Writer // writes to member
+	line    bytes.Buffer // of add
+	pending int          // bytes of JSON in packer
+	records int          // in packer
+	retryAt time.Time
+}
+
+// newWriter returns a writer that has begun its first file.
+func newWriter(dir string, header Header, limits writerLimits) (*writer, error) {
+	w := &writer{
+		dir: dir, header: header, limits: limits, queue: make(chan *Record, limits.queueLength),
+		stopped: make(chan struct{}), done: make(chan struct{}),
+	}
+	w.packer, _ = gzip.NewWriterLevel(&w.member, gzip.BestSpeed) // The level is valid.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the recording: %w", err)
+	}
+	return w, w.open()
+}
+
+// hasRoom reports whether put would take a record now.
+func (w *writer) hasRoom() bool {
+	return len(w.queue) < cap(w.queue) && w.queued.Load() < int64(w.limits.queueSize)
+}
+
+// put queues a record, or drops it. It never waits.
+func (w *writer) put(r *Record, drop bool) {
+	if !drop && w.hasRoom() {
+		w.queued.Add(sizeOf(r))
+		select {
+		case w.queue <- r:
+			return
+		default:
+			w.queued.Add(-sizeOf(r))
+		}
+	}
+	w.drop(1)
+}
+
+func sizeOf(r *Record) int64 { return int64(len(r.Observed) + len(r.Plan)) }
+
+func (w *writer) drop(records int) {
+	w.dropped.Add(uint64(records))
+	count(Dropped, records)
+}
+
+// stop has the queue written, and returns when it is, after timeout at the latest: a disk may hang.
+func (w *writer) stop(timeout time.Duration) {
+	w.once.Do(func() { close(w.stopped) })
+	select {
+	case <-w.done:
+	case <-time.After(timeout):
+	}
+}
+
+// run writes the records of the queue until stop.
+func (w *writer) run(logger klog.Logger) {
+	defer close(w.done)
+	ticker := time.NewTicker(flushInterval)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case r := <-w.queue:
+			err = w.write(r)
+		case <-ticker.C:
+			err = w.flush()
+		case <-w.stopped:
+			if err := w.finish(); err != nil {
+				logger.Error(err, "Could not write the last records of syncs")
+			}
+			return
+		}
+		if err != nil {
+			logger.Error(err, "Could not record syncs, and tries again", "after", retryInterval)
+		}
+	}
+}
+
+// finish writes what is queued, and closes the file.
+func (w *writer) finish() error {
+	for {
+		select {
+		case r := <-w.queue:
+			if err := w.write(r); err != nil {
+				return err
+			}
+		default:
+			err := w.flush()
+			if w.file != nil {
+				_ = w.file.Close() // All has been written.
+			}
+			return err
+		}
+	}
+}
+
+// write adds a record to the member, which it flushes when it is large enough.
+func (w *writer) write(r *Record) error {
+	w.queued.Add(-sizeOf(r))
+	if w.file == nil {
+		if time.Now().Before(w.retryAt) {
+			w.drop(1)
+			return nil
+		}
+		if err := w.open(); err != nil {
+			w.drop(1)
+			return err
+		}
+	}
+	if dropped := w.dropped.Swap(0); dropped > 0 {
+		w.add(&Record{Time: r.Time, Dropped: dropped})
+	}
+	w.add(r)
+	w.records++
+	if w.pending < w.limits.memberSize {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *writer) add(line any) {
+	w.line.Reset()
+	encoder := json.NewEncoder(&w.line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(line); err != nil { // A time may have a year that JSON has not.
+		w.drop(1)
+		return
+	}
+	w.pending += w.line.Len()
+	_, _ = w.packer.Write(w.line.Bytes()) // A bytes.Buffer takes everything.
+}
+
+// flush appends the member to the file, with a single write.
+func (w *writer) flush() error {
+	if w.pending == 0 {
+		return nil
+	}
+	_ = w.packer.Close() // As above.
+	n, err := w.file.Write(w.member.Bytes())
+	records := w.records
+	w.discard()
+	if err != nil {
+		_ = w.file.Truncate(w.size) // The file ends with a member that is complete, if that is possible.
+		w.fail(records)
+		return fmt.Errorf("write to the recording: %w", err)
+	}
+	w.size += int64(n)
+	count(Written, records)
+	if w.size < int64(w.limits.fileSize) {
+		return nil
+	}
+	return w.open()
+}
+
+// discard empties the member.
+func (w *writer) discard() {
+	w.member.Reset()
+	w.packer.Reset(&w.member)
+	w.pending, w.records = 0, 0
+}
+
+func (w *writer) fail(records int) {
+	if w.file != nil {
+		_ = w.file.Close() // It has failed already.
+	}
+	w.file, w.retryAt = nil, time.Now().Add(retryInterval)
+	if records > 0 {
+		w.drop(records)
+	}
+}
+
+// open begins the next file, with its header, and deletes the oldest files.
+func (w *writer) open() error {
+	if w.file != nil {
+		_ = w.file.Close() // All has been written.
+	}
+	w.header.Time = time.Now().UTC()
+	name := filepath.Join(w.dir, prefix+w.header.Time.Format(timeFormat)+suffix)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		w.file = nil
+		w.fail(0)
+		return fmt.Errorf("begin a file of the recording: %w", err)
+	}
+	w.file, w.size = file, 0
+	w.add(w.header)
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.prune(name)
+}
+
+// prune deletes the oldest files, but not the present one.
+func (w *writer) prune(present string) error {
+	files, err := filesIn(w.dir)
+	if err != nil {
+		return fmt.Errorf("list the files of the recording: %w", err)
+	}
+	for i := 0; i < len(files)-w.limits.files; i++ {
+		if files[i] == present {
+			continue // The clock was set back.
+		}
+		if err := os.Remove(files[i]); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("delete an old file of the recording: %w", err)
+		}
+	}
+	return nil
+}
+
+// Result says what became of a record.
+type Result string
+
+// The results.
+const (
+	Written Result = "written"
+	Dropped Result = "dropped"
+)
+
+var observer atomic.Pointer[func(result Result, records int)]
+
+// SetObserver sets a function that is called with the number of records that were written or dropped. Several goroutines may call it at
+// once.
+func SetObserver(observe func(result Result, records int)) { observer.Store(&observe) }
+
+func count(result Result, records int) {
+	if observe := observer.Load(); observe != nil && records > 0 {
+		(*observe)(result, records)
+	}
+}

@@ -1,0 +1,323 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package recording
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/loop"
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+var small = writerLimits{fileSize: 2000, files: 3, queueLength: 8, queueSize: 1 << 20, memberSize: 1000}
+
+func newTestWriter(t *testing.T, dir string, limits writerLimits) *writer {
+	t.Helper()
+	w, err := newWriter(dir, Header{Schema: Schema, Version: "v1"}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func record(name string) *Record { return &Record{Time: time.Unix(1, 0), Kind: "Thing", Name: name} }
+
+// read returns the names of all records, and how many were dropped.
+func read(t *testing.T, paths ...string) (names []string, dropped uint64) {
+	t.Helper()
+	files, err := Files(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := Read(file, func(header *Header, _ int, r *Record) error {
+			if header.Version != "v1" {
+				return fmt.Errorf("the header is %+v", header)
+			}
+			if dropped += r.Dropped; r.Dropped == 0 {
+				names = append(names, r.Name)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	return names, dropped
+}
+
+func TestRotation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made")
+	w := newTestWriter(t, dir, small)
+	go w.run(klog.Logger{})
+	const all = 400
+	for i := range all {
+		for !w.hasRoom() {
+			time.Sleep(time.Millisecond)
+		}
+		w.put(record(fmt.Sprint(i, time.Now().UnixNano())), false)
+	}
+	w.stop(stopTimeout)
+	w.stop(stopTimeout) // does nothing
+	files, err := filesIn(dir)
+	if err != nil || len(files) != small.files {
+		t.Errorf("there are %d files, error %v", len(files), err)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() > int64(small.fileSize+small.memberSize) {
+			t.Errorf("%v, error %v", info, err)
+		}
+	}
+	names, dropped := read(t, dir)
+	if len(names) == 0 || len(names) >= all || dropped > 0 || !strings.HasPrefix(names[len(names)-1], fmt.Sprint(all-1)) {
+		t.Errorf("%d records are left, the last one is %s; %d were dropped", len(names), names[len(names)-1], dropped)
+	}
+}
+
+// A disk that takes no time to accept nothing: the queue fills, and put does not wait.
+func TestASlowDiskDropsRecords(t *testing.T) {
+	results := map[Result]int{}
+	SetObserver(func(result Result, records int) { results[result] += records })
+	defer observer.Store(nil)
+	dir := t.TempDir()
+	w := newTestWriter(t, dir, small) // Its goroutine does not run: the disk hangs.
+	for i := range 20 {
+		w.put(record(fmt.Sprint(i)), false)
+	}
+	w.put(record("without room for its decision"), true)
+	if w.hasRoom() || results[Dropped] != 13 {
+		t.Errorf("results %v", results)
+	}
+	w.stop(time.Millisecond) // does not wait for the disk
+	w.run(klog.Logger{})
+	names, dropped := read(t, dir)
+	if len(names) != 8 || names[0] != "0" || dropped != 13 || results[Written] != 8 {
+		t.Errorf("records %v, dropped %d, results %v", names, dropped, results)
+	}
+}
+
+func TestLargeDecisionsFillTheQueue(t *testing.T) {
+	limits := small
+	limits.queueSize = 100
+	w := newTestWriter(t, t.TempDir(), limits)
+	large := record("large")
+	large.Observed = json.RawMessage(`"` + strings.Repeat("x", 200) + `"`)
+	w.put(large, false)
+	if w.hasRoom() {
+		t.Error("there is room")
+	}
+	if err := w.write(<-w.queue); err != nil || !w.hasRoom() {
+		t.Errorf("error %v, room %t", err, w.hasRoom())
+	}
+}
+
+// The files of an operator that is killed have all of their members. A copy that ends within a member is truncated.
+func TestACopyThatEndsEarly(t *testing.T) {
+	dir := t.TempDir()
+	w := newTestWriter(t, dir, limits)
+	for _, name := range []string{"a", "b"} {
+		if err := errors.Join(w.write(record(name)), w.flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, _ := read(t, dir); len(names) != 2 {
+		t.Errorf("while the operator runs, there are the records %v", names)
+	}
+	files, _ := filesIn(dir)
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.gz")
+	for length := range text {
+		if err := os.WriteFile(cut, text[:length], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		records := 0
+		err := Read(cut, func(*Header, int, *Record) error { records++; return nil })
+		switch {
+		case err == nil && records < 2:
+		case err == nil:
+			t.Errorf("%d of %d bytes: no error", length, len(text))
+		case strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), cut):
+			t.Errorf("%d bytes: %v", length, err)
+		}
+	}
+}
+
+func TestForeignFiles(t *testing.T) {
+	packed := func(text string) string {
+		var out bytes.Buffer
+		packer := gzip.NewWriter(&out)
+		_, _ = packer.Write([]byte(text))
+		_ = packer.Close()
+		return out.String()
+	}
+	header := `{"schema":"` + Schema + `"}` + "\n"
+	for sentence, test := range map[string]struct{ text, want string }{
+		"an empty file":         {"", "is not a recording of glassback --record: EOF"},
+		"a text":                {"text", "is not a recording"},
+		"another text, packed":  {packed("text"), "is not a recording"},
+		"one that never ends":   {packed(strings.Repeat(" ", 2*maxHeader)), "is not a recording"},
+		"another schema":        {packed(`{"schema":"glassback.dev/recording/v2"}` + "\n"), `has the schema "glassback.dev/recording/v2"`},
+		"a line without an end": {packed(header + `{"kind":`), "is truncated in line 2"},
+		"a line that is none":   {packed(header + "text\n"), "line 2 is no record"},
+		"something behind it":   {packed(header) + "a text behind it", "cannot be read beyond line 1"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := Read(file, func(*Header, int, *Record) error { return nil })
+			if err == nil || !strings.HasPrefix(err.Error(), file) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+	if _, err := Files([]string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "there is no recording in") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// A disk that is full costs records, and the operator tries again.
+func TestAWriterThatFailsBeginsAnotherFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w := newTestWriter(t, dir, small)
+		_ = w.file.Close() // Each write fails from now on.
+		if err := errors.Join(w.write(record("lost")), w.flush()); err == nil || w.file != nil {
+			t.Errorf("error %v", err)
+		}
+		if err := w.write(record("too early")); err != nil || w.file != nil {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(retryInterval)
+		if err := errors.Join(w.write(record("later")), w.flush()); err != nil {
+			t.Error(err)
+		}
+		if names, dropped := read(t, dir); fmt.Sprint(names) != "[later]" || dropped != 2 {
+			t.Errorf("records %v, dropped %d", names, dropped)
+		}
+	})
+	if _, err := Start(t.Context(), Config{Dir: "/dev/null/none"}); err == nil {
+		t.Error("a Recorder starts where it cannot write")
+	}
+}
+
+// observedThing and plannedThing are what the test's syncs decide on, and decide.
+type (
+	observedThing struct{ Text string }
+	plannedThing  struct{ Policy string }
+)
+
+func (o observedThing) Record() any             { return o }
+func (p plannedThing) Record(observedThing) any { return p }
+
+func TestARecorderRecordsSyncs(t *testing.T) {
+	dir := t.TempDir()
+	kind := Kind{Name: "Thing", Observed: observedThing{}, Plan: plannedThing{}}
+	r, err := Start(t.Context(), Config{Dir: dir, Version: "v1", Kinds: []Kind{kind}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages := trace.NewObserved(r.Observe)
+	key := cache.NewObjectName("default", "a")
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", MinRetry: time.Millisecond, MaxRetry: time.Hour, Trace: stages})
+	syncs := 0
+	l.Sync = func(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
+		if syncs++; syncs == 3 {
+			cancel()
+			return time.Minute, nil // without a decision
+		}
+		Decided(ctx, observedThing{"observed"}, plannedThing{"policy"})
+		stages.Report(trace.Event{Stage: trace.Write, Source: "thing", Verb: "create jobs",
+			For: trace.Object{Kind: "Thing", Namespace: "default", Name: "a"}, Object: trace.Object{Kind: "Job", Name: "b"}, ResourceVersion: "7"})
+		return 0, errors.New("failed")
+	}
+	r.Wrap(l)
+	l.Add(key, trace.Cause{Verb: "Added", Object: trace.Object{Kind: "Thing", Name: "a"}})
+	l.Run(ctx, ctx, 2)
+	r.Stop()
+	var got []string
+	files, _ := filesIn(dir)
+	if err := Read(files[0], func(header *Header, _ int, r *Record) error {
+		if fmt.Sprint(header.Fields) != "map[Thing:{[Text] [Policy]}]" {
+			t.Errorf("the header is %+v", header)
+		}
+		got = append(got, fmt.Sprintf("%s/%s %s %s %s %s writes %d after %s error %q",
+			r.Kind, r.Name, r.Controller, r.Causes[0].Verb, r.Observed, r.Plan, len(r.Writes), r.After.Duration, r.Error))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`Thing/a thing Added {"Text":"observed"} {"Policy":"policy"} writes 1 after 0s error "failed"`,
+		`Thing/a thing Retry {"Text":"observed"} {"Policy":"policy"} writes 1 after 0s error "failed"`,
+		`Thing/a thing Retry   writes 0 after 1m0s error ""`,
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	var none *Recorder
+	none.Wrap(l)
+	none.Stop()
+}
+
+// Many syncs at once: the race detector looks.
+func TestManySyncsAtOnce(t *testing.T) {
+	r, err := Start(t.Context(), Config{Dir: t.TempDir(), Version: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	l := loop.New(loop.Config{Name: "thing", Kind: "Thing", Trace: trace.NewObserved(r.Observe)})
+	done := make(chan struct{}, 1000)
+	l.Sync = func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+		Decided(ctx, observedThing{key.Name}, plannedThing{})
+		done <- struct{}{}
+		return 0, nil
+	}
+	r.Wrap(l)
+	for i := range cap(done) {
+		l.Add(cache.NewObjectName("default", fmt.Sprint(i)), trace.Cause{Verb: "Added"})
+	}
+	go func() {
+		for range cap(done) {
+			<-done
+		}
+		cancel()
+	}()
+	l.Run(ctx, ctx, 16)
+	r.Stop()
+	if len(r.syncing) > 0 {
+		t.Errorf("%d records are open", len(r.syncing))
+	}
+}
+
+// BenchmarkDecided measures the seam of a sync that is not recorded.
+func BenchmarkDecided(b *testing.B) {
+	ctx := klog.NewContext(b.Context(), klog.Logger{})
+	b.ReportAllocs()
+	for b.Loop() {
+		Decided(ctx, observedThing{"a"}, plannedThing{"b"})
+	}
+}

@@ -1,0 +1,195 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package replay
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/permissions"
+	"github.com/glassback/glassback/pkg/recording"
+)
+
+// TestCorpus decides again on all recordings in testdata. A change of a decision is no failure: make decisions prints it, for the review.
+func TestCorpus(t *testing.T) {
+	files, err := recording.Files([]string{"testdata"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := replay(t.Context(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, c := range result.Counts {
+		kinds[c.Kind] += c.Same + c.Different + c.NotComparable
+	}
+	for _, k := range Kinds {
+		if kinds[k.Name] == 0 {
+			t.Errorf("the corpus has no decision of the kind %s", k.Name)
+		}
+	}
+	for _, d := range append(result.Different, result.NotComparable...) {
+		if d.Error != "" {
+			t.Errorf("%s, line %d: %s", d.File, d.Line, d.Error)
+		}
+	}
+	t.Logf("decisions of each kind: %v; different: %d, not comparable: %d", kinds, len(result.Different), len(result.NotComparable))
+}
+
+func TestEveryKindIsReplayed(t *testing.T) {
+	replayed := map[string]bool{}
+	for _, k := range Kinds {
+		replayed[strings.ToLower(k.Name)] = true
+	}
+	for _, name := range permissions.ControllerNames() {
+		if strings.Contains(name, "webhook") {
+			continue
+		}
+		if !replayed[name] {
+			t.Errorf("the decisions of the controller %s are not replayed", name)
+		}
+	}
+}
+
+// write writes a recording of one ApiExampleA, whose header and plan are edited.
+func write(t *testing.T, edit func(header *recording.Header, plan map[string]any)) string {
+	t.Helper()
+	kind := kindOf("ApiExampleA")
+	observed := []byte(`{"now":"2022-01-09T13:50:00Z","object":{"metadata":{"name":"a","namespace":"default"},"spec":{"first_name":"Jimmy"}}}`)
+	text, err := kind.Decide(observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := recording.Header{Schema: recording.Schema, Version: "v0.1.0", Fields: recording.FieldsOf(Kinds)}
+	var plan map[string]any
+	if err := json.Unmarshal(text, &plan); err != nil {
+		t.Fatal(err)
+	}
+	edit(&header, plan)
+	if text, err = json.Marshal(plan); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "glassback-a.jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packer := gzip.NewWriter(file)
+	lines := json.NewEncoder(packer)
+	for _, line := range []any{
+		header, recording.Record{Dropped: 3},
+		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a",
+			Causes:   []recording.Cause{{Verb: "Added", Object: recording.Object{Kind: "ApiExampleA", Name: "a"}}},
+			Observed: observed, Plan: text},
+		recording.Record{Kind: "ApiExampleA", Namespace: "default", Name: "a", Error: "no decision"},
+	} {
+		if err := lines.Encode(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Name()
+}
+
+func TestReplay(t *testing.T) {
+	older := func(fields recording.Fields, without string) recording.Fields {
+		drop := func(list []string) (kept []string) {
+			for _, field := range list {
+				if field != without {
+					kept = append(kept, field)
+				}
+			}
+			return kept
+		}
+		return recording.Fields{Observed: drop(fields.Observed), Plan: drop(fields.Plan)}
+	}
+	for sentence, test := range map[string]struct {
+		edit func(header *recording.Header, plan map[string]any)
+		code int
+		want string // the counts
+		also []string
+	}{
+		"the same version": {func(*recording.Header, map[string]any) {}, command.OK, "1 0 0",
+			[]string{"Syncs: 2,", "since the disk was too slow: 3"}},
+		"another plan": {func(_ *recording.Header, plan map[string]any) { plan["greeting"] = "sha256:another" }, differs, "0 1 0",
+			[]string{"ApiExampleA default/a differs at ", "because    Added ApiExampleA a", "greeting: sha256:another → sha256:",
+				"    observed   {", "    recorded   {"}},
+		"the recording lacks a field that decide reads": {func(header *recording.Header, plan map[string]any) {
+			plan["greeting"] = "sha256:another"
+			header.Fields["ApiExampleA"] = older(header.Fields["ApiExampleA"], "object")
+		}, command.OK, "0 0 1", []string{"not comparable", "The recording does not have: object"}},
+		"the recording lacks a field of the plan": {func(header *recording.Header, plan map[string]any) {
+			delete(plan, "greeting")
+			header.Fields["ApiExampleA"] = older(header.Fields["ApiExampleA"], "greeting")
+		}, command.OK, "1 0 0", nil},
+		"the recording has a field that this version lacks": {func(header *recording.Header, plan map[string]any) {
+			plan["removed"] = []map[string]any{{"a": 1}}
+			fields := header.Fields["ApiExampleA"]
+			fields.Plan = append(fields.Plan, "removed", "removed.a")
+			header.Fields["ApiExampleA"] = fields
+		}, command.OK, "1 0 0", nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			file := write(t, test.edit)
+			var text, errs, document strings.Builder
+			if code := Run(t.Context(), []string{file}, &text, &errs); code != test.code || errs.Len() > 0 {
+				t.Errorf("exit code %d, %s", code, errs.String())
+			}
+			for _, also := range test.also {
+				if !strings.Contains(text.String(), also) {
+					t.Errorf("the text has no %q:\n%s", also, text.String())
+				}
+			}
+			Run(t.Context(), []string{filepath.Dir(file), "-o", "json"}, &document, &errs)
+			var result Result
+			if err := json.Unmarshal([]byte(document.String()), &result); err != nil || len(result.Counts) != 1 {
+				t.Fatalf("error %v, %s", err, document.String())
+			}
+			c := result.Counts[0]
+			if got := fmt.Sprint(c.Same, c.Different, c.NotComparable); got != test.want || result.Schema != schemaName || result.Dropped != 3 {
+				t.Errorf("counts %s, want %s; %s", got, test.want, document.String())
+			}
+		})
+	}
+}
+
+func TestTheCommandLine(t *testing.T) {
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	if err := os.WriteFile(foreign, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	same := write(t, func(*recording.Header, map[string]any) {})
+	for sentence, test := range map[string]struct {
+		args []string
+		code int
+		want string // in the output
+	}{
+		"help":                          {[]string{"--help"}, 0, "Replay decides again"},
+		"no file":                       {nil, 1, "glassback: name a recording"},
+		"a file that does not exist":    {[]string{"/none"}, 1, "glassback: stat /none"},
+		"a file that is none":           {[]string{foreign}, 1, "glassback: " + foreign + " is not a recording of glassback --record"},
+		"the other files are read":      {[]string{foreign, same}, 1, "ApiExampleA   -        1"},
+		"an unknown form of the output": {[]string{"-o", "xml", same}, 1, "glassback: --output must be one of"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var out strings.Builder
+			if code := Run(t.Context(), test.args, &out, &out); code != test.code || !strings.Contains(out.String(), test.want) {
+				t.Errorf("exit code %d, %q", code, out.String())
+			}
+		})
+	}
+}
