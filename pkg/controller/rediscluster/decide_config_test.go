@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -257,6 +258,10 @@ func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
 	got := rules.withoutRejected(o.rdc)
 	if want := configOf(`maxmemory "100663296", hz 20, timeout 0`); !maps.Equal(got.Spec.Config, want) {
 		t.Errorf("the config is %v, want %v", got.Spec.Config, want)
+	}
+	quoted := see(six(), spec(func(s *v1.RedisClusterSpec) { s.Config = configOf(`cluster-node-timeout "15000"`) }))
+	if got := quoted.patience(); got != time.Minute {
+		t.Errorf("with a timeout in quotes, the patience is %s", got)
 	}
 	if len(rules.rejections) != 2 {
 		t.Errorf("a corrected directive is still rejected: %v", rules.rejections)
