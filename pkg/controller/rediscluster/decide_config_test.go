@@ -34,7 +34,7 @@ func created(with, wants string) alter {
 
 func configOf(text string) map[string]v1.ConfigValue {
 	config := map[string]v1.ConfigValue{}
-	for _, line := range strings.Split(text, ", ") {
+	for line := range strings.SplitSeq(text, ", ") {
 		if name, value, ok := strings.Cut(line, " "); ok {
 			config[name] = v1.ConfigValue(value)
 		}
@@ -207,14 +207,13 @@ func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
 		rdc.Generation++
 		rdc.Spec.Config = configOf("maxmemory 97mb, hz 10")
 	})
-	var writes []string
 	for range 5 {
 		s.catchUp()
-		some, _, err := s.sync()
+		writes, _, err := s.sync()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if writes = append(writes, some...); slices.Contains(some, "patch pods demo-0") {
+		if slices.Contains(writes, "patch pods demo-0") {
 			break
 		}
 	}

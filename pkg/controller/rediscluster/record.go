@@ -157,8 +157,8 @@ func restore(r *recordedObserved) *observed {
 	for _, m := range r.Members {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
-			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending, unreadyFor: m.UnreadyFor.Duration,
-			promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
+			unreadyFor: m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
 		})
 	}
 	o.merge()
