@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestNoTestIsLeftOut holds the lists of the Makefile against the tests. "make unit" skips the sequential tests by their names when it runs all
-// packages. So it must run each of them later, in every package that has a test of that name.
+// TestNoTestIsLeftOut holds the lists of the Makefile against the tests. "make unit" skips the sequential tests by their names when it
+// runs all packages. So it must run each of them later, in every package that has a test of that name.
 func TestNoTestIsLeftOut(t *testing.T) {
 	makefile := readFile(t, "../Makefile")
 	list := func(variable string) []string {

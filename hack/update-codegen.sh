@@ -39,4 +39,5 @@ kube::codegen::gen_client \
 	spec.probes.liveness spec.probes.readiness spec.probes.startup
 "$GOBIN/trimcrd" artifacts/crd/bytewang123-redis.wzj.kubebuilder.io_redisclusters.yaml spec.resources \
 	spec.podTemplate.affinity spec.podTemplate.tolerations spec.podTemplate.topologySpreadConstraints spec.podTemplate.imagePullSecrets \
-	spec.podTemplate.securityContext spec.podTemplate.containers spec.podTemplate.initContainers spec.podTemplate.volumes spec.podTemplate.env
+	spec.podTemplate.securityContext spec.podTemplate.containers spec.podTemplate.initContainers spec.podTemplate.volumes spec.podTemplate.env \
+	spec.networkPolicy.from spec.networkPolicy.ingress

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -385,7 +386,7 @@ func (g generator) redisCluster() map[string]any {
 		value any
 	}{
 		{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()},
-		{"podTemplate", g.podTemplate()},
+		{"podTemplate", g.podTemplate()}, {"networkPolicy", g.networkPolicy()},
 	} {
 		if g.oneIn(4) {
 			spec[part.name] = part.value
@@ -450,6 +451,29 @@ func (g generator) podTemplate() any {
 		}
 	}
 	return template
+}
+
+func (g generator) networkPolicy() any {
+	policy, peers := map[string]any{}, []any{}
+	for range g.IntN(35) {
+		peer := map[string]any{}
+		for name, value := range map[string]any{
+			"podSelector":       map[string]any{"matchLabels": map[string]any{"team": "shop"}},
+			"namespaceSelector": map[string]any{}, "ipBlock": map[string]any{"cidr": "10.0.0.0/8"},
+		} {
+			if oftenAlone := name == "podSelector"; oftenAlone != g.oneIn(40) {
+				peer[name] = value
+			}
+		}
+		peers = append(peers, peer)
+	}
+	if g.oneIn(2) {
+		policy["from"] = peers
+	}
+	if g.oneIn(2) {
+		policy["ingress"] = slices.Repeat([]any{map[string]any{"ports": []any{map[string]any{"port": int64(9121)}}}}, g.IntN(20))
+	}
+	return policy
 }
 
 func (g generator) secretKey() any {

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package app
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/client-go/tools/record"
@@ -16,6 +17,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
 	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
@@ -101,10 +103,13 @@ var registry = map[string]func(environment) (controller, error){
 			Services:      e.informers.services(redisv1.LabelRedisCluster),
 			ConfigMaps:    e.informers.configMaps(redisv1.LabelRedisCluster),
 			Budgets:       e.informers.budgets(redisv1.LabelRedisCluster),
+			Policies:      e.informers.networkPolicies(),
 			Dial:          rediscluster.Dial,
 			Recorder:      e.recorder,
 			Clock:         clock.RealClock{},
 			Trace:         e.trace,
+
+			OperatorNamespace: cmp.Or(command.OwnNamespace(), command.DefaultNamespace),
 		})
 	},
 }

@@ -241,6 +241,12 @@ func (f *factories) budgets(label string) policyinformers.PodDisruptionBudgetInf
 		Policy().V1().PodDisruptionBudgets()
 }
 
+func (f *factories) networkPolicies() networkinginformers.NetworkPolicyInformer {
+	client := f.clients.Kube.NetworkingV1().RESTClient()
+	return f.builtIn(&networkingv1.NetworkPolicy{}, "networkpolicies", selector{label: redisv1.LabelRedisCluster}, withOwnManagedFields,
+		client).Networking().V1().NetworkPolicies()
+}
+
 func (f *factories) pods() coreinformers.PodInformer {
 	client := f.clients.Kube.CoreV1().RESTClient()
 	return f.builtIn(&corev1.Pod{}, "pods", selector{label: redisv1.LabelRedisCluster}, trimPod, client).Core().V1().Pods()
@@ -334,13 +340,13 @@ func trimJob(obj any) (any, error) {
 	return withoutManagedFields(obj)
 }
 
-// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its node and its state. The rest
+// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its image, its node and its state. The rest
 // of the spec takes most of the memory.
 func trimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		containers := make([]corev1.Container, len(pod.Spec.Containers))
 		for i, c := range pod.Spec.Containers {
-			containers[i] = corev1.Container{Name: c.Name, Ports: c.Ports}
+			containers[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports}
 		}
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers}
 		pod.Status = corev1.PodStatus{

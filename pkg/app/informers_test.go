@@ -70,9 +70,9 @@ func TestTransforms(t *testing.T) {
 				Labels: map[string]string{redisv1.LabelRedisCluster: "a"}, Annotations: map[string]string{rediscluster.AnnotationRevision: "r"},
 				OwnerReferences: []metav1.OwnerReference{{Kind: "RedisCluster", Name: "a"}}, DeletionTimestamp: &metav1.Time{},
 			},
-			Spec: corev1.PodSpec{
-				NodeName: "n", Containers: []corev1.Container{{Name: "redis", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}}},
-			},
+			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{
+				{Name: "redis", Image: "redis:7", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}},
+			}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 				Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
@@ -186,6 +186,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 			"/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers " + forApplications: f.autoscalers().Informer(),
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forApplications:          f.budgets(appv1.LabelApplication).Informer(),
 			"/apis/policy/v1/namespaces/shop/poddisruptionbudgets " + forRedis:                 f.budgets(redisv1.LabelRedisCluster).Informer(),
+			"/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies " + forRedis:           f.networkPolicies().Informer(),
 			"/api/v1/namespaces/shop/pods " + forRedis:                                         f.pods().Informer(),
 			"/api/v1/namespaces/shop/persistentvolumeclaims " + forRedis:                       f.claims().Informer(),
 			"/api/v1/namespaces/shop/secrets metadata.name=ca":                                 f.secret("ca").Informer(),

@@ -70,6 +70,7 @@ func aliases() map[string][]string {
 	all := map[string][]string{
 		"Pod": {"po"}, "ConfigMap": {"cm"}, "Deployment": {"deploy"}, "Service": {"svc"}, "Ingress": {"ing"},
 		"HorizontalPodAutoscaler": {"hpa"}, "PodDisruptionBudget": {"pdb"}, "PersistentVolumeClaim": {"pvc"},
+		"NetworkPolicy": {"netpol"},
 	}
 	for _, d := range crds.Parse() {
 		all[d.Spec.Names.Kind] = append([]string{d.Spec.Names.Singular}, d.Spec.Names.ShortNames...)

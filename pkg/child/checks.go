@@ -166,7 +166,8 @@ func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, sent []byte
 	}
 	var fields map[string]any
 	var applied, stored any
-	if errors.Join(json.Unmarshal(own[0].FieldsV1.GetRawBytes(), &fields), json.Unmarshal(sent, &applied), json.Unmarshal(data, &stored)) != nil {
+	if err := errors.Join(json.Unmarshal(own[0].FieldsV1.GetRawBytes(), &fields), json.Unmarshal(sent, &applied),
+		json.Unmarshal(data, &stored)); err != nil {
 		return
 	}
 	if sameFields(fields, applied, stored) {

@@ -249,10 +249,12 @@ func TestSameFields(t *testing.T) {
 			`{"ports":[{"port":81,"protocol":"TCP","name":"http"},{"port":80,"protocol":"TCP","name":"http","nodePort":1}]}`, true,
 		},
 		"an element that is not there": {
-			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`, `{"ports":[{"port":81,"name":"a"}]}`, false,
+			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`,
+			`{"ports":[{"port":81,"name":"a"}]}`, false,
 		},
 		"an element with another value": {
-			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`, `{"ports":[{"port":80,"name":"b"}]}`, false,
+			`{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}`, `{"ports":[{"port":80,"name":"a"}]}`,
+			`{"ports":[{"port":80,"name":"b"}]}`, false,
 		},
 		"a value of a set":                 {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b","a"]}`, true},
 		"a value that a set does not have": {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},

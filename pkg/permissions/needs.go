@@ -50,12 +50,13 @@ var byController = map[string][]Permission{
 		Permission{Group: "batch", Resource: "jobs", Verbs: []string{"create", "delete", "get", "list", "watch"}},
 	),
 	rediscluster.Name: append(ownerPermissions(redisv1.GroupName, "redisclusters"),
-		Permission{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "watch"}},
+		Permission{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "patch", "watch"}},
 		Permission{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}}, // replaces a ready Pod
 		Permission{Resource: "persistentvolumeclaims", Verbs: []string{"create", "delete", "list", "patch", "watch"}},
 		Permission{Resource: "secrets", Verbs: []string{"get"}}, // passwords
 		Permission{Resource: "services", Verbs: childVerbs},
 		Permission{Resource: "configmaps", Verbs: optionalVerbs}, // deletes those of old revisions
+		Permission{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: optionalVerbs},
 		Permission{Group: "policy", Resource: "poddisruptionbudgets", Verbs: childVerbs},
 	),
 }

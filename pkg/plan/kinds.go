@@ -27,6 +27,7 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/clients"
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
+	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/controller/apiexamplea"
 	"github.com/glassback/glassback/pkg/controller/application"
 	"github.com/glassback/glassback/pkg/controller/ecsinstance"
@@ -180,6 +181,7 @@ func newRedisCluster(e environment) (kind, error) {
 		Kube: e.Kube, Client: e.Glassback, RedisClusters: clusters,
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: command.OwnNamespace(),
 		Dial: rediscluster.DialReadOnly, Recorder: e.recorder, Clock: clock.RealClock{},
 	}
 	controller, err := rediscluster.New(config)
@@ -192,6 +194,7 @@ func newRedisCluster(e environment) (kind, error) {
 			listInto(config.Services.Informer(), "services", label, e.Kube.CoreV1().Services(e.namespace).List),
 			listInto(config.ConfigMaps.Informer(), "configmaps", label, e.Kube.CoreV1().ConfigMaps(e.namespace).List),
 			listInto(config.Budgets.Informer(), "poddisruptionbudgets", label, e.Kube.PolicyV1().PodDisruptionBudgets(e.namespace).List),
+			listInto(config.Policies.Informer(), "networkpolicies", label, e.Kube.NetworkingV1().NetworkPolicies(e.namespace).List),
 		},
 	}, err
 }

@@ -188,7 +188,7 @@ func isEmpty(v reflect.Value) bool {
 }
 
 func isZero(v reflect.Value) bool {
-	if zero, ok := v.Interface().(interface{ IsZero() bool }); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+	if zero, ok := reflect.TypeAssert[interface{ IsZero() bool }](v); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 		return zero.IsZero()
 	}
 	return v.IsZero()

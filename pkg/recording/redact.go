@@ -66,9 +66,12 @@ var shownKeys = sets.New("app", "kubernetes.io/ingress.class", "cluster-node-tim
 var domains = sets.New("glassback.dev", "app.kubernetes.io", "groupa.k8s.zhuang.com", "app.aiops.org", "batch.wzj.kubebuilder.io",
 	"bytewang123-redis.wzj.kubebuilder.io", "alibabacloud.zhouzhengxi.com")
 
+// directives is an annotation of the operator with values of spec.config, which may be secret.
+const directives = "bytewang123-redis.wzj.kubebuilder.io/directives"
+
 func isShownKey(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	return shownKeys.Has(key) || (domain != key && domains.Has(domain))
+	return shownKeys.Has(key) || (domain != key && domains.Has(domain) && key != directives)
 }
 
 // isShown reports whether the text of a field is recorded.

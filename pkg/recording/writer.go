@@ -259,11 +259,11 @@ func (w *writer) prune(present string) error {
 	if err != nil {
 		return fmt.Errorf("list the files of the recording: %w", err)
 	}
-	for i := 0; i < len(files)-w.limits.files; i++ {
-		if files[i] == present {
+	for _, file := range files[:max(0, len(files)-w.limits.files)] {
+		if file == present {
 			continue // The clock was set back.
 		}
-		if err := os.Remove(files[i]); err != nil && !os.IsNotExist(err) {
+		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("delete an old file of the recording: %w", err)
 		}
 	}

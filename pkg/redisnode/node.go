@@ -117,7 +117,7 @@ func Dial(ip string, port int, password string) *Node {
 }
 
 // reads are the commands of a read-only Node, as observers get them.
-var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP"}
+var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP", "CONFIG GET"}
 
 // ErrReadOnly says that a read-only Node did not send a command.
 var ErrReadOnly = errors.New("this connection only reads")

@@ -20,6 +20,8 @@ type View struct {
 	ID string
 	// Version is the redis_version, such as "7.2.4".
 	Version string
+	// RunID is another one after each start of the server.
+	RunID string
 	// Loading says that the node still reads its data from the disk. It reports only its
 	// Version then: all other fields are zero.
 	Loading bool
@@ -173,6 +175,8 @@ func (v *View) parseInfo(info string) {
 		switch key {
 		case "redis_version":
 			v.Version = value
+		case "run_id":
+			v.RunID = value
 		case "loading":
 			v.Loading = value == "1"
 		case "role":

@@ -134,8 +134,8 @@ func live() (stop func() uint64) {
 	}
 }
 
-// attack sends as many requests at once, from four addresses, and calls answered with the status of each answer. Meanwhile no more memory is in
-// use than limits gives them.
+// attack sends as many requests at once, from four addresses, and calls answered with the status of each answer. Meanwhile no more
+// memory is in use than limits gives them.
 func attack(t *testing.T, h *Handler, requests int, path, body string, answered func(status int)) (statuses map[int]int) {
 	t.Helper()
 	statuses = map[int]int{}

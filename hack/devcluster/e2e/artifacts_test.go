@@ -37,7 +37,7 @@ const (
 
 // keptKinds are the resources of which objects are kept, beside all of Glassback's.
 var keptKinds = []string{
-	"configmaps", "deployments", "endpointslices", "ingresses", "jobs", "persistentvolumeclaims", "poddisruptionbudgets",
+	"configmaps", "deployments", "endpointslices", "ingresses", "jobs", "networkpolicies", "persistentvolumeclaims", "poddisruptionbudgets",
 	"pods", "replicasets", "services", "statefulsets",
 }
 

@@ -42,7 +42,7 @@ const auditPolicy = `{
       {"group": "apps", "resources": ["deployments"]},
       {"group": "autoscaling", "resources": ["horizontalpodautoscalers"]},
       {"group": "batch", "resources": ["jobs"]},
-      {"group": "networking.k8s.io", "resources": ["ingresses"]},
+      {"group": "networking.k8s.io", "resources": ["ingresses", "networkpolicies"]},
       {"group": "policy", "resources": ["poddisruptionbudgets"]}
     ]},
     {"level": "Metadata"}

@@ -52,6 +52,7 @@ var goldenKinds = []schema.GroupVersionResource{
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 

@@ -24,6 +24,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -313,6 +315,10 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	c.ready(t, "formation")
 	w := c.write(t)
 	w.kept("nothing but writes")
+	c.setWhileRunning(t)
+	w.kept("directives")
+	c.limited(t)
+	w.kept("a NetworkPolicy")
 	for _, change := range []struct {
 		what  string
 		begin func()
@@ -340,6 +346,119 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 		c.templated(t, change.what)
 	}
 	c.configured(t, "redis:7.0.15", "noeviction")
+}
+
+// setWhileRunning changes directives that redis-server can set while it runs: one of redis.conf, and one that is not there. No Pod is
+// replaced, also if a value is wrong. After a container restarts, they are set again.
+func (c *realRedis) setWhileRunning(t *testing.T) {
+	t.Helper()
+	before := c.uids(t)
+	has := func(what, policy, slow string) {
+		t.Helper()
+		c.ready(t, what)
+		for pod, out := range c.onEach(t, "redis-cli -p $PORT CONFIG GET maxmemory-policy slowlog-max-len | sort | tr '\\n' ' '") {
+			for _, value := range []string{policy, slow} {
+				if !strings.Contains(" "+out, " "+value+" ") {
+					t.Errorf("%s: %s has %q, want %s", what, pod, out, value)
+				}
+			}
+		}
+		if after := c.uids(t); !maps.Equal(before, after) {
+			t.Errorf("%s: the Pods are %v, and were %v", what, after, before)
+		}
+	}
+	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "allkeys-lfu", "slowlog-max-len": "64"}}}`)
+	has("directives", "allkeys-lfu", "64")
+	rdc, err := c.get(t.Context())
+	c.must(t, err)
+	replica, err := c.kube.CoreV1().Pods(c.ns).Get(t.Context(), rdc.Status.Shards[0].Replicas[0], metav1.GetOptions{})
+	c.must(t, err)
+	c.signal(t, replica, syscall.SIGKILL)
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		pod, err := c.kube.CoreV1().Pods(c.ns).Get(ctx, replica.Name, metav1.GetOptions{})
+		if err != nil || pod.Status.ContainerStatuses[0].RestartCount == replica.Status.ContainerStatuses[0].RestartCount {
+			return fmt.Errorf("the container of %s has not started again (%w)", replica.Name, err)
+		}
+		out, err := c.exec(t, replica.Name, "redis-cli -p $PORT CONFIG GET slowlog-max-len")
+		if err != nil || !strings.Contains(out, "64") {
+			return fmt.Errorf("%s does not have the directive again: %q (%w)", replica.Name, out, err)
+		}
+		return nil
+	})
+	has("a container started again", "allkeys-lfu", "64")
+	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "sometimes"}}}`)
+	c.wrong(t, "DirectiveRejected", "maxmemory-policy: argument(s) must be one of the following")
+	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "allkeys-lru", "slowlog-max-len": null}}}`)
+	has("the spec is right", "allkeys-lru", "128")
+}
+
+// limited gives the cluster a NetworkPolicy, whose name another one has at first, and takes it away. The real node enforces none.
+func (c *realRedis) limited(t *testing.T) {
+	t.Helper()
+	policies, before := c.kube.NetworkingV1().NetworkPolicies(c.ns), c.uids(t)
+	_, err := policies.Create(t.Context(), &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: c.name},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		},
+	}, metav1.CreateOptions{})
+	c.must(t, err)
+	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"namespaceSelector": {}}], "ingress": [{"ports": [{"port": 9121}]}]}}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		rdc, err := c.get(ctx)
+		if err != nil || rdc.Status.ObservedGeneration != rdc.Generation {
+			return fmt.Errorf("the spec has not been observed (%w)", err)
+		}
+		return nil
+	})
+	policy, err := policies.Get(t.Context(), c.name, metav1.GetOptions{})
+	c.must(t, err)
+	if policy.Spec.PodSelector.MatchLabels["app"] != "none" || len(policy.OwnerReferences) > 0 {
+		t.Errorf("the NetworkPolicy of another was changed: %+v", policy)
+	}
+	c.must(t, policies.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
+	eventually(t, patience, func(ctx context.Context) error {
+		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
+		if err != nil || len(policy.OwnerReferences) != 1 || len(policy.Spec.Ingress) != 4 {
+			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
+		}
+		return nil
+	})
+	c.ready(t, "a NetworkPolicy")
+	c.patch(t, `{"spec": {"networkPolicy": {"from": [{"podSelector": {}}]}}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		policy, err := policies.Get(ctx, c.name, metav1.GetOptions{})
+		if err != nil || policy.Spec.Ingress[2].From[0].PodSelector == nil {
+			return fmt.Errorf("the NetworkPolicy is %+v (%w)", policy, err)
+		}
+		return nil
+	})
+	c.patch(t, `{"spec": {"networkPolicy": null}}`)
+	eventually(t, patience, func(ctx context.Context) error {
+		if _, err := policies.Get(ctx, c.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the NetworkPolicy is still there (%w)", err)
+		}
+		return nil
+	})
+	c.ready(t, "no NetworkPolicy")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+}
+
+// onEach runs a shell script in every Pod, and returns what it printed, by Pod.
+func (c *realRedis) onEach(t *testing.T, script string) map[string]string {
+	t.Helper()
+	pods, err := c.pods(t.Context())
+	c.must(t, err)
+	all := map[string]string{}
+	for _, pod := range pods {
+		out, err := c.exec(t, pod.Name, script)
+		c.must(t, err)
+		all[pod.Name] = out
+	}
+	return all
 }
 
 // templated checks that all Pods have the containers and labels of the podTemplate, and no others.
@@ -521,7 +640,7 @@ func TestNodeRedisOperatorKilledAtEachStep(t *testing.T) {
 	survive("scale in", "move slots", "forget", "delete claim", "delete Pod")
 	c.claims(t, 6)
 	before := c.uids(t)
-	c.patch(t, `{"spec": {"config": {"maxmemory-policy": "noeviction"}}}`)
+	c.patch(t, `{"spec": {"config": {"databases": "32"}}}`)
 	survive("roll", "evict Pod", "failover")
 	c.replaced(t, before)
 }

@@ -298,7 +298,7 @@ func (n *node) looks(t *testing.T, in *network, secrets leaktest.Secrets, texts 
 func (n *node) reads(t *testing.T, texts map[string]string) {
 	t.Helper()
 	for _, kinds := range []string{
-		"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses",
+		"events", "aea,app,mcj,rdc,ecs", "configmaps,services,poddisruptionbudgets,persistentvolumeclaims,jobs,ingresses,networkpolicies",
 	} {
 		out, err := n.kubectl(t, "get", kinds, "--namespace", n.ns, "-o", "json")
 		n.must(t, err)

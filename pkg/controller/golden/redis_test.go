@@ -35,6 +35,8 @@ type redis struct {
 	boots map[string]int          // how often a node of that Pod started
 	pods  map[types.UID]bool      // those that exist, at the time of the last request to a node
 	epoch int64
+
+	settable bool // whether nodes set directives while they run; otherwise they have no command CONFIG
 }
 
 // redisServer is one node.
@@ -46,6 +48,7 @@ type redisServer struct {
 	slots       redisnode.Slots
 	master      string // the ID of its master, "" for a master
 	epoch       int64
+	config      map[string]string // directives that were set
 }
 
 func newRedis(w *world) *redis {
@@ -82,6 +85,7 @@ func (r *redis) boot(obj object) {
 		r.nodes[id] = node
 	}
 	node.uid, node.ip = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1)
+	node.config = map[string]string{}
 	node.port = int(pod.Spec.Containers[0].Ports[0].ContainerPort)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: node.ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -219,6 +223,27 @@ func (c redisConn) Keys(context.Context, redisnode.Slots, int) (map[int][]string
 
 func (c redisConn) Migrate(context.Context, string, int, string, time.Duration, []string) error {
 	return nil
+}
+
+// Directives returns 0 for each directive that was not set.
+func (c redisConn) Directives(_ context.Context, names []string) (map[string]string, error) {
+	values := map[string]string{}
+	return values, c.with(func(node *redisServer) error {
+		if !c.settable {
+			return redisnode.ErrNoConfig
+		}
+		for _, name := range names {
+			values[name] = cmp.Or(node.config[name], "0")
+		}
+		return nil
+	})
+}
+
+func (c redisConn) SetDirective(_ context.Context, name, value string) error {
+	return c.with(func(node *redisServer) error {
+		node.config[name] = value
+		return nil
+	})
 }
 
 func (c redisConn) Close() {}

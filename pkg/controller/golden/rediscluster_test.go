@@ -34,6 +34,7 @@ func newRedisCluster(at **redis) func(*world) (controller, error) {
 			Claims:     w.kubeFrom.Core().V1().PersistentVolumeClaims(),
 			Services:   w.kubeFrom.Core().V1().Services(),
 			ConfigMaps: w.kubeFrom.Core().V1().ConfigMaps(), Budgets: w.kubeFrom.Policy().V1().PodDisruptionBudgets(),
+			Policies: w.kubeFrom.Networking().V1().NetworkPolicies(), OperatorNamespace: "glassback-system",
 			Dial: (*at).dial, Recorder: w.recorder, Clock: clock.RealClock{},
 		})
 	}
@@ -85,6 +86,15 @@ func TestRedisClusterPhases(t *testing.T) {
 			s.Config = map[string]v1.ConfigValue{"maxmemory": "96mb"}
 		}))
 		w.step("the spec is invalid", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Addr = "" }))
+	})
+	scenario(t, f, "configured", newRedisCluster(r), func(w *world) {
+		(*r).settable = true
+		w.step("applied", 5*time.Minute, func() { w.apply(w.read(examples + "/rediscluster.yaml")...) })
+		w.step("another directive", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) {
+			s.Config = map[string]v1.ConfigValue{"maxmemory": "96mb"}
+		}))
+		w.step("another value", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Config["maxmemory"] = "97mb" }))
+		w.step("no directive", 5*time.Minute, edit(w, func(s *v1.RedisClusterSpec) { s.Config = nil }))
 	})
 	scenario(t, f, "volumes grow", newRedisCluster(r), func(w *world) {
 		objects := w.read(examples + "/rediscluster-storage.yaml")

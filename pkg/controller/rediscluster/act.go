@@ -129,6 +129,8 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
 	case reunite:
 		return e.reunite(ctx, c.on, c.slots)
+	case setDirectives:
+		return e.setDirectives(ctx, c.on, c.names)
 	case closeSlots:
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotStable, "")
 	}

@@ -16,14 +16,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
 	typedpolicyv1 "k8s.io/client-go/kubernetes/typed/policy/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/ptr"
@@ -39,8 +42,11 @@ type applied struct {
 	owners         *child.Owners
 	services       *child.Kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	budgets        *child.Kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	policies       *child.Kind[*networkingv1.NetworkPolicy, *networkingv1ac.NetworkPolicyApplyConfiguration]
 	configurations *child.Kind[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
 	configMaps     corelisters.ConfigMapLister
+
+	operatorNamespace string
 }
 
 func newApplied(config Config, written *loop.Written) applied {
@@ -53,9 +59,13 @@ func newApplied(config Config, written *loop.Written) applied {
 			func(ns string) typedpolicyv1.PodDisruptionBudgetInterface {
 				return config.Kube.PolicyV1().PodDisruptionBudgets(ns)
 			}, policyv1ac.ExtractPodDisruptionBudget),
+		policies: child.New(owners, "NetworkPolicy", "networkpolicies.networking.k8s.io", config.Policies.Informer().GetStore(),
+			func(ns string) typednetworkingv1.NetworkPolicyInterface {
+				return config.Kube.NetworkingV1().NetworkPolicies(ns)
+			}, networkingv1ac.ExtractNetworkPolicy),
 		configurations: child.New(owners, "ConfigMap", "configmaps", config.ConfigMaps.Informer().GetStore(),
 			func(ns string) typedcorev1.ConfigMapInterface { return config.Kube.CoreV1().ConfigMaps(ns) }, corev1ac.ExtractConfigMap),
-		configMaps: config.ConfigMaps.Lister(),
+		configMaps: config.ConfigMaps.Lister(), operatorNamespace: config.OperatorNamespace,
 	}
 }
 
@@ -76,9 +86,15 @@ func (c *Controller) applyChildren(ctx context.Context, rdc *v1.RedisCluster) (o
 func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.rdc
 	name := configurationName(rdc)
+	observedPolicy := c.policies.Observe(rdc, rdc.Name)
+	policy, err := networkPolicy(rdc, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
+	if err != nil {
+		return nil, err
+	}
 	changes := []child.Change{
 		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
+		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
 		c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))),
 	}
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
@@ -155,7 +171,9 @@ const tryInterval = 10 * time.Second
 // tryReplacement sets why the API server rejects the new Pod of an outdated member. It asks by a dry run of the creation, at most once in
 // tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is free.
 func (c *Controller) tryReplacement(ctx context.Context, o *observed) {
-	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.ordinal < int(*o.rdc.Spec.Size) })
+	outdated := o.membersWhere(func(m *member) bool {
+		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
+	})
 	if len(outdated) == 0 {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	networkinginformers "k8s.io/client-go/informers/networking/v1"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -52,10 +53,15 @@ type Config struct {
 	Services      coreinformers.ServiceInformer
 	ConfigMaps    coreinformers.ConfigMapInformer
 	Budgets       policyinformers.PodDisruptionBudgetInformer
+	Policies      networkinginformers.NetworkPolicyInformer
 	Dial          DialFunc
 	Recorder      record.EventRecorder
 	Clock         clock.WithTicker
 	Trace         *trace.Recorder
+
+	// OperatorNamespace is the namespace of the operator's Pods, for NetworkPolicies. If it is "", a NetworkPolicy keeps the
+	// namespace that it has: glassback plan may run outside of the cluster.
+	OperatorNamespace string
 }
 
 // Controller forms Redis Clusters and keeps them. The package's documentation lists what it does and
@@ -93,6 +99,7 @@ func New(config Config) (*Controller, error) {
 		{"Service", config.Services.Informer()},
 		{"ConfigMap", config.ConfigMaps.Informer()},
 		{"PodDisruptionBudget", config.Budgets.Informer()},
+		{"NetworkPolicy", config.Policies.Informer()},
 	} {
 		if err := c.loop.Watch(owned.informer, owned.kind, loop.ControllerOf(kind.Group, kind.Kind)); err != nil {
 			return nil, err
@@ -164,11 +171,12 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	children, applyErr := c.applyChildren(ctx, rdc)
+	accepted := c.sessions.get(rdc).rules.withoutRejected(rdc)
+	children, applyErr := c.applyChildren(ctx, accepted)
 	if children.wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.
 	}
-	o, err := c.observe(ctx, rdc)
+	o, err := c.observe(ctx, accepted)
 	if err != nil {
 		return 0, errors.Join(applyErr, err)
 	}

@@ -7,10 +7,12 @@ package rediscluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +66,10 @@ type stage struct {
 	errs     map[string]error           // by IP, instead
 	commands []string                   // that nodes were given
 	password string                     // that nodes have
+
+	settable map[string]string            // directives that nodes set, with their values at the start; nil if there is no CONFIG
+	values   map[string]map[string]string // those that were set, by IP
+	recorded map[string]map[string]string // those that were set when the Pod was patched, by Pod
 }
 
 // quietInformer receives no event, and lets a test call its handlers.
@@ -126,7 +133,30 @@ func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []s
 func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
 func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
 func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
-func (p puppet) Close()                                               {}
+func (p puppet) Directives(_ context.Context, names []string) (map[string]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settable == nil {
+		return nil, redisnode.ErrNoConfig
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		if value, ok := cmp.Or(p.values[p.ip][name], p.settable[name]), p.settable[name] != ""; ok {
+			values[name] = value
+		}
+	}
+	return values, nil
+}
+func (p puppet) SetDirective(_ context.Context, name, value string) error {
+	p.mu.Lock()
+	if p.values[p.ip] == nil {
+		p.values[p.ip] = map[string]string{}
+	}
+	p.values[p.ip][name] = value
+	p.mu.Unlock()
+	return p.record("config set", name, value)
+}
+func (p puppet) Close() {}
 
 // playing is a stage with what a sync is to see.
 func playing(t *testing.T, o *observed) *stage {
@@ -135,8 +165,20 @@ func playing(t *testing.T, o *observed) *stage {
 	s := &stage{
 		t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(o.rdc), clock: testingclock.NewFakeClock(seenAt),
 		events: record.NewFakeRecorder(100), informers: map[schema.GroupVersionResource]*quietInformer{},
-		views: map[string]*redisnode.View{}, errs: map[string]error{},
+		views: map[string]*redisnode.View{}, errs: map[string]error{}, values: map[string]map[string]string{},
+		recorded: map[string]map[string]string{},
 	}
+	s.kube.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		name := action.(clienttesting.PatchAction).GetName()
+		for ordinal := range o.members {
+			if podName(o.rdc, ordinal) == name {
+				s.recorded[name] = maps.Clone(s.values[ipOf(ordinal)])
+			}
+		}
+		return false, nil, nil
+	})
 	for _, m := range o.members {
 		if m.pod != nil {
 			s.add(m.pod)
@@ -178,6 +220,9 @@ func (s *stage) connect() {
 	kube.InformerFor(&policyv1.PodDisruptionBudget{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), &policyv1.PodDisruptionBudget{})
 	})
+	kube.InformerFor(&networkingv1.NetworkPolicy{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return quiet(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), &networkingv1.NetworkPolicy{})
+	})
 	own.InformerFor(&v1.RedisCluster{}, func(versioned.Interface, time.Duration) cache.SharedIndexInformer {
 		return quiet(v1.SchemeGroupVersion.WithResource("redisclusters"), &v1.RedisCluster{})
 	})
@@ -185,6 +230,7 @@ func (s *stage) connect() {
 		Kube: newEvicting(s.kube), Client: s.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
 		Dial:     func(ip string, _ int, password string) Node { return puppet{s, ip, password} },
 		Recorder: s.events, Clock: s.clock,
 	})
@@ -208,6 +254,7 @@ func (s *stage) catchUp() {
 			"pods": listKind, "services": corev1.SchemeGroupVersion.WithKind("Service"),
 			"configmaps":             corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 			"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+			"networkpolicies":        networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 			"poddisruptionbudgets":   policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), "redisclusters": kind,
 		}[resource.Resource]
 		list, err := tracker.List(resource, listKind, "default")
@@ -602,15 +649,15 @@ func (s *stage) changeViewBeforeMeet(ordinal int, change func(*redisnode.View)) 
 
 func TestSyncTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playing(t, sixStored()).settle()
+		s := playing(t, see(six(), stored, spec(func(s *v1.RedisClusterSpec) { s.NetworkPolicy = &v1.NetworkPolicy{} }))).settle()
 		objects := map[string]any{"redisclusters": s.rdc()}
 		for resource, informer := range s.informers {
 			if list := informer.GetStore().List(); len(list) > 0 {
 				objects[resource.Resource] = list[0]
 			}
 		}
-		if len(objects) != 6 {
-			t.Fatalf("%d kinds of objects, want 6", len(objects))
+		if len(objects) != 7 {
+			t.Fatalf("%d kinds of objects, want 7", len(objects))
 		}
 		queue := s.controller.loop.Queue
 		go s.controller.Run(t.Context(), t.Context(), 0) // Handlers add keys, and no worker takes them.

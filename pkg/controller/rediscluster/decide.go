@@ -49,12 +49,15 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next: missing Pods are created in any case, and one policy adds its plan.
+// decide returns what to do next: missing Pods are created and directives are set in any case, and one policy adds its plan.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
-	upkeep := missingPods(o)
-	if len(upkeep) > 0 {
+	upkeep, directives := missingPods(o), directiveCommands(o)
+	switch {
+	case len(upkeep) > 0:
 		p.step, p.wait = "Creating Pods", brief
+	case len(directives) > 0:
+		p.step, p.wait = settingStep(directives), brief
 	}
 	for _, policy := range policies {
 		if decided := policy.decide(o); decided != nil {
@@ -62,7 +65,7 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	p.upkeep = upkeep
+	p.upkeep = slices.Concat(upkeep, directives)
 	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
 		p.evictionRefused = o.evictionRefused
 	}
@@ -74,11 +77,12 @@ func decide(o *observed) plan {
 
 // The operations, as status.operation.type has them.
 const (
-	opForm     = "Form"
-	opScaleOut = "ScaleOut"
-	opScaleIn  = "ScaleIn"
-	opRoll     = "Roll"
-	opHeal     = "Heal"
+	opForm      = "Form"
+	opScaleOut  = "ScaleOut"
+	opScaleIn   = "ScaleIn"
+	opRoll      = "Roll"
+	opConfigure = "Configure"
+	opHeal      = "Heal"
 )
 
 // The delays until the next sync. A change of a Pod starts a sync by itself; a change within Redis does not.
@@ -125,17 +129,18 @@ const (
 	deleteClaim   verb = "delete claim of"
 	createPod     verb = "create Pod"
 	deletePod     verb = "delete Pod"
-	evictPod      verb = "evict Pod"      // if the PodDisruptionBudget allows it
-	meet          verb = "meet"           // on gets to know peer
-	forget        verb = "forget"         // on forgets the node id
-	addSlots      verb = "add slots"      // on gets slots that have no owner
-	replicate     verb = "replicate"      // on becomes a replica of peer
-	failover      verb = "failover"       // on takes over from its master
-	moveSlots     verb = "move slots"     // from on to peer
-	copyFunctions verb = "copy functions" // from peer to on
-	closeSlots    verb = "close slots"    // on removes the marks of slots
-	openSlots     verb = "open slots"     // on marks slots as moving to peer
-	reunite       verb = "reunite"        // on marks slots as moving to the node that has keys of them
+	evictPod      verb = "evict Pod"         // if the PodDisruptionBudget allows it
+	meet          verb = "meet"              // on gets to know peer
+	forget        verb = "forget"            // on forgets the node id
+	addSlots      verb = "add slots"         // on gets slots that have no owner
+	replicate     verb = "replicate"         // on becomes a replica of peer
+	failover      verb = "failover"          // on takes over from its master
+	moveSlots     verb = "move slots"        // from on to peer
+	copyFunctions verb = "copy functions"    // from peer to on
+	closeSlots    verb = "close slots"       // on removes the marks of slots
+	openSlots     verb = "open slots"        // on marks slots as moving to peer
+	setDirectives verb = "set directives of" // on gets the values of spec.config
+	reunite       verb = "reunite"           // on marks slots as moving to the node that has keys of them
 )
 
 // command is one write, or a sequence of writes with one purpose.
@@ -146,6 +151,7 @@ type command struct {
 	id    string
 	slots redisnode.Slots
 	how   redisnode.Failover
+	names []string // of directives
 }
 
 // String returns the command in a few words, for logs and tests.
@@ -163,7 +169,7 @@ func (c command) String() string {
 	if len(c.slots) > 0 {
 		words = append(words, c.slots.String())
 	}
-	return strings.Join(words, " ")
+	return strings.Join(append(words, c.names...), " ")
 }
 
 // wait returns a plan that does nothing until the next sync.

@@ -50,7 +50,7 @@ func missingPods(o *observed) []command {
 // takes effect. A running Pod is not broken, even if it does not answer: it may be loading, or unreachable.
 func replaceBrokenPods(o *observed) *plan {
 	for _, m := range o.members {
-		if m.answers() || !m.outdated || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
+		if m.answers() || (!m.outdated && !m.differs) || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
 			(redisRuns(m.pod) && !notStarting(m.pod)) || o.rejection != "" {
 			continue
 		}
@@ -179,6 +179,9 @@ func rollPods(o *observed) *plan {
 	}
 	if o.rejection != "" {
 		return wait(check, "Waiting for another spec: %s", o.rejection)
+	}
+	if pending := directiveCommands(o); len(pending) > 0 {
+		return wait(brief, "%s", settingStep(pending)) // A wrong value would be in the redis.conf of a new Pod.
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p

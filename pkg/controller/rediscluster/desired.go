@@ -188,24 +188,27 @@ func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 		})
 }
 
+// preferences are the first lines of redis.conf.
+var preferences = []string{
+	// A machine that goes down loses one second of writes at most. A failover to a replica that lags loses more,
+	// so an fsync for every write would cost a lot and gain little.
+	"appendfsync everysec",
+	// The append-only file has all data. A snapshot would need a fork.
+	`save ""`,
+	// A failed master is replaced within about 7 s, instead of 20.
+	"cluster-node-timeout 5000",
+	// A master has few replicas, and they seldom connect at the same time: waiting 5 s for another one would make
+	// each formation and each restart 5 s longer.
+	"repl-diskless-sync-delay 0",
+}
+
 // redisConf returns the configuration that all nodes share. start.sh adds what differs for each Pod.
 //
 // If a directive occurs twice, the later one counts: spec.config overrides what stands before it. It cannot override
 // what stands after it, even if it passed validation by mistake.
 func redisConf(rdc *v1.RedisCluster) string {
 	port, bus := ports(rdc)
-	lines := []string{
-		// A machine that goes down loses one second of writes at most. A failover to a replica that lags loses more,
-		// so an fsync for every write would cost a lot and gain little.
-		"appendfsync everysec",
-		// The append-only file has all data. A snapshot would need a fork.
-		`save ""`,
-		// A failed master is replaced within about 7 s, instead of 20.
-		"cluster-node-timeout 5000",
-		// A master has few replicas, and they seldom connect at the same time: waiting 5 s for another one would make
-		// each formation and each restart 5 s longer.
-		"repl-diskless-sync-delay 0",
-	}
+	lines := slices.Clone(preferences)
 	for _, key := range slices.Sorted(maps.Keys(rdc.Spec.Config)) {
 		value := string(rdc.Spec.Config[key])
 		if strings.TrimSpace(value) == "" {
@@ -233,6 +236,25 @@ func redisConf(rdc *v1.RedisCluster) string {
 		lines = append(lines, "cluster-port "+strconv.Itoa(bus))
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// parseRedisConf returns the spec.config that redisConf made a redis.conf from. It returns false for a text that it does
+// not know. An empty value is returned as `""`.
+func parseRedisConf(text string) (map[string]v1.ConfigValue, bool) {
+	lines := strings.Split(text, "\n")
+	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "port ") }) // No spec.config has a port.
+	if end < len(preferences) || !slices.Equal(lines[:len(preferences)], preferences) {
+		return nil, false
+	}
+	config := map[string]v1.ConfigValue{}
+	for _, line := range lines[len(preferences):end] {
+		key, value, ok := strings.Cut(line, " ")
+		if !ok {
+			return nil, false
+		}
+		config[key] = v1.ConfigValue(value)
+	}
+	return config, true
 }
 
 // pod returns the Pod of one node.

@@ -5,11 +5,11 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package rediscluster creates a Redis Cluster for each RedisCluster, and keeps it healthy.
 //
-//	owns    Pods, a Service, a PodDisruptionBudget, a ConfigMap for each revision of the Pods, and
+//	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, and
 //	        PersistentVolumeClaims, which outlive the RedisCluster
 //	reads   RedisClusters and their children, from the caches; the Secret with the password, once, and
 //	        again while it may have changed; the state of every redis-server
-//	writes  Pods and claims, one by one; the other children by server-side apply; commands to
+//	writes  Pods (directives, in an annotation) and claims, one by one; the other children by server-side apply; commands to
 //	        redis-servers; RedisCluster status, Event
 //
 // A sync observes everything and takes one step:
@@ -50,6 +50,9 @@ SPDX-License-Identifier: Apache-2.0
 //     the condition Degraded has the reason FunctionsDiffer.
 //   - At most one Pod can be evicted at a time, and only while all Pods are ready. The controller replaces a ready Pod
 //     by an eviction, so that no drain evicts its master meanwhile.
+//   - It replaces no Pod for a directive that Redis can set while it runs, and for no value that Redis rejects. What it sets
+//     in a node is in an annotation of the Pod before.
+//   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
 //     move.
 //   - It asks a settled cluster every ten seconds, with one request for each node, and writes nothing.

@@ -55,8 +55,12 @@ type observed struct {
 	// actedAt is when the last plan was carried out that did not only wait; zero if that is unknown.
 	actedAt time.Time
 
-	// revisions are those of the Pods that exist.
+	// revisions are those of the Pods that exist. configs has the spec.config of each revision but the current one, if it is
+	// known.
 	revisions map[string]bool
+	configs   map[string]map[string]v1.ConfigValue
+	// rules are what nodes have said about directives.
+	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
 	// operator will create. uncounted is how many of them it does not count yet.
 	pods, uncounted int
@@ -88,8 +92,19 @@ type member struct {
 	// id is the ID of the node. A silent member has one too, if it is known; otherwise it is "".
 	id string
 
-	// outdated is whether the Pod has another revision than the spec.
-	outdated bool
+	// differs is whether the Pod has another revision than the spec, and outdated whether it has to be replaced. It has not if
+	// only directives differ that can be set while its node runs.
+	differs, outdated bool
+	// config is the spec.config that the Pod was created with; nil if that is unknown. set are the directives in its
+	// AnnotationDirectives.
+	config map[string]v1.ConfigValue
+	set    map[string]*string
+	// wanted are the values that the node should have and does not get from its redis.conf. directives are those that it has,
+	// of these directives; nil if it was not asked. noConfig is whether it has no command CONFIG.
+	wanted, directives map[string]string
+	noConfig           bool
+	// pending are the names of the directives to set now.
+	pending []string
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
@@ -137,6 +152,8 @@ func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observ
 	default:
 		c.askNodes(ctx, o)
 	}
+	c.sessions.get(rdc).recordDirectives(o)
+	o.markOutdated()
 	o.identify()
 	o.merge()
 	c.sessions.get(rdc).recall(o)
@@ -158,6 +175,8 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
 	}
+	o.rules = c.sessions.get(rdc).rules.clone()
+	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
 	o.countPods(pods, c.budgets.Observe(rdc, rdc.Name).Object)
 	return o, nil
@@ -201,11 +220,22 @@ func (o *observed) findMembers(pods []*corev1.Pod, claims []*corev1.PersistentVo
 	o.markOutdated()
 }
 
-// markOutdated sets which members have another revision than the spec.
-func (o *observed) markOutdated() {
+// readConfigs sets the spec.config of each other revision of a Pod, by the ConfigMaps.
+func (c *Controller) readConfigs(o *observed, pods []*corev1.Pod) {
 	current := revision(o.rdc)
-	for _, m := range o.members {
-		m.outdated = m.pod != nil && m.pod.Annotations[AnnotationRevision] != current
+	o.configs = map[string]map[string]v1.ConfigValue{}
+	for _, p := range pods {
+		was := p.Annotations[AnnotationRevision]
+		if _, known := o.configs[was]; known || was == "" || was == current {
+			continue
+		}
+		cm := c.configurations.Observe(o.rdc, o.rdc.Name+"-"+was).Object
+		if cm == nil || !metav1.IsControlledBy(cm, o.rdc) {
+			continue
+		}
+		if config, ok := parseRedisConf(cm.Data["redis.conf"]); ok {
+			o.configs[was] = config
+		}
 	}
 }
 
@@ -245,7 +275,7 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 			continue
 		}
 		asked[m.pod.UID] = true
-		node := c.sessions.node(o.rdc, m.pod)
+		node, last := c.sessions.node(o.rdc, m.pod), current.asked[m.pod.UID]
 		requests.Go(func() {
 			view, err := node.View(ctx)
 			switch {
@@ -255,6 +285,7 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 				m.fail(errors.New("it is loading its data"))
 			default:
 				m.view = view
+				m.askDirectives(ctx, node, last)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/glassback/glassback/pkg/child"
@@ -92,6 +93,12 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 		plan.Waiting = true
 		plan.Step = fmt.Sprintf("Pods with another revision, which are replaced one by one: %d of %d", len(outdated), len(o.members))
 	}
+	configured := o.membersWhere(func(m *member) bool { return !m.outdated && len(m.wanted) > 0 })
+	if len(configured) > 0 && plan.Step == "" {
+		plan.Waiting = true
+		plan.Step = fmt.Sprintf("Nodes that need directives which are not in their redis.conf: %d of %d. They are asked and set; "+
+			"a Pod is replaced if its node refuses to set one while it runs", len(configured), len(o.members))
+	}
 	return o.previewCommands(plan, missingPods(o))
 }
 
@@ -117,6 +124,16 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 		case createPod:
 			write.Verb, write.Kind = "create", "Pod"
 			write.Fields, err = preview.Diff(nil, pod(o.rdc, c.on.ordinal))
+		case setDirectives:
+			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
+			set := c.on.withDirectives(c.names)
+			if len(set) == len(c.on.set) {
+				continue
+			}
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationDirectives, directivesText(set))
+			write.Fields, err = preview.Diff(c.on.pod, marked)
 		case deletePod:
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:

@@ -42,6 +42,21 @@ func TestPlan(t *testing.T) {
 			want:       []string{"Pods with another revision, which are replaced one by one: 6 of 6"},
 			incomplete: "the redis-servers were not asked",
 		},
+		"a directive that can perhaps be set: it is tried": {
+			change: func(s *stage) {
+				s.settable = map[string]string{"maxmemory": "0"}
+				s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Config = configOf("maxmemory 97mb") })
+			},
+			want: []string{
+				"create ConfigMap", "Setting directives in 6 nodes: maxmemory", "patch Pod demo-0", "Redis: set directives of demo-0 maxmemory",
+			},
+		},
+		"a directive, offline: the Pods": {
+			change:     func(s *stage) { s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Config = configOf("maxmemory 97mb") }) },
+			offline:    true,
+			want:       []string{"Nodes that need directives which are not in their redis.conf: 6 of 6"},
+			incomplete: "the redis-servers were not asked",
+		},
 		"a replica that asks for data at an earlier address of its master: a command": {
 			change: func(s *stage) { s.views[ipOf(3)].LinkUp, s.views[ipOf(3)].MasterIP = false, "10.1.7.7" },
 			want:   []string{"reconnectReplicas: ", "update RedisCluster demo", "Redis: replicate demo-3 demo-0"},

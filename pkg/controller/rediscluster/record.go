@@ -17,7 +17,7 @@ import (
 )
 
 // Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are
-// outdated: the revision depends on texts that are not recorded.
+// outdated, and which directives are to be set: both depend on texts that are not recorded.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
 // recordedObserved is observed in a record, without what merge derives from the members.
@@ -59,6 +59,8 @@ type recordedMember struct {
 	SilentFor   metav1.Duration               `json:"silentFor,omitzero"`
 	ID          string                        `json:"id,omitempty"`
 	Outdated    bool                          `json:"outdated,omitempty"`
+	Differs     bool                          `json:"differs,omitempty"`
+	Pending     []string                      `json:"pending,omitempty"`
 	UnreadyFor  metav1.Duration               `json:"unreadyFor,omitzero"`
 	PromotedFor metav1.Duration               `json:"promotedFor,omitzero"`
 	UnlinkedFor metav1.Duration               `json:"unlinkedFor,omitzero"`
@@ -100,8 +102,8 @@ func (o *observed) Record() any {
 	}
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
-			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, duration(m.silentFor), m.id, m.outdated,
-			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, duration(m.silentFor), m.id, m.outdated, m.differs,
+			m.pending, duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -155,8 +157,8 @@ func restore(r *recordedObserved) *observed {
 	for _, m := range r.Members {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
-			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, unreadyFor: m.UnreadyFor.Duration,
-			promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
+			unreadyFor: m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
 		})
 	}
 	o.merge()

@@ -39,6 +39,8 @@ type Node interface {
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)
 	RestoreFunctions(ctx context.Context, dump string) error
+	Directives(ctx context.Context, names []string) (map[string]string, error)
+	SetDirective(ctx context.Context, name, value string) error
 	Close()
 }
 
@@ -81,6 +83,9 @@ type session struct {
 	triedAt   time.Time // when that was
 	rejection string    // its result: see observed
 
+	rules directiveRules
+	asked map[types.UID]answer // by the UID of the Pod
+
 	linked  map[string]link      // by the ID of the replica
 	reached map[string]time.Time // when a member was last connected to a node, by the node's ID
 
@@ -113,7 +118,8 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 	if known != nil {
 		known.close()
 	}
-	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{},
+	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
+		rules:  directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
 		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 	return s.byKey[key]
 }

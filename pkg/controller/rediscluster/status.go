@@ -50,15 +50,18 @@ const (
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"
 	reasonFunctions   = "FunctionsDiffer"
+	reasonConfiguring = "Configuring"
+	reasonDirective   = "DirectiveRejected"
 )
 
 // reasons are the reasons of Ready during each operation.
 var reasons = map[string]string{
 	opForm: reasonForming, opScaleOut: reasonScalingOut, opScaleIn: reasonScalingIn, opRoll: reasonRolling, opHeal: reasonHealing,
+	opConfigure: reasonConfiguring,
 }
 
 // expectedReasons are the reasons whose events are no warnings.
-var expectedReasons = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling}
+var expectedReasons = []string{reasonForming, reasonScalingOut, reasonScalingIn, reasonRolling, reasonConfiguring}
 
 const (
 	// textEvery is the minimum time between two writes of the status if only texts change.
@@ -197,6 +200,8 @@ func operationType(o *observed, last *v1.Operation) string {
 		return opScaleOut
 	case last != nil:
 		return last.Type
+	case len(directiveCommands(o)) > 0:
+		return opConfigure
 	}
 	return opHeal
 }
@@ -212,6 +217,7 @@ func memberProblems(o *observed) []problem {
 	if o.rejection != "" {
 		all = append(all, problem{reasonRejected, o.rejection})
 	}
+	all = append(all, rejectionProblems(o)...)
 	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
 	}

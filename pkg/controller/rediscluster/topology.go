@@ -355,7 +355,7 @@ const (
 
 // patience returns how long the operator waits for the nodes to handle a lost node themselves.
 func (o *observed) patience() time.Duration {
-	timeout, err := strconv.Atoi(string(o.rdc.Spec.Config["cluster-node-timeout"]))
+	timeout, err := strconv.Atoi(redisnode.Value(string(o.rdc.Spec.Config["cluster-node-timeout"])))
 	if err != nil {
 		return minPatience
 	}

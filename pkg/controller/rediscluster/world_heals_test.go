@@ -475,7 +475,7 @@ func TestSettledIsQuiet(t *testing.T) {
 	w := newWorld(t, "quiet")
 	w.ready("the cluster to be formed")
 	w.sync()
-	before, asked := len(w.all), w.asked.Load()
+	before, asked, config := len(w.all), w.asked.Load(), w.askedConfig.Load()
 	for range 10 {
 		if _, after, err := w.sync(); err != nil || after != poll {
 			t.Errorf("a sync of what is settled wants to wait %s, want %s (%v)", after, poll, err)
@@ -486,6 +486,9 @@ func TestSettledIsQuiet(t *testing.T) {
 	}
 	if n := w.asked.Load() - asked; n != 60 {
 		t.Errorf("10 syncs asked 6 nodes %d times, want once each", n)
+	}
+	if n := w.askedConfig.Load() - config; n != 0 {
+		t.Errorf("10 syncs asked nodes for directives %d times", n)
 	}
 }
 
@@ -529,7 +532,7 @@ func TestWithoutReplicas(t *testing.T) {
 	w := newWorld(t, "alone", func(rdc *v1.RedisCluster) { rdc.Spec.ReplicasPerMaster = ptr.To[int32](0) })
 	w.ready("the cluster to be formed")
 	load, calls := w.load(t), w.call(t)
-	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["maxmemory-policy"] = "allkeys-lru" })
+	w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["databases"] = "32" })
 	w.ready("the new Pods")
 	calls.check()
 	w.haveFunctions()

@@ -70,7 +70,7 @@ func TestRolls(t *testing.T) {
 			if test.lives != nil {
 				w.lives = test.lives()
 			}
-			w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["maxmemory-policy"] = "allkeys-lru" })
+			w.change(func(rdc *v1.RedisCluster) { rdc.Spec.Config["databases"] = "32" })
 			w.ready("the new Pods")
 			if lost := load.lost(); lost > 0 {
 				t.Errorf("%d keys lost what was acknowledged", lost)

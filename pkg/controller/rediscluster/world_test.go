@@ -83,7 +83,9 @@ type world struct {
 	deaths int
 	all    []string // all writes, of all lives
 	asked  atomic.Int64
-	mu     sync.Mutex
+
+	askedConfig atomic.Int64
+	mu          sync.Mutex
 }
 
 // killed is the panic that ends a life of the controller.
@@ -124,6 +126,7 @@ func (w *world) start() {
 		Kube: fakeapi.Evicting(w.kube), Client: w.client, RedisClusters: own.Redis().V1().RedisClusters(),
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
+		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
 		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},
 	}
 	w.controller = newController(w.config)
@@ -238,6 +241,19 @@ func (n mortal) SetSlots(ctx context.Context, slots redisnode.Slots, how redisno
 func (n mortal) Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error {
 	n.w.write("MIGRATE")
 	return n.Node.Migrate(ctx, ip, port, password, timeout, keys)
+}
+
+func (n mortal) Directives(ctx context.Context, names []string) (map[string]string, error) {
+	n.w.askedConfig.Add(1)
+	return n.Node.Directives(ctx, names)
+}
+
+// SetDirective is no write if the node has the value.
+func (n mortal) SetDirective(ctx context.Context, name, value string) error {
+	if values, err := n.Node.Directives(ctx, []string{name}); err != nil || values[name] != value {
+		n.w.write("CONFIG SET " + name)
+	}
+	return n.Node.SetDirective(ctx, name, value)
 }
 
 func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
@@ -491,7 +507,7 @@ func (w *world) kubelet() {
 		}
 		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
 			IP: ip, Dir: w.volume(p), Password: w.password, FileLimit: w.limits[p.Name],
-			Directives: directives(w.rdc()),
+			Directives: w.directives(p),
 		})
 		w.bind(p)
 		running := p.DeepCopy()
@@ -548,9 +564,15 @@ func (w *world) volume(p *corev1.Pod) string {
 	return w.dirs[uid]
 }
 
-// directives are those of redis.conf that are not about where the server runs.
-func directives(rdc *v1.RedisCluster) []string {
-	return slices.DeleteFunc(strings.Split(strings.TrimSpace(redisConf(rdc)), "\n"), func(line string) bool {
+// directives are those of the Pod's redis.conf that are not about where the server runs.
+func (w *world) directives(p *corev1.Pod) []string {
+	name := p.Spec.Volumes[1].ConfigMap.Name
+	cm, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conf := cm.(*corev1.ConfigMap).Data["redis.conf"]
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(conf), "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ")
 	})
 }

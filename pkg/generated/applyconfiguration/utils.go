@@ -83,6 +83,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationbatchv1.MyCronJobStatusApplyConfiguration{}
 
 		// Group=bytewang123-redis.wzj.kubebuilder.io, Version=v1
+	case redisv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
+		return &applyconfigurationredisv1.NetworkPolicyApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Node"):
 		return &applyconfigurationredisv1.NodeApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Operation"):

@@ -100,10 +100,11 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
-# The operator creates and deletes single Pods, and reads a Pod again before CLUSTER MEET.
+# The operator creates and deletes single Pods, and reads a Pod again before CLUSTER MEET. It patches
+# a Pod before it sets a directive in its node.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [create, delete, get, list, watch]
+  verbs: [create, delete, get, list, patch, watch]
 # It replaces a Pod by an eviction, as the PodDisruptionBudget allows.
 - apiGroups: [""]
   resources: [pods/eviction]
@@ -124,5 +125,9 @@
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [create, get, list, patch, watch]
+# Who can connect to its Pods, if its spec says so.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [create, delete, get, list, patch, watch]
 {{- end }}
 {{- end }}

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=3"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -101,8 +101,9 @@ type RedisClusterSpec struct {
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
-	// that the operator or another field of spec sets are not allowed. A change replaces the Pods
-	// one by one.
+	// that the operator or another field of spec sets are not allowed. The operator sets a changed
+	// directive in the running nodes. If Redis can set it only at its start, or if a directive is
+	// removed with which a Pod was created, it replaces the Pods one by one.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9-]{0,63}$'))",message="every key must be the name of a directive of redis.conf, like \"maxmemory-policy\": no more than 64 lower case letters, digits and \"-\""
@@ -118,6 +119,11 @@ type RedisClusterSpec struct {
 	// can create Pods with them. A change replaces the Pods one by one.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
+	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
+	// +optional
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 }
 
 // ConfigValue is the value of a directive, as in redis.conf. An empty value is written as "".

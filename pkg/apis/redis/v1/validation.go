@@ -97,7 +97,8 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	if s.AuthSecretRef != nil {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
-	return append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
+	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
+	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
 }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in

@@ -38,8 +38,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// replaces the Pods one by one.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// config are directives of redis.conf, such as "maxmemory-policy": "allkeys-lru". Directives
-	// that the operator or another field of spec sets are not allowed. A change replaces the Pods
-	// one by one.
+	// that the operator or another field of spec sets are not allowed. The operator sets a changed
+	// directive in the running nodes. If Redis can set it only at its start, or if a directive is
+	// removed with which a Pod was created, it replaces the Pods one by one.
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
 	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
@@ -47,6 +48,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
 	// can create Pods with them. A change replaces the Pods one by one.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// networkPolicy limits who can connect to the Pods, by a NetworkPolicy with the name of the
+	// cluster. Default: no NetworkPolicy. A change replaces no Pod.
+	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
 }
 
 // RedisClusterSpecApplyConfiguration constructs a declarative configuration of the RedisClusterSpec type for use with
@@ -130,5 +134,13 @@ func (b *RedisClusterSpecApplyConfiguration) WithAuthSecretRef(value *SecretKeyR
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.PodTemplate = value
+	return b
+}
+
+// WithNetworkPolicy sets the NetworkPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkPolicy field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPolicyApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.NetworkPolicy = value
 	return b
 }

@@ -1,0 +1,271 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// created has Pods that were created with this config, as "maxmemory 96mb, timeout 0". The spec has another one.
+func created(with, wants string) alter {
+	return func(o *observed) {
+		o.rdc.Spec.Config = configOf(with)
+		was := revision(o.rdc)
+		o.configs = map[string]map[string]v1.ConfigValue{was: configOf(with)}
+		for _, m := range o.members {
+			m.pod.Annotations[AnnotationRevision] = was
+		}
+		o.rdc.Spec.Config = configOf(wants)
+	}
+}
+
+func configOf(text string) map[string]v1.ConfigValue {
+	config := map[string]v1.ConfigValue{}
+	for line := range strings.SplitSeq(text, ", ") {
+		if name, value, ok := strings.Cut(line, " "); ok {
+			config[name] = v1.ConfigValue(value)
+		}
+	}
+	return config
+}
+
+// running has nodes say that they have these directives.
+func running(text string, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			o.members[i].directives = map[string]string{}
+			for name, value := range configOf(text) {
+				o.members[i].directives[name] = string(value)
+			}
+		}
+	}
+}
+
+// recorded has Pods on which the operator has set directives: these are the values before.
+func recorded(before map[string]*string, ordinals ...int) alter {
+	return podIs(func(p *corev1.Pod) { p.Annotations[AnnotationDirectives] = directivesText(before) }, ordinals...)
+}
+
+func ruled(rules directiveRules) alter { return func(o *observed) { o.rules = rules } }
+
+func fixed(names ...string) directiveRules {
+	all := map[[2]string]bool{}
+	for _, name := range names {
+		all[[2]string{v1.DefaultImage, name}] = true
+	}
+	return directiveRules{fixed: all}
+}
+
+// all are the ordinals of six.
+var all = []int{0, 1, 2, 3, 4, 5}
+
+func TestDecideDirectives(t *testing.T) {
+	setting := func(names string, ordinals ...int) decision {
+		d := decision{step: "Setting directives in", wait: brief}
+		for _, i := range ordinals {
+			d.upkeep = append(d.upkeep, "set directives of "+podName(six().rdc, i)+" "+names)
+		}
+		return d
+	}
+	rolls := does("Replacing demo-3", "evict Pod demo-3")
+	decisions{
+		"as the spec says": {see(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("", all...)), decision{wait: poll}},
+		"another value": {
+			see(six(), created("maxmemory 96mb", "maxmemory 97mb"), running("maxmemory 100663296", all...)), setting("maxmemory", all...),
+		},
+		"one more": {see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...)), setting("maxmemory", all...)},
+		"one that was set": {
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...),
+				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			decision{wait: poll},
+		},
+		"one that was set by hand is recorded": {
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...)), setting("maxmemory", all...),
+		},
+		"a container that restarted": {
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 101711872", all...), running("maxmemory 0", 2),
+				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			setting("maxmemory", 2),
+		},
+		"the value of redis.conf again, which was another one in between": {
+			see(six(), created("maxmemory 96mb", "maxmemory 96mb"), running("maxmemory 101711872", all...),
+				recorded(map[string]*string{"maxmemory": nil}, all...)),
+			setting("maxmemory", all...),
+		},
+		"one less, and it was set: the value before": {
+			see(six(), created("", ""), running("maxmemory 101711872", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			setting("maxmemory", all...),
+		},
+		"one less, and it is as before": {
+			see(six(), created("", ""), running("maxmemory 0", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			decision{wait: poll},
+		},
+		"one less, and nobody knows its default": {
+			see(six(), created("", ""), running("", all...), recorded(map[string]*string{"maxmemory": nil}, all...)), rolls,
+		},
+		"one less, with which the Pods were created": {
+			see(six(), created("maxmemory 96mb", ""), running("", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)), rolls,
+		},
+		"one less, and Redis refuses the value before": {
+			see(six(), created("", ""), ruled(fixed("maxmemory")), running("maxmemory 101711872", all...),
+				recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
+			rolls,
+		},
+		"one that Redis sets only at its start": {
+			see(six(), created("", "databases 32"), ruled(fixed("databases")), running("databases 16", all...)), rolls,
+		},
+		"one that Redis sets only at its start, as it was": {
+			see(six(), created("databases 32", "databases 32"), ruled(fixed("databases")), running("databases 32", all...)), decision{wait: poll},
+		},
+		"without CONFIG": {see(six(), created("", "maxmemory 97mb"), ruled(fixed(anyDirective))), rolls},
+		"before a roll, all that can be set is tried": {
+			see(six(), created("", "databases 32, maxmemory 97mb"), ruled(fixed("databases")), running("databases 16, maxmemory 0", all...)),
+			setting("maxmemory", all...),
+		},
+		"before a roll for another reason": {
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...),
+				func(o *observed) {
+					o.rdc.Spec.ReplicasPerMaster, o.rdc.Spec.AuthSecretRef = ptr.To[int32](1), &v1.SecretKeyReference{Name: "a"}
+				}),
+			setting("maxmemory", all...),
+		},
+		"unknown to Redis, and it is to have another image": {
+			see(six(), created("", "new 1"), running("", all...), func(o *observed) { o.rdc.Spec.Image = "redis:8" }), rolls,
+		},
+		"unknown to Redis, but its redis.conf has it": {
+			see(six(), created("list-max-ziplist-entries 1", "list-max-ziplist-entries 1"), running("", all...),
+				recorded(map[string]*string{"list-max-ziplist-entries": nil}, all...)),
+			decision{wait: poll},
+		},
+		"unknown to Redis: it says so": {see(six(), created("", "maxmemroy 1"), running("", all...)), setting("maxmemroy", all...)},
+		"of a node that was not asked": {see(six(), created("", "maxmemory 97mb")), decision{wait: poll}},
+		"of a revision that is not known": {
+			see(six(), created("", "maxmemory 97mb"), func(o *observed) { o.configs = nil }), rolls,
+		},
+		"though slots have no master": {
+			see(six(), created("", "maxmemory 97mb"), running("maxmemory 0", all...), renewed(0, 3), running("maxmemory 0", 0, 3)),
+			decision{
+				upkeep: setting("maxmemory", all...).upkeep, step: "have lost what they held", reason: reasonDataLoss, wait: check, lost: "0-5460",
+			},
+		},
+	}.run(t)
+}
+
+// TestABrokenPodWithAnotherConfigIsReplaced has a Pod that does not start, perhaps because of its redis.conf: it cannot be asked.
+func TestABrokenPodWithAnotherConfigIsReplaced(t *testing.T) {
+	o := see(six(), created("databases none", "databases 16"), silenced(silencePatience, 4), podIs(crashing, 4))
+	if p := decide(o); len(p.commands) != 1 || p.commands[0].String() != "delete Pod demo-4" {
+		t.Errorf("commands %q", inWords(p.commands))
+	}
+}
+
+func TestAConfigIsReadFromItsConfigMap(t *testing.T) {
+	for name, config := range map[string]map[string]v1.ConfigValue{
+		"none":            nil,
+		"one":             {"maxmemory": "96mb"},
+		"an empty value":  {"save": ""},
+		"quotes":          {"save": `""`, "proc-title-template": `"{title} {port}"`},
+		"a preference":    {"appendfsync": "always", "cluster-node-timeout": "15000"},
+		"a name of words": {"client-output-buffer-limit": "pubsub 32mb 8mb 60"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := six()
+			o.rdc.Spec.Config = config
+			got, ok := parseRedisConf(redisConf(o.rdc))
+			if !ok || !isRevision(o.rdc, got, revision(o.rdc)) {
+				t.Errorf("the config %v is read as %v, %t", config, got, ok)
+			}
+		})
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "another order": "save \"\"\nappendfsync everysec\nport 6379\n", "no port": strings.Join(preferences, "\n"),
+	} {
+		if got, ok := parseRedisConf(text); ok {
+			t.Errorf("%s is read as %v", name, got)
+		}
+	}
+}
+
+// TestDirectivesAreRecordedBeforeTheyAreSet has a node that takes everything, and looks at the order.
+func TestDirectivesAreRecordedBeforeTheyAreSet(t *testing.T) {
+	s := playing(t, six()).settle()
+	s.settable = map[string]string{"maxmemory": "0", "hz": "10"}
+	s.edit(func(rdc *v1.RedisCluster) {
+		rdc.Generation++
+		rdc.Spec.Config = configOf("maxmemory 97mb, hz 10")
+	})
+	for range 5 {
+		s.catchUp()
+		writes, _, err := s.sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(writes, "patch pods demo-0") {
+			break
+		}
+	}
+	pod, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pod.Annotations[AnnotationDirectives]; got != `{"hz":null,"maxmemory":"0"}` {
+		t.Errorf("the Pod has %s", got)
+	}
+	var ofFirst []string
+	for _, command := range s.commands {
+		if words, ok := strings.CutPrefix(command, ipOf(0)+" "); ok {
+			ofFirst = append(ofFirst, words)
+		}
+	}
+	want := []string{"config set hz 10", "config set maxmemory 0", "config set hz 10", "config set maxmemory 97mb"}
+	if !slices.Equal(ofFirst, want) {
+		t.Errorf("the node got %q, want %q", ofFirst, want)
+	}
+	if got := s.recorded["demo-0"]; !maps.Equal(got, s.settable) {
+		t.Errorf("when the Pod was patched, the node had %v, want %v", got, s.settable)
+	}
+	s.catchUp()
+	for range 2 {
+		if some, after, err := s.sync(); err != nil || len(s.commands) > 0 || len(slices.DeleteFunc(some, isStatus)) > 0 {
+			t.Errorf("a settled cluster has writes %q and commands %q, waits %s, error %v", some, s.commands, after, err)
+		}
+		s.catchUp()
+	}
+}
+
+func isStatus(write string) bool { return strings.HasPrefix(write, "update redisclusters") }
+
+func TestWithoutRejectedKeepsTheValueOfTheNodes(t *testing.T) {
+	rules := directiveRules{rejections: map[string]rejection{
+		"maxmemory": {value: "lots", kept: ptr.To("100663296")}, "maxmemroy": {value: "1"}, "hz": {value: "many", kept: ptr.To("10")},
+	}}
+	o := six()
+	o.rdc.Spec.Config = configOf("maxmemory lots, maxmemroy 1, hz 20, timeout 0")
+	got := rules.withoutRejected(o.rdc)
+	if want := configOf(`maxmemory "100663296", hz 20, timeout 0`); !maps.Equal(got.Spec.Config, want) {
+		t.Errorf("the config is %v, want %v", got.Spec.Config, want)
+	}
+	quoted := see(six(), spec(func(s *v1.RedisClusterSpec) { s.Config = configOf(`cluster-node-timeout "15000"`) }))
+	if got := quoted.patience(); got != time.Minute {
+		t.Errorf("with a timeout in quotes, the patience is %s", got)
+	}
+	if len(rules.rejections) != 2 {
+		t.Errorf("a corrected directive is still rejected: %v", rules.rejections)
+	}
+	if o.rdc.Spec.Config["maxmemory"] != "lots" {
+		t.Error("the RedisCluster has changed")
+	}
+}

@@ -1,0 +1,92 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/child"
+)
+
+// operatorLabels select the Pods of the operator, as artifacts and the chart label them.
+var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
+
+// networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on both ports, and the
+// operator and the clients on the port for clients. A rule without peers would admit everyone, so there is none without clients.
+//
+// It names the ports and not their numbers: while Pods are replaced for another port, they differ.
+func networkPolicy(rdc *v1.RedisCluster, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
+	spec := rdc.Spec.NetworkPolicy
+	if spec == nil {
+		return nil, nil
+	}
+	rules := []networkingv1.NetworkPolicyIngressRule{
+		{From: []networkingv1.NetworkPolicyPeer{{
+			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
+		}}, Ports: policyPorts(portRedis, portBus)},
+		{From: []networkingv1.NetworkPolicyPeer{{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
+			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
+		}}, Ports: policyPorts(portRedis)},
+	}
+	if len(spec.From) > 0 {
+		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(portRedis)})
+	}
+	for _, rule := range spec.DeepCopy().Ingress {
+		for i := range rule.Ports { // The API server would set it, and the next comparison would find a difference.
+			if port := &rule.Ports[i]; port.Protocol == nil {
+				port.Protocol = ptr.To(corev1.ProtocolTCP)
+			}
+		}
+		rules = append(rules, rule)
+	}
+	policy := networkingv1ac.NetworkPolicySpec().
+		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector(rdc))).WithPolicyTypes(networkingv1.PolicyTypeIngress)
+	text, err := json.Marshal(rules)
+	if err == nil {
+		err = json.Unmarshal(text, &policy.Ingress)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("convert spec.networkPolicy: %w", err)
+	}
+	return networkingv1ac.NetworkPolicy(rdc.Name, rdc.Namespace).
+		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).WithSpec(policy), nil
+}
+
+func policyPorts(names ...string) []networkingv1.NetworkPolicyPort {
+	var all []networkingv1.NetworkPolicyPort
+	for _, name := range names {
+		all = append(all, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromString(name))})
+	}
+	return all
+}
+
+// defaultNamespace is where artifacts install the operator.
+const defaultNamespace = "glassback-system"
+
+// namespaceOfOperator returns the namespace of the operator in a NetworkPolicy, or else the default.
+func namespaceOfOperator(policy *networkingv1.NetworkPolicy) string {
+	if policy == nil || len(policy.Spec.Ingress) < 2 {
+		return defaultNamespace
+	}
+	for _, peer := range policy.Spec.Ingress[1].From {
+		if peer.NamespaceSelector != nil {
+			return peer.NamespaceSelector.MatchLabels[corev1.LabelMetadataName]
+		}
+	}
+	return defaultNamespace
+}
