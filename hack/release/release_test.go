@@ -162,7 +162,8 @@ func testFiles(t *testing.T, r *release, dist map[string][]byte, public ed25519.
 	}
 	archive := r.name(amd64) + ".tar.gz"
 	for _, want := range []string{archive, r.name(amd64) + ".spdx.json", r.imageFile(), "install.yaml", "install-namespaced.yaml", "crds.yaml",
-		"prometheus.yaml", stateMetricsFile, "glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz", "krew.yaml", examplesFile, thirdPartyFile, notesFile,
+		"prometheus.yaml", stateMetricsFile, "glassback-" + strings.TrimPrefix(r.version, "v") + ".tgz", "krew.yaml",
+		examplesFile, thirdPartyFile, notesFile,
 		"provenance.intoto.json"} {
 		if dist[want] == nil {
 			t.Errorf("there is no %s", want)
