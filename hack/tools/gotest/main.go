@@ -12,9 +12,8 @@ SPDX-License-Identifier: Apache-2.0
 // for every test that was skipped, with the reason that the test gave. DIRECTORY is emptied, and then holds what tests keep in their
 // T.ArtifactDir; it is gone if they keep nothing. Its exit code is go test's.
 //
-// It is not gotestsum: that neither collects the reasons of skipped tests in a file, which the last line of "make test" needs, nor removes
-// empty
-// directories of artifacts, and it finds slow tests only when it reads the JSON of the run once more.
+// It is not gotestsum: that neither collects the reasons of skipped tests in a file, which the last line of "make test" needs, nor
+// removes empty directories of artifacts, and it finds slow tests only when it reads the JSON of the run once more.
 package main
 
 import (
