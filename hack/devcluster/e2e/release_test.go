@@ -116,7 +116,7 @@ func nextCheckout(t *testing.T) string {
 	return dir
 }
 
-// user is a person who has the files of a release, kubectl and helm: no checkout and no Go.
+// user runs commands with the files of a release, kubectl and helm alone: without a checkout and without Go.
 type user struct {
 	*world
 

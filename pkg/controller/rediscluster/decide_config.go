@@ -111,13 +111,13 @@ func (m *member) image() string {
 func setDirectivesOf(pod *corev1.Pod) map[string]*string {
 	var set map[string]*string
 	if err := json.Unmarshal([]byte(pod.Annotations[AnnotationDirectives]), &set); err != nil {
-		return nil // Nobody but the operator writes it.
+		return nil // Another client has changed it: only the operator should write it.
 	}
 	return set
 }
 
 // withDirectives returns the directives of the AnnotationDirectives once these are set, too. The present value is no default if
-// redis.conf has the directive, or if somebody has already set the wanted value.
+// redis.conf has the directive, or if another client has already set the wanted value.
 func (m *member) withDirectives(names []string) map[string]*string {
 	set := map[string]*string{}
 	maps.Copy(set, m.set)

@@ -113,7 +113,7 @@ func TestDecideDirectives(t *testing.T) {
 			see(six(), created("", ""), running("maxmemory 0", all...), recorded(map[string]*string{"maxmemory": ptr.To("0")}, all...)),
 			decision{wait: poll},
 		},
-		"one less, and nobody knows its default": {
+		"one less, and its default is unknown": {
 			see(six(), created("", ""), running("", all...), recorded(map[string]*string{"maxmemory": nil}, all...)), rolls,
 		},
 		"one less, with which the Pods were created": {

@@ -29,8 +29,8 @@ import (
 )
 
 // observed is what one sync sees: the Pods and volumes in the caches, the cluster as each of its nodes
-// describes it, and what the controller remembers. It has only plain values, and nothing changes it
-// after observe has returned it.
+// describes it, and what the controller remembers. It has only plain values. Before decide,
+// tryReplacement adds the rejection. Nothing else changes it after observe has returned it.
 type observed struct {
 	rdc     *v1.RedisCluster
 	members []*member // by ordinal
