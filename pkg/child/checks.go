@@ -6,16 +6,17 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
@@ -46,21 +47,15 @@ type checksum [sha256.Size]byte
 
 // fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
 func fingerprint[A comparable](configuration A) checksum {
-	_, sum := encode(configuration)
-	return sum
-}
-
-// encode returns the JSON of a configuration and its checksum; none if it is nil, or has no JSON.
-func encode[A comparable](configuration A) ([]byte, checksum) {
 	var none A
 	if configuration == none {
-		return nil, checksum{}
+		return checksum{}
 	}
 	data, err := json.Marshal(configuration)
 	if err != nil {
-		return nil, checksum{}
+		return checksum{}
 	}
-	return data, sha256.Sum256(data)
+	return sha256.Sum256(data)
 }
 
 func (c *checks) get(owner cache.ObjectName, kind, name string) *check {
@@ -155,74 +150,74 @@ func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
 
 // rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has the applied
 // values: an admission webhook may have changed them. After an apply, the operator owns exactly the fields that it applied. So
-// an extraction would return the applied configuration. sent is its JSON, and desired the checksum of that.
+// an extraction would return the applied configuration. desired is its checksum.
 //
 // The check holds once the cache shows this content, and not if another client has changed it by then.
-func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, sent []byte, desired checksum) {
+func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, configuration A, desired checksum) {
 	own := OwnFields(written.GetManagedFields())
-	data, err := json.Marshal(written)
-	if err != nil || len(own) != 1 || own[0].FieldsV1 == nil {
+	if len(own) != 1 || own[0].FieldsV1 == nil {
 		return
 	}
-	var fields map[string]any
-	var applied, stored any
-	if err := errors.Join(json.Unmarshal(own[0].FieldsV1.GetRawBytes(), &fields), json.Unmarshal(sent, &applied),
-		json.Unmarshal(data, &stored)); err != nil {
+	var fields fieldpath.Set
+	if err := fields.FromJSON(bytes.NewReader(own[0].FieldsV1.GetRawBytes())); err != nil {
 		return
 	}
-	if sameFields(fields, applied, stored) {
-		object := written.DeepCopyObject().(T)
-		object.SetManagedFields(own)
-		k.keep(owner, &check{kind: k.Name, name: object.GetName(), object: object, desired: desired})
+	applied, err1 := value.NewValueReflect(configuration)
+	stored, err2 := value.NewValueReflect(written)
+	if err1 == nil && err2 == nil && sameFields(&fields, applied, stored) {
+		written.SetManagedFields(own)
+		k.keep(owner, &check{kind: k.Name, name: written.GetName(), object: written, desired: desired})
 	}
 }
 
-// sameFields reports whether two values, decoded from JSON, are the same in the fields of a FieldsV1. A field without fields
-// below it is one value as a whole, also if it is a list or a map: its type is atomic.
-func sameFields(fields map[string]any, a, b any) bool {
-	whole := true
-	for key, below := range fields {
-		kind, name, _ := strings.Cut(key, ":")
-		if kind == "." { // The field itself, beside the fields below it.
-			continue
-		}
-		whole = false
-		x, inA := part(kind, name, a)
-		y, inB := part(kind, name, b)
-		if below, ok := below.(map[string]any); !ok || !inA || !inB || !sameFields(below, x, y) {
-			return false
+// sameFields reports whether two values are the same in the fields of a set. A field without fields below it is one value as a
+// whole, also if it is a list or a map: its type is atomic.
+func sameFields(fields *fieldpath.Set, a, b value.Value) bool {
+	same := true // The iterators of a set cannot stop early.
+	compare := func(element fieldpath.PathElement, equal func(x, y value.Value) bool) {
+		if same {
+			x, y := part(element, a), part(element, b)
+			same = x != nil && y != nil && equal(x, y)
 		}
 	}
-	return !whole || reflect.DeepEqual(a, b)
+	fields.Children.Iterate(func(element fieldpath.PathElement) {
+		below, _ := fields.Children.Get(element)
+		compare(element, func(x, y value.Value) bool { return sameFields(below, x, y) })
+	})
+	fields.Members.Iterate(func(element fieldpath.PathElement) {
+		if _, hasBelow := fields.Children.Get(element); !hasBelow {
+			compare(element, value.Equals)
+		}
+	})
+	return same
 }
 
-// part returns the part of a value that an element of a path in a FieldsV1 names, and whether there is one:
-// https://pkg.go.dev/sigs.k8s.io/structured-merge-diff/v6/fieldpath#PathElement
-func part(kind, name string, of any) (any, bool) {
-	if kind == "f" {
-		fields, _ := of.(map[string]any)
-		value, ok := fields[name]
-		return value, ok
-	}
-	var want any
-	if err := json.Unmarshal([]byte(name), &want); err != nil {
-		return nil, false
-	}
-	list, _ := of.([]any)
-	at := slices.IndexFunc(list, func(element any) bool {
-		keys, _ := want.(map[string]any)
-		values, _ := element.(map[string]any)
-		for key, value := range keys {
-			if !reflect.DeepEqual(values[key], value) {
-				return false
+// part returns the part of a value that an element of a path names; nil if there is none.
+func part(element fieldpath.PathElement, of value.Value) value.Value {
+	switch {
+	case element.FieldName != nil && of.IsMap():
+		field, _ := of.AsMap().Get(*element.FieldName)
+		return field
+	case (element.Key != nil || element.Value != nil) && of.IsList():
+		list := of.AsList()
+		for i := range list.Length() {
+			if item := list.At(i); isNamed(element, item) {
+				return item
 			}
 		}
-		return kind == "k" || (kind == "v" && reflect.DeepEqual(element, want))
-	})
-	if at < 0 {
-		return nil, false
 	}
-	return list[at], true
+	return nil
+}
+
+// isNamed reports whether an element of a path names this item of a list: by its keys, or by its value.
+func isNamed(element fieldpath.PathElement, item value.Value) bool {
+	if element.Value != nil {
+		return value.Equals(item, *element.Value)
+	}
+	return item.IsMap() && !slices.ContainsFunc(*element.Key, func(key value.Field) bool {
+		field, ok := item.AsMap().Get(key.Name)
+		return !ok || !value.Equals(field, key.Value)
+	})
 }
 
 // OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.

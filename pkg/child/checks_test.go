@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -21,6 +20,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	"github.com/glassback/glassback/pkg/fakeapi"
@@ -261,13 +262,13 @@ func TestSameFields(t *testing.T) {
 		"an index":                         {`{"f:x":{"i:0":{}}}`, `{"x":[1]}`, `{"x":[1]}`, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			var fields map[string]any
-			var a, b any
-			if err := errors.Join(json.Unmarshal([]byte(test.fields), &fields), json.Unmarshal([]byte(test.a), &a),
-				json.Unmarshal([]byte(test.b), &b)); err != nil {
+			var fields fieldpath.Set
+			a, err1 := value.FromJSON([]byte(test.a))
+			b, err2 := value.FromJSON([]byte(test.b))
+			if err := errors.Join(fields.FromJSON(strings.NewReader(test.fields)), err1, err2); err != nil {
 				t.Fatal(err)
 			}
-			if got := sameFields(fields, a, b); got != test.want {
+			if got := sameFields(&fields, a, b); got != test.want {
 				t.Errorf("sameFields returns %t, want %t", got, test.want)
 			}
 		})

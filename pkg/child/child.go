@@ -223,11 +223,11 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		return Outcome{}, err
 	}
 	client := k.client(owner.GetNamespace())
-	sent, digest := encode(configuration) // Without the version.
+	digest := fingerprint(configuration) // Without the version.
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
 		k.owners.repairs.applied(owner, k.Name, checksum{}, digest)
-		k.rememberApplied(owner, created, sent, digest)
+		k.rememberApplied(owner, created, configuration, digest)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -279,7 +279,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
-	sent, digest := encode(configuration) // Without the UID and the version.
+	digest := fingerprint(configuration) // Without the UID and the version.
 	configuration = configuration.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
 	applied, err := k.client(owner.GetNamespace()).Apply(ctx, configuration, applyOptions)
 	if err != nil {
@@ -289,7 +289,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 		return Outcome{}, nil
 	}
 	k.owners.repairs.applied(owner, k.Name, fingerprint(owned), digest)
-	k.rememberApplied(owner, applied, sent, digest)
+	k.rememberApplied(owner, applied, configuration, digest)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }
