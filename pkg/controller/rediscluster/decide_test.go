@@ -590,6 +590,9 @@ func TestDecideFormAndAdopt(t *testing.T) {
 		"one that has just been made waits to be known": {
 			seen: see(six(), renewed(3), forgotten("id-3", 0, 1, 2, 4, 5), greeted(3, 0)), want: waitsBriefly("does not know"),
 		},
+		"a node that another one is meeting again waits until the handshake ends": {
+			seen: see(six(), greeted(0, 3)), want: waitsBriefly("demo-0 is in a handshake with demo-3"),
+		},
 		"who may be needed as a master waits until all are there": {
 			seen: see(sixAnd(newcomer(), newcomer()), orphaned(5), silenced(1, 6, 7)), want: waits("Waiting for demo-6"),
 		},

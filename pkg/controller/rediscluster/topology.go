@@ -335,6 +335,8 @@ func (o *observed) disagreement() string {
 				return fmt.Sprintf("%s does not know %s", a.name, b.name)
 			case seen.Failed || seen.MaybeFailed || (a != b && !seen.Connected):
 				return fmt.Sprintf("%s does not reach %s", a.name, b.name)
+			case a.isMeeting(b.ip(), b.port()):
+				return fmt.Sprintf("%s is in a handshake with %s", a.name, b.name)
 			case seen.Master != own.Master || seen.MasterID != own.MasterID:
 				return fmt.Sprintf("%s has not heard which role %s has", a.name, b.name)
 			case !seen.Slots.Equal(own.Slots):
