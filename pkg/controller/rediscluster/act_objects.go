@@ -87,6 +87,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.rdc
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
+	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
 	policy, err := networkPolicy(rdc, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
-		c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))),
+		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
 	}
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
@@ -128,9 +129,9 @@ func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, erro
 
 // createOnly is the child.Desired of an immutable object: it is created, and never changed.
 func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
-	return func(owned func() *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
-		if existing := owned(); existing != nil {
-			return existing, nil
+	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
+		if owned != nil {
+			return owned, nil
 		}
 		return desired, nil
 	}
