@@ -39,7 +39,7 @@ type check struct {
 	kind, name string
 	object     any      // as the cache holds it, or as the API server answered an apply; nothing changes it
 	desired    checksum // of the desired configuration
-	owned      any      // the fields that this operator owns, if the Desired read them; otherwise nil
+	owned      any      // the fields that this operator owns, if WithOwned has read them; otherwise nil
 }
 
 // checksum identifies a configuration by its JSON. The zero checksum belongs to none.
@@ -126,16 +126,15 @@ func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	return &next
 }
 
-// remember records that the observed child is as desired. desired is the fingerprint of the desired configuration. owned is
-// nil if the Desired does not read the fields.
-func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum, owned A) {
+// remember records that the observed child is as desired. desired is the fingerprint of the desired configuration.
+func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum) {
 	next := check{kind: k.Name, name: observed.Object.GetName(), object: observed.Object, desired: desired}
 	if next.desired == (checksum{}) {
 		return
 	}
 	var none A
-	if owned != none {
-		next.owned = owned
+	if observed.Owned != none {
+		next.owned = observed.Owned
 	}
 	k.keep(owner, &next)
 }

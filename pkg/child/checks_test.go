@@ -128,7 +128,9 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 		"the cache is stale: its content decides": {change: func(f *fixture) {
 			edit(f.server, func(c *corev1.ConfigMap) { c.Data["a"] = "theirs" })
 		}},
-		"a Desired that reads the fields: extracted for it":      {extractions: 1, change: func(*fixture) {}, desired: keeping},
+		"a Desired that reads the fields: extracted for it": {
+			extractions: 1, change: func(f *fixture) { f.withOwned = true }, desired: keeping,
+		},
 		"a Desired that fails: an Update that returns the error": {extractions: 1, verb: Update, change: func(*fixture) {}, desired: lost},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -141,7 +143,7 @@ func TestAChildIsExtractedAgainOnlyIfItsContentChanges(t *testing.T) {
 			if test.desired == nil {
 				test.desired = exactly(greeting("a", "1"))
 			}
-			change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, test.desired)
+			change := f.Reconcile(f.owner, name, f.observe(), false, test.desired)
 			if change.Verb != test.verb || *count != test.extractions {
 				t.Errorf("%q and %d extractions, want %q and %d", change.Verb, *count, test.verb, test.extractions)
 			}
@@ -298,6 +300,7 @@ func TestAnAtomicValueIsComparedAsAWhole(t *testing.T) {
 
 func TestADesiredThatReadsTheFieldsGetsThemFromMemory(t *testing.T) {
 	f, count := counted()
+	f.withOwned = true
 	kept(f.server)
 	f.shown.CatchUp()
 	for range 3 {
@@ -319,6 +322,7 @@ func TestFieldsThatBecomeUnreadable(t *testing.T) {
 	if verb, _, _ := f.reconcile(t, false, exactly(greeting("a", "1"))); verb != Nothing {
 		t.Fatalf("the verb is %q, want nothing to change", verb)
 	}
+	f.withOwned = true
 	f.extract = func(*corev1.ConfigMap, string) (*configuration, error) { return nil, errors.New("no fields") }
 	verb, out, err := f.reconcile(t, false, keeping)
 	if verb != Nothing || err != nil || ptr.Deref(out.Problem, Problem{}).Reason != "ConfigMapUnreadable" || len(f.requests()) > 0 {
@@ -391,12 +395,12 @@ func TestChecksAreForgotten(t *testing.T) {
 		"the child is gone": func(_ *testing.T, f *fixture) {
 			remove(f.server)
 			f.shown.CatchUp()
-			f.Observe(f.owner, name)
+			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(greeting("a", "1")))
 		},
 		"another owner has the child": func(_ *testing.T, f *fixture) {
 			f.server.Put(foreign(nil))
 			f.shown.CatchUp()
-			f.Observe(f.owner, name)
+			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, exactly(greeting("a", "1")))
 		},
 		"the child is not desired": func(_ *testing.T, f *fixture) {
 			f.Reconcile(f.owner, name, f.Observe(f.owner, name), false, nil)

@@ -71,18 +71,16 @@ func New[T Object, A Configuration[A], C Client[T, A]](owners *Owners, name, res
 	}
 }
 
-// Observed is one child as the cache shows it.
+// Observed is one child as the cache shows it. Its objects belong to the cache: do not change them.
 type Observed[T Object, A Configuration[A]] struct {
-	// Object belongs to the cache: do not change it. It is nil if the owner controls no object of that name.
+	// Object is nil if the owner controls no object of that name.
 	Object T
 	// Other is an object of that name that the owner does not control.
 	Other T
-	// Unreadable says why the fields that this operator owns are not known; "" if they are.
+	// Owned are the fields of Object that this operator owns, with their present values. Only WithOwned sets them. Do not change them.
+	Owned A
+	// Unreadable says why WithOwned cannot read these fields; "" if it can.
 	Unreadable string
-
-	last  *check      // which holds for Object; nil if there is none
-	owned A           // the fields of Object that this operator owns, with their present values; nil with a last check
-	kind  *Kind[T, A] // of Object; nil if there is no Object
 }
 
 // Observe reads the child of owner that has the given name from the cache.
@@ -92,27 +90,35 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	object, ok := cached.(T)
 	switch {
 	case err != nil || !exists || !ok:
-		k.forget(owner, name)
 	case !metav1.IsControlledBy(object, owner):
-		k.forget(owner, name)
 		observed.Other = object
 	default:
-		observed.Object, observed.kind = object, k
-		observed.last = k.lastCheck(owner, object)
-		if observed.last == nil {
-			observed.owned, err = k.extractOwned(object)
-		}
+		observed.Object = object
 	}
-	if err != nil {
+	return observed
+}
+
+// WithOwned returns the observed child of owner with its Owned, for a Desired that reads them. It extracts them only if the content of the
+// child has changed: see checks.
+func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Observed[T, A] {
+	var none T
+	if observed.Object == none {
+		return observed
+	}
+	if last := k.lastCheck(owner, observed.Object); last != nil && last.owned != nil {
+		observed.Owned = last.owned.(A)
+		return observed
+	}
+	var err error
+	if observed.Owned, err = k.extractOwned(observed.Object); err != nil {
 		observed.Unreadable = err.Error()
 	}
 	return observed
 }
 
-// Desired returns the desired fields of a child. owned returns the fields of the child that this operator owns now, which a
-// Desired must not change; nil if the child does not exist. A Desired that does not need owned should not call it: see checks.
-// A nil Desired says that the child must not exist. The caller may change the result.
-type Desired[A any] func(owned func() A) (A, error)
+// Desired returns the desired fields of a child. owned are the Owned of the Observed, which a Desired must not change; nil if the child does
+// not exist, or if WithOwned was not called. A nil Desired says that the child must not exist. The caller may change the result.
+type Desired[A any] func(owned A) (A, error)
 
 // Exactly returns the Desired of a child that does not depend on the present fields; nil if configuration is nil.
 func Exactly[A comparable](configuration A) Desired[A] {
@@ -120,7 +126,7 @@ func Exactly[A comparable](configuration A) Desired[A] {
 	if configuration == none {
 		return nil
 	}
-	return func(func() A) (A, error) { return configuration, nil }
+	return func(A) (A, error) { return configuration, nil }
 }
 
 // Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says
@@ -130,7 +136,7 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	var none T
 	change := Change{Kind: k.Name, Name: name}
 	object := observed.Object
-	if desired == nil {
+	if desired == nil || object == none {
 		k.forget(owner, name)
 	}
 	switch {
@@ -151,7 +157,7 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, desired) }
 		change.fields = func() (_, _, _ any, err error) {
-			configuration, err := desired(func() (none A) { return none })
+			configuration, err := desired(observed.Owned)
 			return nil, configuration, nil, err
 		}
 	case object.GetDeletionTimestamp() != nil:
@@ -167,39 +173,24 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 // update returns change if the observed child is as desired, and otherwise change with the apply that makes it so.
 func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observed[T, A], desired Desired[A]) Change {
 	var none A
-	var unreadable error
-	object, last, owned := observed.Object, observed.last, observed.owned
-	isRead := false
-	read := func() A {
-		isRead = true
-		switch {
-		case owned != none:
-		case last != nil && last.owned != nil:
-			owned = last.owned.(A)
-		default:
-			owned, unreadable = k.extractOwned(object)
-		}
-		return owned
-	}
-	configuration, err := desired(read)
-	needsOwned, sum := isRead, checksum{}
+	object, owned, last := observed.Object, observed.Owned, k.lastCheck(owner, observed.Object)
+	configuration, err := desired(owned)
+	var sum checksum
 	if err == nil {
 		sum = fingerprint(configuration)
 	}
-	known := unreadable == nil && last != nil && sum == last.desired
-	if !known {
-		read()
+	known := last != nil && sum == last.desired
+	if !known && owned == none {
+		var unreadable error
+		if owned, unreadable = k.extractOwned(object); unreadable != nil {
+			change.do = func(context.Context) (Outcome, error) { return k.unreadable(change.Name, unreadable.Error()), nil }
+			return change
+		}
 	}
 	switch {
-	case unreadable != nil:
-		change.do = func(context.Context) (Outcome, error) { return k.unreadable(change.Name, unreadable.Error()), nil }
+	case known && (observed.Owned == none || last.owned != nil):
 	case known || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
-		if !needsOwned {
-			owned = none
-		}
-		if !known || (needsOwned && last.owned == nil) {
-			k.remember(owner, observed, sum, owned)
-		}
+		k.remember(owner, observed, sum)
 	default:
 		change.Verb = Update
 		change.do = func(ctx context.Context) (Outcome, error) {
@@ -218,7 +209,8 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
-	configuration, err := desired(func() (none A) { return none })
+	var none A
+	configuration, err := desired(none)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -261,7 +253,7 @@ func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, d
 	if err != nil {
 		return k.unreadable(live.GetName(), err.Error()), nil
 	}
-	configuration, err := desired(func() A { return owned })
+	configuration, err := desired(owned)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -43,8 +43,7 @@ func troubled(reason, message string) Outcome {
 }
 
 // keeping wants a at 1, and n to be as it is, at first 1.
-func keeping(read func() *configuration) (*configuration, error) {
-	owned := read()
+func keeping(owned *configuration) (*configuration, error) {
 	if owned == nil {
 		return greeting("a", "1", "n", "1"), nil
 	}
@@ -187,8 +186,8 @@ func TestReconcile(t *testing.T) {
 		},
 		"what is wanted cannot be told of one that is hidden: an error, and nothing is applied": {
 			since: []func(*server){ours}, verb: Create, requests: []string{createRequest, getRequest}, err: "no idea", left: data{"a": "1"},
-			want: func(owned func() *configuration) (*configuration, error) {
-				if owned() != nil {
+			want: func(owned *configuration) (*configuration, error) {
+				if owned != nil {
 					return nil, errors.New("no idea")
 				}
 				return greeting("a", "1"), nil
@@ -278,8 +277,9 @@ func TestReconcile(t *testing.T) {
 			verb: Delete, requests: []string{deleteRequest}, out: Outcome{Wrote: true},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		reconcile := func(t *testing.T, withOwned bool) {
 			f := newFixture()
+			f.withOwned = withOwned
 			for _, change := range test.given {
 				change(f.server)
 			}
@@ -314,7 +314,11 @@ func TestReconcile(t *testing.T) {
 			if verb, _, _ := f.reconcile(t, false, want()); verb != Nothing && test.left["a"] != "theirs" {
 				t.Errorf("there is still something to %s once it is done", verb)
 			}
-		})
+		}
+		if test.want == nil {
+			t.Run(sentence, func(t *testing.T) { reconcile(t, false) })
+		}
+		t.Run(sentence+", with the owned fields", func(t *testing.T) { reconcile(t, true) })
 	}
 }
 
@@ -325,7 +329,7 @@ func kept(s *server) { apply(s, greeting("a", "1", "n", "7")) }
 func unlabelled(s *server) { edit(s, func(c *corev1.ConfigMap) { c.Labels = nil }) }
 
 // lost is a Desired that fails.
-func lost(func() *configuration) (*configuration, error) { return nil, errors.New("no idea") }
+func lost(*configuration) (*configuration, error) { return nil, errors.New("no idea") }
 
 // garble makes what this operator owns of the object unreadable.
 func garble(s *server) {
@@ -488,7 +492,7 @@ func TestObserve(t *testing.T) {
 	if err := f.cache.Replace([]any{foreign(nil)}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if seen := f.Observe(owner, name); seen.Unreadable != "" || seen.Object != nil || seen.owned != nil {
+	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable != "" || seen.Object != nil || seen.Owned != nil {
 		t.Errorf("another owner's is shown as %+v, want no object and no fields", seen)
 	}
 }
@@ -501,16 +505,18 @@ func TestUnreadable(t *testing.T) {
 	kept(f.server)
 	garble(f.server)
 	f.shown.CatchUp()
-	if seen := f.Observe(owner, name); seen.Unreadable == "" || seen.Object == nil {
+	if seen := f.WithOwned(owner, f.Observe(owner, name)); seen.Unreadable == "" || seen.Object == nil || seen.Owned != nil {
 		t.Errorf("seen is %+v, want the object and why its fields are not known", seen)
 	}
-	verb, out, err := f.reconcile(t, true, exactly(greeting("a", "2")))
-	if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" || !strings.HasPrefix(problem.Message, unclear) ||
-		problem.Message == unclear {
-		t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
-	}
-	if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
-		t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
+	for _, f.withOwned = range []bool{true, false} {
+		verb, out, err := f.reconcile(t, true, exactly(greeting("a", "2")))
+		if problem := ptr.Deref(out.Problem, Problem{}); problem.Reason != "ConfigMapUnreadable" ||
+			!strings.HasPrefix(problem.Message, unclear) || problem.Message == unclear {
+			t.Errorf("problem %+v, want ConfigMapUnreadable: %s", problem, unclear)
+		}
+		if out.Problem = nil; verb != Nothing || out != (Outcome{Wait: Recheck}) || err != nil || len(f.requests()) > 0 {
+			t.Errorf("%q, outcome %+v, error %v, requests %q; want nothing, and to look again in %s", verb, out, err, f.requests(), Recheck)
+		}
 	}
 
 	// One that is hidden too.
@@ -533,7 +539,7 @@ func TestExactly(t *testing.T) {
 	}
 	wanted := greeting("a", "1")
 	for _, owned := range []*configuration{nil, greeting("b", "1")} {
-		if got, err := Exactly(wanted)(func() *configuration { return owned }); got != wanted || err != nil {
+		if got, err := Exactly(wanted)(owned); got != wanted || err != nil {
 			t.Errorf("of %v it wants %v, error %v; want the same whatever there is", owned, got, err)
 		}
 	}

@@ -88,12 +88,13 @@ func failing(prefix string, err error) func(fakeapi.Request) error {
 type fixture struct {
 	*Kind[*corev1.ConfigMap, *configuration]
 
-	server  *server
-	shown   *fakeapi.Cache
-	owner   *metav1.ObjectMeta
-	written *loop.Written
-	clock   *clocktesting.FakePassiveClock
-	trace   *trace.Recorder
+	server    *server
+	shown     *fakeapi.Cache
+	withOwned bool // whether observe reads the fields that the operator owns
+	owner     *metav1.ObjectMeta
+	written   *loop.Written
+	clock     *clocktesting.FakePassiveClock
+	trace     *trace.Recorder
 }
 
 func newFixture() *fixture {
@@ -132,10 +133,19 @@ func exactly(wanted *configuration) Desired[*configuration] {
 	return Exactly(same)
 }
 
+// observe returns the child as the cache shows it.
+func (f *fixture) observe() Observed[*corev1.ConfigMap, *configuration] {
+	observed := f.Observe(f.owner, name)
+	if f.withOwned {
+		return f.WithOwned(f.owner, observed)
+	}
+	return observed
+}
+
 // reconcile carries out the change that Reconcile returns.
 func (f *fixture) reconcile(t *testing.T, listed bool, want Desired[*configuration]) (Verb, Outcome, error) {
 	t.Helper()
-	change := f.Reconcile(f.owner, name, f.Observe(f.owner, name), listed, want)
+	change := f.Reconcile(f.owner, name, f.observe(), listed, want)
 	if change.Kind != "ConfigMap" || change.Name != name {
 		t.Errorf("the change is about %s %s, want ConfigMap %s", change.Kind, change.Name, name)
 	}

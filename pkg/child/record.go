@@ -30,26 +30,3 @@ func (o *Observed[T, A]) State() *State {
 	}
 	return &State{object.GetUID(), object.GetResourceVersion(), object.GetDeletionTimestamp() != nil, o.Other != none, o.Unreadable}
 }
-
-// Owned returns the fields of the child that the operator owns; nil if there is no child, or if they cannot be read.
-func (o *Observed[T, A]) Owned() A {
-	var none A
-	switch {
-	case o.owned != none:
-		return o.owned
-	case o.last != nil && o.last.owned != nil:
-		return o.last.owned.(A)
-	case o.kind == nil:
-		return none
-	}
-	owned, err := o.kind.extractOwned(o.Object)
-	if err != nil {
-		return none
-	}
-	return owned
-}
-
-// Restore returns an observed child that is known by a record: the object, and the fields of it that the operator owns.
-func Restore[T Object, A Configuration[A]](object T, owned A) Observed[T, A] {
-	return Observed[T, A]{Object: object, owned: owned}
-}

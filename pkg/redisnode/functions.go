@@ -55,6 +55,18 @@ func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 	})
 }
 
+// DeleteLibrary deletes a library of functions from the node. It is no error if the node does not have it:
+// https://redis.io/docs/latest/commands/function-delete/
+func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
+	return n.request(ctx, "FUNCTION DELETE", func(client *redis.Client) error {
+		cmd := client.Do(ctx, "FUNCTION", "DELETE", name)
+		if cmd.Err() != nil && strings.Contains(cmd.Err().Error(), "Library not found") {
+			return nil
+		}
+		return failed(cmd, cmd.Err())
+	})
+}
+
 // noFunctions returns whether a command was refused since the node has no functions: it is
 // older than 7.0, or its configuration takes the command away or forbids it.
 func noFunctions(cmd redis.Cmder) bool {

@@ -47,6 +47,12 @@ func TestFunctions(t *testing.T) {
 	if a, b := codes(from), codes(to); len(a) != 3 || !maps.Equal(a, b) {
 		t.Errorf("with their code, %q and %q", a, b)
 	}
+	for range 2 {
+		check(t, to.DeleteLibrary(t.Context(), "one"))
+		if got := codes(to); len(got) != 2 || got["one"] != "" {
+			t.Errorf("without the library one, it has %q", got)
+		}
+	}
 	if err := to.RestoreFunctions(t.Context(), dump); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("a second copy: %v", err)
 	}
@@ -56,7 +62,7 @@ func TestFunctions(t *testing.T) {
 	if got := from.view(t); !maps.Equal(got.Libraries, had.Libraries) {
 		t.Errorf("libraries %q, and before the code was changed %q", got.Libraries, had.Libraries)
 	}
-	if a, b := codes(from), codes(to); a["one"] != b["one"] || a["two"] == b["two"] {
+	if a, b := codes(from), codes(to); a["three"] != b["three"] || a["two"] == b["two"] {
 		t.Errorf("the code of two is another one: %q and %q", a, b)
 	}
 	check(t, client.FunctionLoadReplace(t.Context(), strings.Replace(lib("two", "3"), "no-writes", "allow-stale", 1)).Err())

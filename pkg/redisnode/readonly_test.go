@@ -39,7 +39,7 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		"meet": node.Meet(ctx, "10.0.0.1", 6379, 16379), "forget": node.Forget(ctx, "id"), "add slots": node.AddSlots(ctx, slots),
 		"replicate": node.Replicate(ctx, "id"), "failover": node.Failover(ctx, Takeover), "set slots": node.SetSlots(ctx, slots, SlotStable, ""),
 		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, "", time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
-		"set": node.SetDirective(ctx, "maxmemory", "0"),
+		"set": node.SetDirective(ctx, "maxmemory", "0"), "delete": node.DeleteLibrary(ctx, "library"),
 	} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v", command, err)

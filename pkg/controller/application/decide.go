@@ -35,11 +35,8 @@ func decide(o *observed) plan {
 	}
 	return plan{
 		service: child.Exactly(service(app)),
-		deployment: func(owned func() *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
-			if app.Spec.Autoscaling == nil && o.autoscaler.Object == nil {
-				return deployment(app, nil, nil) // The spec alone says how many replicas there are.
-			}
-			return deployment(app, owned(), o.autoscaler.Object)
+		deployment: func(owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
+			return deployment(app, owned, o.autoscaler.Object)
 		},
 		ingress:    child.Exactly(ingress(app)),
 		autoscaler: child.Exactly(autoscaler(app)),

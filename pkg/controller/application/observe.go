@@ -37,7 +37,7 @@ type observed struct {
 
 // observe reads the children of an Application from the caches.
 func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed, error) {
-	return &observed{
+	o := &observed{
 		app:        app,
 		deployment: c.deployments.Observe(app, app.Name),
 		service:    c.services.Observe(app, app.Name),
@@ -45,5 +45,9 @@ func (c *Controller) observe(_ context.Context, app *v1.Application) (*observed,
 		autoscaler: c.autoscalers.Observe(app, app.Name),
 		budget:     c.budgets.Observe(app, app.Name),
 		now:        c.clock.Now(),
-	}, nil
+	}
+	if app.Spec.Autoscaling != nil || o.autoscaler.Object != nil { // Otherwise the spec alone has the number of replicas.
+		o.deployment = c.deployments.WithOwned(app, o.deployment)
+	}
+	return o, nil
 }

@@ -8,7 +8,6 @@ package application
 import (
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
@@ -66,10 +65,9 @@ func (o *observed) Record() any {
 	if hpa := o.autoscaler.Object; hpa != nil {
 		r.DesiredReplicas = ptr.To(hpa.Status.DesiredReplicas)
 	}
-	if o.app.Spec.Autoscaling != nil || o.autoscaler.Object != nil {
-		owned := o.deployment.Owned()
-		r.Owned = owned != nil
-		if r.Owned && owned.Spec != nil {
+	if owned := o.deployment.Owned; owned != nil {
+		r.Owned = true
+		if owned.Spec != nil {
 			r.OwnedReplicas = owned.Spec.Replicas
 		}
 	}
@@ -88,7 +86,7 @@ func (p plan) Record(o *observed) any {
 }
 
 // resolve sets the fields that a child is to have.
-func resolve[A any](r *recordedPlan, to *A, desired child.Desired[A], owned func() A) {
+func resolve[A any](r *recordedPlan, to *A, desired child.Desired[A], owned A) {
 	if desired == nil {
 		return
 	}
@@ -101,9 +99,8 @@ func resolve[A any](r *recordedPlan, to *A, desired child.Desired[A], owned func
 func restore(r *recordedObserved) *observed {
 	o := &observed{app: r.Object, now: r.Now}
 	if r.Owned {
-		owned := appsv1ac.Deployment(r.Object.Name, r.Object.Namespace).WithSpec(appsv1ac.DeploymentSpec())
-		owned.Spec.Replicas = r.OwnedReplicas
-		o.deployment = child.Restore(&appsv1.Deployment{}, owned)
+		o.deployment.Owned = appsv1ac.Deployment(r.Object.Name, r.Object.Namespace).WithSpec(appsv1ac.DeploymentSpec())
+		o.deployment.Owned.Spec.Replicas = r.OwnedReplicas
 	}
 	if r.DesiredReplicas != nil {
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}

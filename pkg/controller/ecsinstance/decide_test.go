@@ -7,13 +7,10 @@ package ecsinstance
 
 import (
 	"reflect"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -480,48 +477,6 @@ func TestThePlanNamesItsPolicy(t *testing.T) {
 		is(o)
 		if got := decide(o).policy; got != want {
 			t.Errorf("it is %q, want %q", got, want)
-		}
-	}
-}
-
-// TestObservedIsPlain: observed can be written to a file, and contains no access key and no Secret.
-func TestObservedIsPlain(t *testing.T) {
-	done := map[reflect.Type]bool{reflect.TypeFor[time.Time](): true}
-	secret := []reflect.Type{reflect.TypeFor[aliyun.AccessKey](), reflect.TypeFor[corev1.Secret](), reflect.TypeFor[session]()}
-	var check func(path string, is reflect.Type)
-	check = func(path string, is reflect.Type) {
-		if slices.Contains(secret, is) {
-			t.Errorf("%s is a %s", path, is)
-		}
-		if done[is] {
-			return
-		}
-		done[is] = true
-		switch is.Kind() {
-		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
-			t.Errorf("%s is a %s", path, is)
-		case reflect.Struct:
-			for field := range is.Fields() {
-				check(path+"."+field.Name, field.Type)
-			}
-		case reflect.Map:
-			check(path+" key", is.Key())
-			check(path+" value", is.Elem())
-		case reflect.Pointer, reflect.Slice, reflect.Array:
-			check(path, is.Elem())
-		}
-	}
-	check("observed", reflect.TypeFor[observed]())
-	check("outcome", reflect.TypeFor[outcome]())
-	check("plan", reflect.TypeFor[plan]())
-}
-
-// TestPoliciesHaveTheNamesOfTheirFunctions, which logs and plans have.
-func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
-	for _, p := range slices.Concat(policies, deletionPolicies) {
-		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
-		if !strings.HasSuffix(function, "."+p.name) {
-			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

@@ -6,8 +6,12 @@ SPDX-License-Identifier: Apache-2.0
 package ecsinstance
 
 import (
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/glassback/glassback/pkg/cloud/aliyun"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -20,4 +24,12 @@ func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, trial{}, recordedTrial{})
 	recordtest.Covers(t, call{}, recordedCall{})
 	recordtest.Covers(t, plan{}, recordedPlan{})
+}
+
+func TestObservedIsPlain(t *testing.T) {
+	recordtest.Plain(t, []any{aliyun.AccessKey{}, corev1.Secret{}, session{}}, observed{}, plan{}, outcome{})
+}
+
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	recordtest.Named(t, slices.Concat(policies, deletionPolicies))
 }

@@ -15,3 +15,7 @@ func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "mcj")
 	recordtest.Covers(t, plan{}, recordedPlan{}, "table")
 }
+
+func TestObservedIsPlain(t *testing.T) {
+	recordtest.Plain(t, nil, observed{})
+}

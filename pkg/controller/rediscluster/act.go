@@ -315,7 +315,7 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 }
 
 // copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It asks
-// for the code only now: it can be large.
+// for the code only now: it can be large. A library that a user has deleted meanwhile is deleted from the new master again.
 func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 	dump, err := e.node(from).DumpFunctions(ctx)
 	if err != nil {
@@ -325,7 +325,8 @@ func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 	if err != nil {
 		return err
 	}
-	for _, other := range e.o.functionMasters() {
+	masters := e.o.functionMasters()
+	for _, other := range masters {
 		theirs, err := e.node(other).Libraries(ctx)
 		if err != nil {
 			return err
@@ -334,5 +335,22 @@ func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 			return fmt.Errorf("%s and %s do not have the same code of the library %s: load it on all masters", from.name, other.name, name)
 		}
 	}
-	return e.node(to).RestoreFunctions(ctx, dump)
+	if err := e.node(to).RestoreFunctions(ctx, dump); err != nil {
+		return err
+	}
+	for _, other := range masters {
+		left, err := e.node(other).Libraries(ctx)
+		if err != nil {
+			return err
+		}
+		for name := range libraries {
+			if left[name] != "" {
+				continue
+			}
+			if err := e.node(to).DeleteLibrary(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

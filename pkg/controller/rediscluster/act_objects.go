@@ -87,6 +87,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	rdc := o.rdc
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
+	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
 	policy, err := networkPolicy(rdc, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 		c.services.Reconcile(rdc, rdc.Name, c.services.Observe(rdc, rdc.Name), false, child.Exactly(service(rdc))),
 		c.budgets.Reconcile(rdc, rdc.Name, c.budgets.Observe(rdc, rdc.Name), false, child.Exactly(budget(rdc, o.pods))),
 		c.policies.Reconcile(rdc, rdc.Name, observedPolicy, false, child.Exactly(policy)),
-		c.configurations.Reconcile(rdc, name, c.configurations.Observe(rdc, name), false, createOnly(configuration(rdc))),
+		c.configurations.Reconcile(rdc, name, observedConfiguration, false, createOnly(configuration(rdc))),
 	}
 	existing, err := c.configMaps.ConfigMaps(rdc.Namespace).List(klabels.SelectorFromSet(selector(rdc)))
 	if err != nil {
@@ -128,9 +129,9 @@ func carryOut(changes []child.Change, do func(child.Change) (child.Outcome, erro
 
 // createOnly is the child.Desired of an immutable object: it is created, and never changed.
 func createOnly(desired *corev1ac.ConfigMapApplyConfiguration) child.Desired[*corev1ac.ConfigMapApplyConfiguration] {
-	return func(owned func() *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
-		if existing := owned(); existing != nil {
-			return existing, nil
+	return func(owned *corev1ac.ConfigMapApplyConfiguration) (*corev1ac.ConfigMapApplyConfiguration, error) {
+		if owned != nil {
+			return owned, nil
 		}
 		return desired, nil
 	}
@@ -165,35 +166,6 @@ func (e executor) createPod(ctx context.Context, m *member) error {
 	return nil
 }
 
-// tryInterval is the time after which a dry run is repeated.
-const tryInterval = 10 * time.Second
-
-// tryReplacement sets why the API server rejects the new Pod of an outdated member. It asks by a dry run of the creation, at most once in
-// tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is free.
-func (c *Controller) tryReplacement(ctx context.Context, o *observed) {
-	outdated := o.membersWhere(func(m *member) bool {
-		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
-	})
-	if len(outdated) == 0 {
-		return
-	}
-	m, s, current := outdated[0], c.sessions.get(o.rdc), revision(o.rdc)
-	if s.tried != current || o.now.Sub(s.triedAt) >= tryInterval {
-		_, err := c.kube.CoreV1().Pods(o.rdc.Namespace).Create(ctx, pod(o.rdc, m.ordinal),
-			metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
-		switch {
-		case err == nil, apierrors.IsAlreadyExists(err), isQuota(err), isDryRunUnsupported(err):
-			s.tried, s.triedAt, s.rejection = current, o.now, ""
-		case isRejected(err):
-			s.tried, s.triedAt = current, o.now
-			s.rejection = m.name + " stays, since the API server rejects its new Pod: " + err.Error()
-		default:
-			s.tried, s.rejection = "", m.name+" stays, since a dry run of creating its new Pod failed: "+err.Error()
-		}
-	}
-	o.rejection = s.rejection
-}
-
 // isRejected returns whether the API server does not accept an object as it is.
 func isRejected(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || (apierrors.IsForbidden(err) && !isQuota(err))
@@ -202,11 +174,6 @@ func isRejected(err error) bool {
 // isQuota returns whether a quota is exceeded. In a dry run, that says little: the present Pod takes its part of the quota.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
-}
-
-// isDryRunUnsupported returns whether a webhook has side effects, so that the API server does not call it in a dry run.
-func isDryRunUnsupported(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // nameTaken returns a problemError if err says that the object exists: the caches are behind, or the object does not

@@ -154,10 +154,9 @@ func (c *Controller) Run(ctx, drain context.Context, workers int) {
 // Sync takes the next step for one RedisCluster. It returns when to sync again: no watch reports what
 // happens within Redis.
 //
-// It differs from the other controllers in three things. It applies the children before it observes: no
+// It differs from the other controllers in two things. It applies the children before it observes: no
 // Pod is created before its ConfigMap exists and its PodDisruptionBudget counts it, a Secret that cannot
-// be read delays no child, and a slow write does not make old what the nodes say. Before it decides,
-// tryReplacement asks the API server whether it accepts the next Pod: glassback plan, which only reads, cannot ask. And it reports
+// be read delays no child, and a slow write does not make old what the nodes say. And it reports
 // before it acts: later syncs rely on the status to know that the cluster was formed, and which node a
 // silent Pod is.
 func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -182,7 +181,6 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, errors.Join(applyErr, err)
 	}
 	observeNodes(key, o.nodeMetrics())
-	c.tryReplacement(ctx, o)
 	p := decide(o)
 	recording.Decided(ctx, o, p)
 	klog.FromContext(ctx).V(4).Info("Decided", "policy", p.policy, "step", p.step)

@@ -133,6 +133,7 @@ func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []s
 func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
 func (p puppet) DumpFunctions(context.Context) (string, error)        { return "", nil }
 func (p puppet) RestoreFunctions(context.Context, string) error       { return p.record("restore") }
+func (p puppet) DeleteLibrary(_ context.Context, name string) error   { return p.record("delete", name) }
 func (p puppet) Directives(_ context.Context, names []string) (map[string]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

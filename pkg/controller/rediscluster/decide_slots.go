@@ -388,7 +388,8 @@ func differentLibrary(a, b map[string]string) string {
 }
 
 // uniqueData returns which keys or functions only this master has, among the masters that stay and have slots. It
-// is "" if m has slots, is no master, or has no such data.
+// is "" if m has slots, is no master, or has no such data. It compares the names of libraries alone: users do not load new
+// versions on a master without slots.
 func (o *observed) uniqueData(m *member) string {
 	if !m.answers() || !m.view.Master || o.slots[m.id].Len() > 0 {
 		return ""

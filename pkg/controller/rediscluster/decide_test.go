@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -1256,45 +1254,6 @@ func TestDecideChangesNothing(t *testing.T) {
 		s.merge()
 		if got := slices.Sorted(maps.Keys(s.nodes)); !slices.Equal(got, ids) {
 			t.Errorf("seed %d, %q: nodes %q at first, and then %q", i, s.history, ids, got)
-		}
-	}
-}
-
-// TestObservedIsPlain ensures that what was observed can be written to a file.
-func TestObservedIsPlain(t *testing.T) {
-	seen := map[reflect.Type]bool{}
-	var walk func(path string, is reflect.Type)
-	walk = func(path string, is reflect.Type) {
-		if seen[is] {
-			return
-		}
-		seen[is] = true
-		switch is.Kind() {
-		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
-			t.Errorf("%s is a %s", path, is.Kind())
-		case reflect.Map:
-			walk(path+" (key)", is.Key())
-			walk(path, is.Elem())
-		case reflect.Pointer, reflect.Slice, reflect.Array:
-			walk(path, is.Elem())
-		case reflect.Struct:
-			for field := range is.Fields() {
-				walk(path+"."+field.Name, field.Type)
-			}
-		}
-	}
-	walk("observed", reflect.TypeFor[observed]())
-	if len(seen) < 50 {
-		t.Errorf("%d types were found, want those of Pods, claims and views too", len(seen))
-	}
-}
-
-// TestPoliciesHaveTheNamesOfTheirFunctions, which logs have.
-func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
-	for _, p := range policies {
-		function := runtime.FuncForPC(reflect.ValueOf(p.decide).Pointer()).Name()
-		if !strings.HasSuffix(function, "."+p.name) {
-			t.Errorf("the policy %s is the function %s", p.name, function)
 		}
 	}
 }

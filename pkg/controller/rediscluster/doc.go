@@ -44,10 +44,10 @@ SPDX-License-Identifier: Apache-2.0
 //     the replica had the link to its master until patience (20 s or more) before the loss. The latter counts only
 //     while it reaches most masters: otherwise they may have elected a replica that does not answer. If the operator
 //     did not see the loss, and the replicas do not show which one has more data, a user decides.
-//   - It writes functions only to a new master, before its first slot, and only while all masters have the same. A
-//     library that a user deletes does not come back, with one exception: if the deletion falls between the last
-//     FUNCTION LIST of a copy and its FUNCTION RESTORE, the new master gets the library. Then the masters differ, and
-//     the condition Degraded has the reason FunctionsDiffer.
+//   - It writes functions only to a new master, before its first slot, and only while all masters have the same. After a
+//     copy it deletes from the new master each library that another master no longer has: a library that a user deletes
+//     meanwhile does not come back. If the operator ends within a copy, or cannot ask a master then, the new master may
+//     keep such a library. Then the masters differ, and the condition Degraded has the reason FunctionsDiffer.
 //   - At most one Pod can be evicted at a time, and only while all Pods are ready. The controller replaces a ready Pod
 //     by an eviction, so that no drain evicts its master meanwhile.
 //   - It replaces no Pod for a directive that Redis can set while it runs, and for no value that Redis rejects. What it sets

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
@@ -279,6 +281,44 @@ func TestAPodThatWouldBeRejectedStays(t *testing.T) {
 			s.catchUp()
 			if _, _, err := s.sync(); err != nil || asked > 1 && !apierrors.IsInternalError(test.answer) {
 				t.Errorf("error %v, %d dry runs at once", err, asked)
+			}
+		})
+	}
+}
+
+// TestNothingChangesObserved compares what decide gets with what observe returns at the same time.
+func TestNothingChangesObserved(t *testing.T) {
+	var atDecide string
+	all := policies
+	policies = append([]policy{{"compare", func(o *observed) *plan {
+		atDecide = dump.ForHash(o)
+		return nil
+	}}}, all...)
+	defer func() { policies = all }()
+	for name, s := range map[string]*stage{
+		"settled":                      playing(t, sixStored()).settle(),
+		"the API server rejects a Pod": rolling(t),
+		"and another one is missing":   rolling(t, noPod(4)),
+		"and a replica is not linked":  rolling(t, unlinked(time.Hour, 1000, 3)),
+		"and a node does not answer":   rolling(t, silenced(time.Minute, 3)),
+		"and a master has a library":   rolling(t, libraries("f=1", 0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "demo-0", nil)
+			})
+			s.clock.Step(tryInterval)
+			rdc, err := s.controller.fetch(demoKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := s.controller.observe(t.Context(), rdc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			atEnd := dump.ForHash(o)
+			if _, err := s.controller.Sync(t.Context(), demoKey); atDecide != atEnd {
+				t.Errorf("error %v, difference (-observe returned, +decide got):\n%s", err, diff.Diff(strings.Fields(atEnd), strings.Fields(atDecide)))
 			}
 		})
 	}

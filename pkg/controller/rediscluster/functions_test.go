@@ -7,6 +7,7 @@ package rediscluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -245,6 +246,30 @@ func TestDeletedFunctionsStayDeleted(t *testing.T) {
 			t.Errorf("%s has the libraries %q", p, got)
 		}
 	}
+}
+
+// TestALibraryDeletedDuringACopyStaysDeleted deletes a library after the last FUNCTION LIST of a copy, before its FUNCTION RESTORE.
+func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "functions")
+	w.ready("the cluster to be formed")
+	w.onMasters(func(ctx context.Context, c *redis.Client) error {
+		return errors.Join(c.FunctionLoad(ctx, library).Err(), c.FunctionLoad(ctx, strings.ReplaceAll(library, "note", "other")).Err())
+	})
+	deleted := false
+	w.lives = func(int) bool {
+		if w.last == "FUNCTION RESTORE" && !deleted {
+			deleted = true
+			w.onMasters(func(ctx context.Context, c *redis.Client) error { return c.FunctionDelete(ctx, "notes").Err() })
+		}
+		return true
+	}
+	w.change(size(8))
+	w.ready("the new size")
+	if !deleted {
+		t.Error("no functions were copied")
+	}
+	w.haveFunctions()
 }
 
 // TestFunctionsOfOtherCodeAreNotCopied has a master with a library of which the code alone is

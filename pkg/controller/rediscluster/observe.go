@@ -19,18 +19,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // observed is what one sync sees: the Pods and volumes in the caches, the cluster as each of its nodes
-// describes it, and what the controller remembers. It has only plain values. Before decide,
-// tryReplacement adds the rejection. Nothing else changes it after observe has returned it.
+// describes it, what the controller remembers, and whether the API server accepts the next Pod. It has
+// only plain values, and nothing changes it after observe has returned it.
 type observed struct {
 	rdc     *v1.RedisCluster
 	members []*member // by ordinal
@@ -137,9 +139,19 @@ type problem struct {
 // node: the other nodes may need it.
 const viewTimeout = 2 * time.Second
 
-// observe reads everything that a sync depends on: the caches, the password, and what every node
-// reports.
+// observe reads everything that a sync depends on.
 func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
+	o, err := c.observeCluster(ctx, rdc)
+	if err != nil {
+		return nil, err
+	}
+	o.rejection = c.tryReplacement(ctx, o)
+	return o, nil
+}
+
+// observeCluster reads the caches, the password, and what every node reports. It is observe without the dry run, for glassback plan: to
+// the API server, a dry run is a write, and glassback plan needs no right to write.
+func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
 	o, err := c.observeObjects(rdc)
 	if err != nil {
 		return nil, err
@@ -370,6 +382,41 @@ func lastOutput(message string) string {
 		words = "…" + strings.ToValidUTF8(words[len(words)-maxLength:], "")
 	}
 	return words
+}
+
+// tryInterval is the time after which a dry run is repeated.
+const tryInterval = 10 * time.Second
+
+// tryReplacement returns why the API server rejects the new Pod of an outdated member; "" if it does not. It asks by a dry run of the
+// creation, at most once in tryInterval: an emptied or deleted Pod cannot be taken back. The API server checks last whether the name is
+// free.
+func (c *Controller) tryReplacement(ctx context.Context, o *observed) string {
+	outdated := o.membersWhere(func(m *member) bool {
+		return (m.outdated || (m.differs && !m.answers())) && m.ordinal < int(*o.rdc.Spec.Size)
+	})
+	if len(outdated) == 0 {
+		return ""
+	}
+	m, s, current := outdated[0], c.sessions.get(o.rdc), revision(o.rdc)
+	if s.tried != current || o.now.Sub(s.triedAt) >= tryInterval {
+		_, err := c.kube.CoreV1().Pods(o.rdc.Namespace).Create(ctx, pod(o.rdc, m.ordinal),
+			metav1.CreateOptions{FieldManager: glassback.Name, DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err), isQuota(err), isDryRunUnsupported(err):
+			s.tried, s.triedAt, s.rejection = current, o.now, ""
+		case isRejected(err):
+			s.tried, s.triedAt = current, o.now
+			s.rejection = m.name + " stays, since the API server rejects its new Pod: " + err.Error()
+		default:
+			s.tried, s.rejection = "", m.name+" stays, since a dry run of creating its new Pod failed: "+err.Error()
+		}
+	}
+	return s.rejection
+}
+
+// isDryRunUnsupported returns whether a webhook has side effects, so that the API server does not call it in a dry run.
+func isDryRunUnsupported(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // identify sets the ID of every member's node: by its own view, or by the status as long as the Pod

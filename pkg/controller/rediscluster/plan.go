@@ -27,7 +27,7 @@ func DialReadOnly(ip string, port int, password string) Node {
 
 // Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. It is not
 // for a Controller that runs. With offline, it asks no redis-server. Where Sync would write a child and observe again, Plan goes on: it
-// shows what the present nodes need, too.
+// shows what the present nodes need, too. It does not ask whether the API server accepts the next Pod.
 func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline bool) (*preview.Plan, error) {
 	rdc, err := c.fetch(key)
 	if rdc == nil || err != nil {
@@ -53,7 +53,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	plan.Incomplete = "the redis-servers were not asked"
 	if !offline {
 		defer c.sessions.forget(key)
-		if o, err = c.observe(ctx, rdc); err != nil {
+		if o, err = c.observeCluster(ctx, rdc); err != nil {
 			return nil, err
 		}
 		plan.Incomplete = o.unasked()

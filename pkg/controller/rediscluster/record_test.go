@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/glassback/glassback/pkg/recording/recordtest"
 )
 
@@ -20,6 +22,14 @@ func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig")
 	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")
 	recordtest.Covers(t, plan{}, recordedPlan{})
+}
+
+func TestObservedIsPlain(t *testing.T) {
+	recordtest.Plain(t, []any{corev1.Secret{}, session{}}, observed{})
+}
+
+func TestPoliciesHaveTheNamesOfTheirFunctions(t *testing.T) {
+	recordtest.Named(t, policies)
 }
 
 // TestScenesAreReplayed decides again on random states of a cluster, of which many never occur. GLASSBACK_SEEDS=n decides on so many.

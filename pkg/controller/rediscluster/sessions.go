@@ -39,6 +39,7 @@ type Node interface {
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)
 	RestoreFunctions(ctx context.Context, dump string) error
+	DeleteLibrary(ctx context.Context, name string) error
 	Directives(ctx context.Context, names []string) (map[string]string, error)
 	SetDirective(ctx context.Context, name, value string) error
 	Close()

@@ -261,6 +261,11 @@ func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
 	return n.Node.RestoreFunctions(ctx, dump)
 }
 
+func (n mortal) DeleteLibrary(ctx context.Context, name string) error {
+	n.w.write("FUNCTION DELETE")
+	return n.Node.DeleteLibrary(ctx, name)
+}
+
 // sync runs one sync, and what the kubelet does about it. It returns whether the
 // controller outlived it, and how long it wants to wait.
 func (w *world) sync() (alive bool, after time.Duration, err error) {

@@ -3,7 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package recordtest decides again on what the syncs of tests observe. It is for tests.
+// Package recordtest decides again on what the syncs of tests observe, and checks the types of what they observe. It is for tests.
 package recordtest
 
 import (
@@ -16,6 +16,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,54 @@ func Covers(t testing.TB, value, recorded any, except ...string) {
 	for i, of := 0, reflect.TypeOf(value); i < of.NumField(); i++ {
 		if name := of.Field(i).Name; !has[strings.ToLower(name)] && !slices.Contains(except, name) {
 			t.Errorf("%s.%s is not recorded: add it to %T in record.go", of, name, recorded)
+		}
+	}
+}
+
+// Plain fails unless the types of these values hold plain values alone, so that they can be written to a file: no function, no channel and
+// no interface. It also fails if they hold a value of the type of one of secrets.
+func Plain(t testing.TB, secrets []any, values ...any) {
+	t.Helper()
+	seen := map[reflect.Type]bool{}
+	var walk func(path string, is reflect.Type)
+	walk = func(path string, is reflect.Type) {
+		if seen[is] {
+			return
+		}
+		seen[is] = true
+		if slices.ContainsFunc(secrets, func(secret any) bool { return is == reflect.TypeOf(secret) }) {
+			t.Errorf("%s is the secret %s", path, is)
+		}
+		switch is.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is the %s %s", path, is.Kind(), is)
+		case reflect.Map:
+			walk(path+" (key)", is.Key())
+			walk(path, is.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(path, is.Elem())
+		case reflect.Struct:
+			for field := range is.Fields() {
+				walk(path+"."+field.Name, field.Type)
+			}
+		}
+	}
+	for _, value := range values {
+		walk(reflect.TypeOf(value).String(), reflect.TypeOf(value))
+	}
+	if len(seen) < 20 {
+		t.Errorf("%d types were found, want those of the objects of the API too", len(seen))
+	}
+}
+
+// Named fails unless each policy of a list has the name of its function. A policy is a struct of both.
+func Named(t testing.TB, policies any) {
+	t.Helper()
+	list := reflect.ValueOf(policies)
+	for i := range list.Len() {
+		name, function := list.Index(i).Field(0).String(), runtime.FuncForPC(list.Index(i).Field(1).Pointer()).Name()
+		if !strings.HasSuffix(function, "."+name) {
+			t.Errorf("the policy %s is the function %s", name, function)
 		}
 	}
 }
