@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package child
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"reflect"
@@ -15,16 +14,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison needs
-// the fields that this operator owns. Their extraction costs more than the rest of a sync.
+// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison costs more than the rest
+// of a sync.
 //
-// The extraction is a pure function of the content: of the object without its status, resourceVersion and generation. A field
+// The comparison is a pure function of the content: of the object without its status, resourceVersion and generation. A field
 // manager cannot own the last two, and an apply to the object itself cannot set the status. The content includes the UID and this
 // operator's entry of the managedFields. If the content and the desired configuration are the same as before, the result of a
 // comparison is the same as before. The checks trust no timestamp and no resourceVersion: after the restore of a backup of etcd, the same
@@ -37,7 +34,7 @@ type checks struct {
 // check says that a child with this content is as desired. It never changes.
 type check struct {
 	kind, name string
-	object     any      // as the cache holds it, or as the API server answered an apply; nothing changes it
+	object     any      // as the cache holds it; nothing changes it
 	desired    checksum // of the desired configuration
 	owned      any      // the fields that this operator owns, if WithOwned has read them; otherwise nil
 }
@@ -145,78 +142,6 @@ func (k *Kind[T, A]) keep(owner metav1.Object, next *check) {
 	k.owners.checks.replace(cache.MetaObjectToName(owner), func(c *check) bool {
 		return c.kind == k.Name && (c.name == next.name || !k.cached(owner.GetNamespace(), c.name))
 	}, next)
-}
-
-// rememberApplied records that the child is as desired, if written, the answer of the API server to an apply, has the applied
-// values: an admission webhook may have changed them. After an apply, the operator owns exactly the fields that it applied. So
-// an extraction would return the applied configuration. desired is its checksum.
-//
-// The check holds once the cache shows this content, and not if another client has changed it by then.
-func (k *Kind[T, A]) rememberApplied(owner metav1.Object, written T, configuration A, desired checksum) {
-	own := OwnFields(written.GetManagedFields())
-	if len(own) != 1 || own[0].FieldsV1 == nil {
-		return
-	}
-	var fields fieldpath.Set
-	if err := fields.FromJSON(bytes.NewReader(own[0].FieldsV1.GetRawBytes())); err != nil {
-		return
-	}
-	applied, err1 := value.NewValueReflect(configuration)
-	stored, err2 := value.NewValueReflect(written)
-	if err1 == nil && err2 == nil && sameFields(&fields, applied, stored) {
-		written.SetManagedFields(own)
-		k.keep(owner, &check{kind: k.Name, name: written.GetName(), object: written, desired: desired})
-	}
-}
-
-// sameFields reports whether two values are the same in the fields of a set. A field without fields below it is one value as a
-// whole, also if it is a list or a map: its type is atomic.
-func sameFields(fields *fieldpath.Set, a, b value.Value) bool {
-	same := true // The iterators of a set cannot stop early.
-	compare := func(element fieldpath.PathElement, equal func(x, y value.Value) bool) {
-		if same {
-			x, y := part(element, a), part(element, b)
-			same = x != nil && y != nil && equal(x, y)
-		}
-	}
-	fields.Children.Iterate(func(element fieldpath.PathElement) {
-		below, _ := fields.Children.Get(element)
-		compare(element, func(x, y value.Value) bool { return sameFields(below, x, y) })
-	})
-	fields.Members.Iterate(func(element fieldpath.PathElement) {
-		if _, hasBelow := fields.Children.Get(element); !hasBelow {
-			compare(element, value.Equals)
-		}
-	})
-	return same
-}
-
-// part returns the part of a value that an element of a path names; nil if there is none.
-func part(element fieldpath.PathElement, of value.Value) value.Value {
-	switch {
-	case element.FieldName != nil && of.IsMap():
-		field, _ := of.AsMap().Get(*element.FieldName)
-		return field
-	case (element.Key != nil || element.Value != nil) && of.IsList():
-		list := of.AsList()
-		for i := range list.Length() {
-			if item := list.At(i); isNamed(element, item) {
-				return item
-			}
-		}
-	}
-	return nil
-}
-
-// isNamed reports whether an element of a path names this item of a list: by its keys, or by its value.
-func isNamed(element fieldpath.PathElement, item value.Value) bool {
-	if element.Value != nil {
-		return value.Equals(item, *element.Value)
-	}
-	return item.IsMap() && !slices.ContainsFunc(*element.Key, func(key value.Field) bool {
-		field, ok := item.AsMap().Get(key.Name)
-		return !ok || !value.Equals(field, key.Value)
-	})
 }
 
 // OwnFields returns the entries of managedFields that say what this operator has applied. The caches need no others.

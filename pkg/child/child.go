@@ -180,6 +180,10 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 		sum = fingerprint(configuration)
 	}
 	known := last != nil && sum == last.desired
+	if !known && err == nil && isExactly(object, configuration) {
+		k.remember(owner, observed, sum)
+		return change
+	}
 	if !known && owned == none {
 		var unreadable error
 		if owned, unreadable = k.extractOwned(object); unreadable != nil {
@@ -219,7 +223,6 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
 		k.owners.repairs.applied(owner, k.Name, checksum{}, digest)
-		k.rememberApplied(owner, created, configuration, digest)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -281,7 +284,6 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 		return Outcome{}, nil
 	}
 	k.owners.repairs.applied(owner, k.Name, fingerprint(owned), digest)
-	k.rememberApplied(owner, applied, configuration, digest)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }
