@@ -116,8 +116,8 @@ func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Obs
 	return observed
 }
 
-// Desired returns the desired fields of a child. owned are the Owned of the Observed, which a Desired must not change; nil if the child does
-// not exist, or if WithOwned was not called. A nil Desired says that the child must not exist. The caller may change the result.
+// Desired returns the desired fields of a child. owned are the Owned of the Observed, which a Desired must not change; nil if the child
+// does not exist, or if WithOwned was not called. A nil Desired says that the child must not exist. The caller may change the result.
 type Desired[A any] func(owned A) (A, error)
 
 // Exactly returns the Desired of a child that does not depend on the present fields; nil if configuration is nil.

@@ -265,10 +265,11 @@ func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
 		return true
 	}
 	w.change(size(8))
-	w.ready("the new size")
-	if !deleted {
-		t.Error("no functions were copied")
+	w.until("functions to be copied", func() bool { return deleted })
+	if got := w.view("functions-6").Libraries; len(got) != 1 || got["others"] == "" {
+		t.Fatalf("the new master has the libraries %q, want others alone", got)
 	}
+	w.ready("the new size")
 	w.haveFunctions()
 }
 
