@@ -262,6 +262,7 @@ func TestSameFields(t *testing.T) {
 		},
 		"a value of a set":                 {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b","a"]}`, true},
 		"a value that a set does not have": {`{"f:finalizers":{"v:\"a\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},
+		"two elements with the same keys":  {`{"f:x":{"v:1":{}}}`, `{"x":[1]}`, `{"x":[1,1]}`, false},
 		"a field that is not owned yet":    {`{"f:x":{}}`, `{"x":1,"y":2}`, `{"x":1,"y":2}`, false},
 		"an element that is not owned yet": {`{"f:x":{"v:1":{}}}`, `{"x":[1,2]}`, `{"x":[1,2]}`, false},
 		"a field that is not desired":      {`{"f:x":{},"f:y":{}}`, `{"x":1}`, `{"x":1,"y":2}`, false},

@@ -78,19 +78,24 @@ func entries(of value.Value, without *fieldpath.Set) int {
 	return n
 }
 
-// part returns the part of a value that an element of a path names; nil if there is none.
+// part returns the part of a value that an element of a path names; nil if there is none, or if several items of a list have these keys.
 func part(element fieldpath.PathElement, of value.Value) value.Value {
 	switch {
 	case element.FieldName != nil && of.IsMap():
 		field, _ := of.AsMap().Get(*element.FieldName)
 		return field
 	case (element.Key != nil || element.Value != nil) && of.IsList():
+		var named value.Value
 		list := of.AsList()
 		for i := range list.Length() {
 			if item := list.At(i); isNamed(element, item) {
-				return item
+				if named != nil {
+					return nil
+				}
+				named = item
 			}
 		}
+		return named
 	}
 	return nil
 }

@@ -440,14 +440,7 @@ func specRows() map[string]syncRow {
 			given: []func(*server){twice, func(s *server) { s.edit(func(a *v1.Application) { a.Spec.Port = ptr.To[int32](9000) }) }},
 			want:  wrote("apply services", "apply ingresses"),
 		},
-		"a Deployment whose fields cannot be read, and nothing else to do: reported": {
-			given: []func(*server){twice},
-			want: syncWant{
-				requests: []string{statusRequest}, after: child.Recheck, ready: "DeploymentUnreadable", degraded: "DeploymentUnreadable",
-				events: []string{"Warning DeploymentUnreadable glassback cannot read which fields of Deployment sample it owns, " +
-					"and leaves it as it is: "},
-			},
-		},
+		"a Deployment whose fields cannot be read, and nothing to change in it: settled": {given: []func(*server){twice}, want: settled},
 		"a paused Application is left alone": {
 			fresh: true, app: []func(*v1.Application){paused}, want: syncWant{noStatus: true},
 		},
