@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,18 +45,20 @@ func TestADefinitionFitsIntoTheAnnotationOfAPlainApply(t *testing.T) {
 // revisions.txt says which revision of a definition its spec is: each line is
 //
 //	<name> <revision> <sha256 of the spec as canonical JSON, without descriptions>
+//
+// A blank line is between two lines, so that a patch of one has no other one as its context.
 func TestADefinitionThatChangesGetsANewRevision(t *testing.T) {
 	recorded := map[string]string{}
 	data, err := os.ReadFile("revisions.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(data)) {
+	for _, line := range slices.DeleteFunc(strings.Split(string(data), "\n"), func(s string) bool { return s == "" }) {
 		name, _, _ := strings.Cut(line, " ")
 		if recorded[name] != "" {
 			t.Errorf("revisions.txt has two lines for %s", name)
 		}
-		recorded[name] = strings.TrimSuffix(line, "\n")
+		recorded[name] = line
 	}
 	for _, data := range definitions(t) {
 		name, revision, sum := fingerprint(t, data)
