@@ -55,6 +55,31 @@ func TestNoTestIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestEveryFileIsVetted: "make lint" runs the analyzers of go vet, except on generated code. "make vet" has to name the packages with that.
+func TestEveryFileIsVetted(t *testing.T) {
+	if config := readFile(t, "../.golangci.yml"); !strings.Contains(config, "\n    - govet\n") ||
+		!strings.Contains(config, "\n    govet:\n      enable-all: true\n") {
+		t.Error(".golangci.yml does not enable all analyzers of govet")
+	}
+	if !strings.Contains(readFile(t, "../Makefile"), "\n\t@go vet ./pkg/apis/... ./pkg/generated/...\n") {
+		t.Error("make vet does not vet the packages with generated code")
+	}
+	generated, count := regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`), 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || !generated.MatchString(readFile(t, path)) {
+			return err
+		}
+		count++
+		if dir := filepath.ToSlash(path); !strings.HasPrefix(dir, "../pkg/apis/") && !strings.HasPrefix(dir, "../pkg/generated/") {
+			t.Errorf("neither make lint nor make vet analyses %s, which is generated", path)
+		}
+		return nil
+	})
+	if err != nil || count == 0 {
+		t.Errorf("found %d generated files, error %v", count, err)
+	}
+}
+
 // testsOfPackages returns the names of the tests of the product's module by their directories.
 func testsOfPackages(t *testing.T) map[string][]string {
 	t.Helper()

@@ -103,23 +103,33 @@ type Kind struct {
 	Name string
 	// Observed and Plan have the types that Observed.Record and Plan.Record return.
 	Observed, Plan any
-	// Decide returns the plan for a recorded Observed, by the code of this program, as it would be recorded. It returns an error if the text
-	// is not such a value.
-	Decide func(observed []byte) (plan json.RawMessage, err error)
+	// DecideOn returns the plan for what Read returned, by the code of this program, as it would be recorded.
+	DecideOn func(observed any) (plan json.RawMessage)
 }
 
 // NewKind returns the Kind whose decide takes an O that restore makes of a recorded R.
 func NewKind[R, W any, O Observed, P Plan[O]](name string, _ W, restore func(*R) O, decide func(O) P) Kind {
 	var observed R
 	var plan W
-	return Kind{Name: name, Observed: observed, Plan: plan, Decide: func(text []byte) (json.RawMessage, error) {
-		var recorded R
-		if err := json.Unmarshal(text, &recorded); err != nil {
-			return nil, err
-		}
-		o := restore(&recorded)
-		return EncodeAgain(decide(o).Record(o)), nil
+	return Kind{Name: name, Observed: observed, Plan: plan, DecideOn: func(recorded any) json.RawMessage {
+		o := restore(recorded.(*R))
+		return EncodeAgain(decide(o).Record(o))
 	}}
+}
+
+// Read returns a pointer to a recorded Observed. It returns an error if the text is not such a value.
+func (k Kind) Read(text []byte) (observed any, err error) {
+	observed = reflect.New(reflect.TypeOf(k.Observed)).Interface()
+	return observed, json.Unmarshal(text, observed)
+}
+
+// Decide returns the plan for a recorded Observed, as DecideOn does. It returns an error if the text is not such a value.
+func (k Kind) Decide(text []byte) (plan json.RawMessage, err error) {
+	observed, err := k.Read(text)
+	if err != nil {
+		return nil, err
+	}
+	return k.DecideOn(observed), nil
 }
 
 // Fields returns the fields of a record of this kind.
