@@ -303,7 +303,7 @@ SEQUENTIAL_TESTS_IN := pkg/controller/application pkg/controller/mycronjob pkg/w
 space := $(subst ,, )
 SEQUENTIAL := $(subst $(space),|,$(strip $(SEQUENTIAL_TESTS)))
 
-# A garbage collector that runs less often saves tests and the linker a sixth of their CPU. Tests of memory measure live memory.
+# A garbage collector that runs less often saves a test some 10 % of its CPU. Tests of memory set the default themselves.
 UNIT := GOGC=400 "$(CURDIR)/bin/tools/gotest" $(SKIPPED)
 
 # The first package waits for redis-servers most of the time. So one package more than there are processors runs at a time.
