@@ -32,13 +32,13 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	}()
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
 	number, _ := strconv.Atoi(port)
-	node := DialReadOnly(host, number, "")
+	node := DialReadOnly(host, number, Login{})
 	defer node.Close()
 	ctx, slots := t.Context(), SlotRange(0, 1)
 	for command, err := range map[string]error{
 		"meet": node.Meet(ctx, "10.0.0.1", 6379, 16379), "forget": node.Forget(ctx, "id"), "add slots": node.AddSlots(ctx, slots),
 		"replicate": node.Replicate(ctx, "id"), "failover": node.Failover(ctx, Takeover), "set slots": node.SetSlots(ctx, slots, SlotStable, ""),
-		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, "", time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
+		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, Login{}, time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
 		"set": node.SetDirective(ctx, "maxmemory", "0"),
 	} {
 		if !errors.Is(err, ErrReadOnly) {
