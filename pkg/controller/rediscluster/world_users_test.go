@@ -193,7 +193,11 @@ func TestUsersAreAddedAndRemoved(t *testing.T) {
 			if err := w.tryLogin(w.pod("users-1"), redisnode.Login{}); err == nil {
 				t.Error("after a restart, anyone can log in")
 			}
-			w.until("all nodes to answer", func() bool { return len(w.rdc().Status.Nodes) == 6 && w.view("users-1").StateOK })
+			w.until("all nodes to be connected", func() bool {
+				return !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool {
+					return slices.ContainsFunc(w.view(p.Name).Table, func(e redisnode.Entry) bool { return !e.Connected && !e.Myself })
+				})
+			})
 			w.ready("the cluster after the restart")
 			if after := w.uids(); !maps.Equal(after, before) {
 				t.Errorf("Pods were replaced: %v, and before %v", after, before)
