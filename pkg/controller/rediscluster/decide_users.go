@@ -50,15 +50,13 @@ const everything = "~* &* +@all"
 
 // hasAccount returns whether the node of a Pod starts with the operator's user.
 func hasAccount(pod *corev1.Pod) bool {
-	return pod != nil && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == containerName && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == envUser })
-	})
+	return pod != nil && pod.Annotations[AnnotationUser] != ""
 }
 
 // passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
 func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == "auth" && volume.Secret != nil && len(volume.Secret.Items) == 1 {
+		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
 			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
 		}
 	}

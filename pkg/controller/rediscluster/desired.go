@@ -47,6 +47,10 @@ const AnnotationRevision = v1.GroupName + "/revision"
 // The existing ConfigMap of a revision stays as it is.
 const podRevision = 1
 
+// AnnotationUser on a Pod has the name of the operator's user, with which its node starts. A Pod that was created without spec.users
+// does not have it.
+const AnnotationUser = v1.GroupName + "/user"
+
 const (
 	containerName = "redis"
 	portRedis     = "redis"
@@ -65,8 +69,10 @@ const (
 	fileAuth  = "password"
 	// fileUsers is in a volume that outlives the container, and not the Pod: a new Pod begins with the operator's user alone.
 	fileUsers = "/tmp/users.acl"
-	// envUser has the name of the operator's user. A Pod without it has no such user when it starts.
+	// envUser has the name of the operator's user, for the scripts.
 	envUser = "GLASSBACK_USER"
+	// VolumeAuth is the volume with the password of a Pod.
+	VolumeAuth = "auth"
 )
 
 var (
@@ -321,6 +327,9 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 			SecurityContext:              podSecurity(),
 		},
 	}
+	if len(rdc.Spec.Users) > 0 {
+		p.Annotations[AnnotationUser] = v1.UserOperator
+	}
 	addTemplate(p, rdc)
 	if port, _ := ports(rdc); port < 1024 {
 		allowLowPorts(p.Spec.SecurityContext)
@@ -374,7 +383,7 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 	if passwordRef(rdc) != nil {
 		// The scripts read the password from this file, and require one if this variable is set.
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "auth", MountPath: dirAuth, ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeAuth, MountPath: dirAuth, ReadOnly: true})
 	}
 	return c
 }
@@ -406,7 +415,7 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 		}}},
 	}
 	if ref := passwordRef(rdc); ref != nil {
-		all = append(all, corev1.Volume{Name: "auth", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		all = append(all, corev1.Volume{Name: VolumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
 			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
 		}}})

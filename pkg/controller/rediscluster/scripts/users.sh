@@ -16,7 +16,7 @@ refuse() {
 }
 
 file=${GLASSBACK_ACL:-/tmp/users.acl}
-[ -s "$GLASSBACK_AUTH" ] || refuse "cannot read the password in $GLASSBACK_AUTH, or it is empty."
+[ -s "${GLASSBACK_AUTH:-}" ] || refuse "cannot read the password in ${GLASSBACK_AUTH:-GLASSBACK_AUTH}, or it is empty."
 hash=$(printf '%s' "$(cat "$GLASSBACK_AUTH")" | sha256sum)
 
 others=
