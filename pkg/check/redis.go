@@ -158,7 +158,8 @@ func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	case len(silent) == len(answers) && !inside:
 		return skip("the addresses of Pods cannot be reached from here, outside of the cluster")
 	case locked > 0 && inside:
-		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef; with spec.users, see the conditions of the RedisCluster")
+		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods),
+			"correct the Secret of spec.authSecretRef; with spec.users, see the conditions of the RedisCluster")
 	case len(silent) == len(answers):
 		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(),
 			"see that its Pods run, and that no NetworkPolicy keeps the operator from them")

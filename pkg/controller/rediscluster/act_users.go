@@ -85,14 +85,16 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	}
 	maps.DeleteFunc(current.secrets, func(used v1.SecretKeyReference, _ secretText) bool { return !wanted[used] })
 	maps.DeleteFunc(current.refusedUsers, func(name string, r refusedUser) bool {
-		return r.image != o.rdc.Spec.Image || !slices.ContainsFunc(o.rdc.Spec.Users, func(u v1.User) bool { return u.Name == name && u.Rules == r.rules })
+		same := func(u v1.User) bool { return u.Name == name && u.Rules == r.rules }
+		return r.image != o.rdc.Spec.Image || !slices.ContainsFunc(o.rdc.Spec.Users, same)
 	})
 	o.refusedUsers = maps.Clone(current.refusedUsers)
 	o.wantUsers(func(used v1.SecretKeyReference) (string, *problem) {
 		read := current.secrets[used]
 		switch {
 		case read.missing:
-			return "", &problem{reasonNoPassword, fmt.Sprintf("Secret %s does not exist: create it, with a password in the key %s", used.Name, used.Key)}
+			return "", &problem{reasonNoPassword,
+				fmt.Sprintf("Secret %s does not exist: create it, with a password in the key %s", used.Name, used.Key)}
 		case read.text == "":
 			return "", &problem{reasonNoPassword, fmt.Sprintf("Secret %s has no password in %s: set it, or name another key", used.Name, used.Key)}
 		}
@@ -167,7 +169,8 @@ func (e executor) createAccount(ctx context.Context) error {
 	own := current.secrets[ref]
 	own.text, own.readAt = cmp.Or(own.text, rand.Text()), time.Time{} // The next sync reads it, also if the answer to the creation is lost.
 	current.secrets[ref] = own
-	_, err := e.kube.CoreV1().Secrets(e.o.rdc.Namespace).Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
+	secrets := e.kube.CoreV1().Secrets(e.o.rdc.Namespace)
+	_, err := secrets.Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
 	return err
 }
 

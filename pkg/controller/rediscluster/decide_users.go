@@ -237,8 +237,8 @@ func userProblems(o *observed) []problem {
 	all := slices.Clone(o.userProblems)
 	for _, name := range slices.Sorted(maps.Keys(o.refusedUsers)) {
 		r := o.refusedUsers[name]
-		all = append(all, problem{reasonUser, fmt.Sprintf("Redis in %s rejected the rules of the user %s: %s. The nodes keep the user as it was. "+
-			"Correct spec.users", r.pod, name, r.reason)})
+		all = append(all, problem{reasonUser, fmt.Sprintf("Redis in %s rejected the rules of the user %s: %s. "+
+			"The nodes keep the user as it was. Correct spec.users", r.pod, name, r.reason)})
 	}
 	return all
 }

@@ -96,7 +96,8 @@ func (o *observed) Record() any {
 		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
 		Problems:      recordProblems(o.problems),
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
-		Rejection: o.rejection, AccountMissing: o.accountMissing, EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
+		Rejection: o.rejection, AccountMissing: o.accountMissing,
+		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
 	}
 	if o.failure != nil {
@@ -147,7 +148,8 @@ func recordProblems(problems []problem) []recordedProblem {
 func restore(r *recordedObserved) *observed {
 	o := &observed{
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
-		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
+		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
+		evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
 	}
 	if r.Failure != nil {

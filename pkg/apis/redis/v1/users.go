@@ -82,7 +82,8 @@ func (s *RedisClusterSpec) validateUsers(path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if len(s.Users) > 0 && s.AuthSecretRef != nil {
-		errs = append(errs, field.Forbidden(path.Child("authSecretRef"), "cannot be set together with users: give the user default a passwordSecretRef"))
+		errs = append(errs, field.Forbidden(path.Child("authSecretRef"),
+			"cannot be set together with users: give the user default a passwordSecretRef"))
 	}
 	if len(s.Users) > 0 && !s.HasUser(UserDefault) {
 		errs = append(errs, field.Invalid(users, len(s.Users),
