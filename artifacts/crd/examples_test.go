@@ -83,6 +83,7 @@ var warnings = map[string][]string{
 	"mycronjob.yaml":             nil,
 	"rediscluster-exporter.yaml": {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster-storage.yaml":  nil,
+	"rediscluster-users.yaml":    {"spec.storage: without it a Pod's data is gone with the Pod"},
 	"rediscluster.yaml":          {"spec.storage: without it a Pod's data is gone with the Pod"},
 }
 

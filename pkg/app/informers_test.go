@@ -72,7 +72,9 @@ func TestTransforms(t *testing.T) {
 			},
 			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{
 				{Name: "redis", Image: "redis:7", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}},
-			}},
+			}, Volumes: []corev1.Volume{{Name: rediscluster.VolumeAuth, VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{SecretName: "a"},
+			}}}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 				Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
@@ -81,7 +83,7 @@ func TestTransforms(t *testing.T) {
 			},
 		}
 		if secret != "" {
-			p.Spec.Volumes = []corev1.Volume{{Name: secret}}
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: secret})
 			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: secret}}
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{}
 			p.Spec.InitContainers = []corev1.Container{{Name: secret}}

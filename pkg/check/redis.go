@@ -71,15 +71,26 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 	if err != nil {
 		return unanswered(err)
 	}
-	password, result := c.password(ctx, rdc)
-	if result != nil {
-		return *result
-	}
 	var answers []nodeAnswer
+	passwords := map[redisv1.SecretKeyReference]string{}
 	for i := range pods.Items {
-		if pods.Items[i].Status.PodIP != "" && pods.Items[i].DeletionTimestamp == nil {
-			answers = append(answers, nodeAnswer{pod: pods.Items[i].Name, address: pods.Items[i].Status.PodIP})
+		pod := &pods.Items[i]
+		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil {
+			continue
 		}
+		user, ref := rediscluster.LoginTo(rdc, pod)
+		login := redisnode.Login{User: user}
+		if ref != nil && c.inside { // Outside of the cluster, the address of a Pod may belong to another machine.
+			if _, known := passwords[*ref]; !known {
+				password, result := c.password(ctx, rdc, *ref)
+				if result != nil {
+					return *result
+				}
+				passwords[*ref] = password
+			}
+			login.Password = passwords[*ref]
+		}
+		answers = append(answers, nodeAnswer{pod: pod.Name, address: pod.Status.PodIP, login: login})
 	}
 	var asking sync.WaitGroup
 	turns := make(chan struct{}, maxNodes)
@@ -87,7 +98,7 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 		asking.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			node := redisnode.Dial(answers[i].address, nodes.port, password)
+			node := redisnode.Dial(answers[i].address, nodes.port, answers[i].login)
 			defer node.Close()
 			answers[i].view, answers[i].err = node.View(ctx)
 		})
@@ -96,13 +107,8 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 	return answered(answers, len(pods.Items), c.inside)
 }
 
-// password returns that of a RedisCluster. Outside of the cluster it is not used: there, the address
-// of a Pod may belong to another machine.
-func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (string, *Result) {
-	ref := rdc.Spec.AuthSecretRef
-	if ref == nil || !c.inside {
-		return "", nil
-	}
+// password returns the password in a Secret of a RedisCluster, or the result if there is none.
+func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster, ref redisv1.SecretKeyReference) (string, *Result) {
 	secret, err := c.clients.Kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		result := unanswered(err)
@@ -114,7 +120,8 @@ func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (stri
 	}
 	password := strings.TrimRight(string(data[ref.Key]), "\n")
 	if password == "" {
-		result := fail(fmt.Sprintf("the Secret %s has no password in %s", ref.Name, ref.Key), "set it, or correct spec.authSecretRef")
+		result := fail(fmt.Sprintf("the Secret %s has no password in %s", ref.Name, ref.Key),
+			"set it, or correct spec.authSecretRef; with spec.users, see the conditions of the RedisCluster")
 		return "", &result
 	}
 	return password, nil
@@ -123,6 +130,7 @@ func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster) (stri
 // nodeAnswer is the answer of a node, or its error.
 type nodeAnswer struct {
 	pod, address string
+	login        redisnode.Login
 	view         *redisnode.View
 	err          error
 }
@@ -150,7 +158,8 @@ func answered(answers []nodeAnswer, pods int, inside bool) Result {
 	case len(silent) == len(answers) && !inside:
 		return skip("the addresses of Pods cannot be reached from here, outside of the cluster")
 	case locked > 0 && inside:
-		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods), "correct the Secret of spec.authSecretRef")
+		return fail(fmt.Sprintf("%d of %d refuse the password", locked, pods),
+			"correct the Secret of spec.authSecretRef; with spec.users, see the conditions of the RedisCluster")
 	case len(silent) == len(answers):
 		return fail(state+": "+silent[0].pod+": "+silent[0].err.Error(),
 			"see that its Pods run, and that no NetworkPolicy keeps the operator from them")

@@ -16,7 +16,7 @@ import (
 
 // The roles in artifacts/rbac grant what permissions.Wants returns: TestTheRolesGrantWhatIsNeededAndNothingElse compares the two.
 func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
-	const secrets = "secrets in all namespaces: get,list,watch"
+	const secrets = "secrets in all namespaces: create,get,list,watch"
 	for name, test := range map[string]struct {
 		args        []string
 		has, hasNot []string
@@ -30,7 +30,7 @@ func TestRightsAreThoseThatThePartsOfTheOperatorNeed(t *testing.T) {
 		"MyCronJobs alone": {
 			[]string{"--controllers=mycronjob"}, []string{"jobs.batch in all namespaces: create,delete,get,list,watch"}, []string{secrets},
 		},
-		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: get,list,watch"}, []string{secrets}},
+		"one namespace":          {[]string{"--namespace=a"}, []string{"secrets in namespace a: create,get,list,watch"}, []string{secrets}},
 		"without webhooks":       {[]string{"--webhooks=false"}, nil, []string{"secrets in namespace glassback-system: create"}},
 		"in another namespace":   {[]string{"--operator-namespace=x"}, []string{"leases.coordination.k8s.io in namespace x: create"}, nil},
 		"webhooks out of it all": {[]string{"--webhook-url=https://a:1"}, nil, []string{"secrets in namespace glassback-system: create"}},

@@ -151,7 +151,7 @@ func feedRedis(t *testing.T) {
 		redisServer(t, ""),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		node := redisnode.Dial("127.0.0.1", port, "")
+		node := redisnode.Dial("127.0.0.1", port, redisnode.Login{})
 		_ = node.Meet(ctx, "127.0.0.2", 6379, 16379)
 		node.Close()
 		cancel()

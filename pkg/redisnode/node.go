@@ -89,15 +89,14 @@ type Node struct {
 }
 
 // Dial returns the node at ip and port. It connects with the first request, and with
-// the first one after the connection was lost. The password is the default user's, or
-// "" if there is none.
-func Dial(ip string, port int, password string) *Node {
+// the first one after the connection was lost.
+func Dial(ip string, port int, login Login) *Node {
 	return &Node{
 		turn: make(chan struct{}, 1),
 		options: redis.Options{
 			Addr:      net.JoinHostPort(ip, strconv.Itoa(port)),
 			Dialer:    dial,
-			OnConnect: authenticate(password),
+			OnConnect: authenticate(login),
 			// RESP2 is what every version speaks.
 			Protocol:                 2,
 			DisableIdentity:          true,
@@ -117,14 +116,14 @@ func Dial(ip string, port int, password string) *Node {
 }
 
 // reads are the commands of a read-only Node, as observers get them.
-var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP", "CONFIG GET"}
+var reads = []string{"VIEW", "CLUSTER GETKEYSINSLOT", "FUNCTION LIST", "FUNCTION DUMP", "CONFIG GET", "ACL LIST"}
 
 // ErrReadOnly says that a read-only Node did not send a command.
 var ErrReadOnly = errors.New("this connection only reads")
 
 // DialReadOnly is Dial, but the Node sends no command that may change something.
-func DialReadOnly(ip string, port int, password string) *Node {
-	n := Dial(ip, port, password)
+func DialReadOnly(ip string, port int, login Login) *Node {
+	n := Dial(ip, port, login)
 	n.readOnly = true
 	return n
 }
@@ -280,18 +279,21 @@ func (n *Node) Keys(ctx context.Context, slots Slots, most int) (map[int][]strin
 	return keys, nil
 }
 
-// Migrate moves keys to the node at ip and port, which has the password, and replaces
+// Migrate moves keys to the node at ip and port, where it logs in, and replaces
 // what that has of the same name. All must be of one slot. Keys that are not there are
 // as good as moved. The timeout is for each step of it: connecting, sending, and the
 // answer. Both nodes do nothing else meanwhile:
 // https://redis.io/docs/latest/commands/migrate/
-func (n *Node) Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error {
+func (n *Node) Migrate(ctx context.Context, ip string, port int, login Login, timeout time.Duration, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	args := []any{"MIGRATE", ip, port, "", 0, max(timeout.Milliseconds(), 1), "REPLACE"}
-	if password != "" {
-		args = append(args, "AUTH", password)
+	switch {
+	case login.User != "":
+		args = append(args, "AUTH2", login.User, login.Password)
+	case login.Password != "":
+		args = append(args, "AUTH", login.Password)
 	}
 	args = append(args, "KEYS")
 	for _, key := range keys {
@@ -399,12 +401,15 @@ func (n *Node) hangUp(client *redis.Client) {
 
 // authenticate returns what is done with a new connection. The client's own way is to
 // give HELLO the password, but a node without a password takes any with that.
-func authenticate(password string) func(context.Context, *redis.Conn) error {
+func authenticate(login Login) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, conn *redis.Conn) error {
-		if password == "" {
+		switch {
+		case login.Password == "":
 			return nil
+		case login.User == "":
+			return conn.Auth(ctx, login.Password).Err()
 		}
-		return conn.Auth(ctx, password).Err()
+		return conn.AuthACL(ctx, login.User, login.Password).Err()
 	}
 }
 

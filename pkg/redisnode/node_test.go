@@ -49,7 +49,7 @@ func start(t *testing.T, config redistest.Config) server {
 
 func dial(t *testing.T, ip string, port int, password string) *redisnode.Node {
 	t.Helper()
-	node := redisnode.Dial(ip, port, password)
+	node := redisnode.Dial(ip, port, redisnode.Login{Password: password})
 	t.Cleanup(node.Close)
 	return node
 }
@@ -169,7 +169,7 @@ func testRefusals(t *testing.T, servers []server) {
 			"CLUSTER SETSLOT: ERR I'm already the owner of hash slot 6",
 		},
 		"no slots to set":    {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
-		"no keys to migrate": {servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, password, time.Second, nil), ""},
+		"no keys to migrate": {servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, redisnode.Login{Password: password}, time.Second, nil), ""},
 		"meet no IP":         {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,14 +226,14 @@ func testMoveSlots(t *testing.T, servers []server) {
 			t.Errorf("slot %d without keys is told", slot)
 		}
 	}
-	err = from.Migrate(ctx, to.IP, to.Port, "not-the-password", time.Second, keys[:1])
+	err = from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: "not-the-password"}, time.Second, keys[:1])
 	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: ") || strings.Contains(err.Error(), "not-the-password") ||
 		errors.Is(err, redisnode.ErrPassword) {
 		t.Errorf("MIGRATE with another password: %v", err)
 	}
 	for range 2 { // The second time they are gone, and that is good.
 		for _, of := range found {
-			check(t, from.Migrate(ctx, to.IP, to.Port, password, time.Second, of))
+			check(t, from.Migrate(ctx, to.IP, to.Port, redisnode.Login{Password: password}, time.Second, of))
 		}
 	}
 	if found, err = from.Keys(ctx, slots, 10); err != nil || len(found) != 0 {
@@ -330,7 +330,7 @@ func TestErrPassword(t *testing.T) {
 // Redis quotes the arguments of a command that it does not know.
 func TestErrorsHoldNoPassword(t *testing.T) {
 	s := start(t, redistest.Config{Directives: []string{`rename-command MIGRATE ""`}})
-	err := s.Migrate(t.Context(), "127.0.0.1", 1, password, time.Second, []string{"key"})
+	err := s.Migrate(t.Context(), "127.0.0.1", 1, redisnode.Login{Password: password}, time.Second, []string{"key"})
 	if err == nil || strings.Contains(err.Error(), password) || !strings.HasPrefix(err.Error(), "MIGRATE: ERR unknown command") {
 		t.Errorf("got error %v", err)
 	}
@@ -503,7 +503,7 @@ func TestMigrateWaitsForItsTimeout(t *testing.T) {
 	await(t, "it takes requests", []server{from}, func(view *redisnode.View) bool { return view.StateOK })
 	check(t, from.client(t).Set(t.Context(), "key", "value", 0).Err())
 	to.Signal(syscall.SIGSTOP)
-	err := from.Migrate(t.Context(), to.IP, to.Port, "", timeout, []string{"key"})
+	err := from.Migrate(t.Context(), to.IP, to.Port, redisnode.Login{}, timeout, []string{"key"})
 	if err == nil || !strings.HasPrefix(err.Error(), "MIGRATE: IOERR ") {
 		t.Errorf("got error %v", err)
 	}
@@ -572,11 +572,11 @@ func TestNoGoroutines(t *testing.T) {
 	s.view(t)
 	before := runtime.NumGoroutine()
 	for range 20 {
-		node := redisnode.Dial(s.IP, s.Port, "")
+		node := redisnode.Dial(s.IP, s.Port, redisnode.Login{})
 		if _, err := node.View(t.Context()); err != nil {
 			t.Error(err)
 		}
-		gone := redisnode.Dial(s.IP, 1, "")
+		gone := redisnode.Dial(s.IP, 1, redisnode.Login{})
 		if _, err := gone.View(t.Context()); err == nil {
 			t.Error("a server that is not there answers")
 		}

@@ -32,14 +32,15 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	}()
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
 	number, _ := strconv.Atoi(port)
-	node := DialReadOnly(host, number, "")
+	node := DialReadOnly(host, number, Login{})
 	defer node.Close()
 	ctx, slots := t.Context(), SlotRange(0, 1)
 	for command, err := range map[string]error{
 		"meet": node.Meet(ctx, "10.0.0.1", 6379, 16379), "forget": node.Forget(ctx, "id"), "add slots": node.AddSlots(ctx, slots),
 		"replicate": node.Replicate(ctx, "id"), "failover": node.Failover(ctx, Takeover), "set slots": node.SetSlots(ctx, slots, SlotStable, ""),
-		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, "", time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
-		"set": node.SetDirective(ctx, "maxmemory", "0"), "delete": node.DeleteLibrary(ctx, "library"),
+		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, Login{}, time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
+		"set": node.SetDirective(ctx, "maxmemory", "0"), "set user": node.SetUser(ctx, "app", nil), "save": node.SaveUsers(ctx),
+		"delete users": node.DeleteUsers(ctx, []string{"app"}), "delete library": node.DeleteLibrary(ctx, "library"),
 	} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v", command, err)
@@ -53,7 +54,10 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 	_, libraries := node.Libraries(ctx)
 	_, dump := node.DumpFunctions(ctx)
 	_, directives := node.Directives(ctx, []string{"maxmemory"})
-	for command, err := range map[string]error{"view": view, "keys": keys, "libraries": libraries, "dump": dump, "get": directives} {
+	_, users := node.Users(ctx)
+	for command, err := range map[string]error{
+		"view": view, "keys": keys, "libraries": libraries, "dump": dump, "get": directives, "users": users,
+	} {
 		if err == nil || errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v, want one of the connection", command, err)
 		}

@@ -245,7 +245,7 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 		ID: secrets["an access key ID"], Secret: secrets["its secret"], SecurityToken: secrets["its token"],
 	}, "cn-beijing")
 	ip, port := redisServer(t)
-	node := redisnode.Dial(ip, port, secrets["the password of Redis"])
+	node := redisnode.Dial(ip, port, redisnode.Login{Password: secrets["the password of Redis"]})
 	defer node.Close()
 	server := tracer.Transport(says(http.StatusConflict, secrets["an answer"]))
 	broken := tracer.Transport(carrier(func(*http.Request) (*http.Response, error) {
@@ -262,7 +262,7 @@ func TestCallsAreChildrenAndTellNoSecret(t *testing.T) {
 		if err := node.Meet(ctx, "10.0.0.7", 6379, 16379); err != nil {
 			t.Error(err)
 		}
-		if err := node.Migrate(ctx, "10.0.0.7", 6379, secrets["the password of Redis"], time.Second,
+		if err := node.Migrate(ctx, "10.0.0.7", 6379, redisnode.Login{Password: secrets["the password of Redis"]}, time.Second,
 			[]string{secrets["a Redis key"]}); err == nil {
 			t.Error("Redis has not refused")
 		}

@@ -348,6 +348,77 @@ func TestNodeRedisKeepsWrites(t *testing.T) {
 	c.configured(t, "redis:7.0.15", "noeviction")
 }
 
+// TestNodeRedisUsers adds users to a cluster that has none, closes it for all others, changes a password, and takes all of it back, while a
+// client writes. The operator is killed while the Pods are replaced.
+func TestNodeRedisUsers(t *testing.T) {
+	n := onNode(t)
+	o := n.operate(t, onlyRedis)
+	c := n.redis(t, withStorage)
+	c.ready(t, "formation")
+	n.setPassword(t, "app", "e2e-first-password")
+	users := func(rules string) {
+		c.patch(t, `{"spec": {"users": [{"name": "default", "rules": "`+rules+`"},
+			{"name": "app", "rules": "~* &* +@all", "passwordSecretRef": {"name": "app"}, "keepOldPasswordSeconds": 20}]}}`)
+	}
+	killed := func(what string, w *writer) {
+		t.Helper()
+		o.killAt(redisPatience, acting("evict Pod"))
+		o = n.operate(t, onlyRedis)
+		c.ready(t, what)
+		w.kept(what)
+		w.end()
+	}
+	loggedIn := func(what, password string, want bool) {
+		t.Helper()
+		eventually(t, redisPatience, func(context.Context) error {
+			for pod, out := range c.onEach(t, "REDISCLI_AUTH="+password+" redis-cli --user app -h $POD_IP -p $PORT CLUSTER MYID 2>&1 | tail -n 1") {
+				if in := len(out) >= 40 && !strings.Contains(out, " "); in != want {
+					return fmt.Errorf("%s: %s answers %q, want it to accept the login: %t", what, pod, out, want)
+				}
+			}
+			return nil
+		})
+	}
+	const open = "nopass ~* &* +@all"
+	w := c.write(t)
+	users(open)
+	killed("users", w)
+
+	before := c.uids(t)
+	c.user, c.password = "app", "e2e-first-password"
+	w = c.write(t)
+	users("off")
+	c.ready(t, "a closed cluster")
+	for pod, out := range c.onEach(t, "redis-cli -h $POD_IP -p $PORT DBSIZE 2>&1") {
+		if !strings.HasPrefix(out, "NOAUTH") {
+			t.Errorf("%s answers a client without a password: %q", pod, out)
+		}
+	}
+	n.setPassword(t, "app", "e2e-second-password")
+	loggedIn("the new password", "e2e-second-password", true)
+	loggedIn("the old password", "e2e-first-password", false)
+	rdc, err := c.get(t.Context())
+	c.must(t, err)
+	replica, err := c.kube.CoreV1().Pods(c.ns).Get(t.Context(), rdc.Status.Shards[0].Replicas[0], metav1.GetOptions{})
+	c.must(t, err)
+	c.password = "e2e-second-password"
+	c.signal(t, replica, syscall.SIGKILL)
+	loggedIn("a container started again", c.password, true)
+	c.ready(t, "a container started again")
+	w.kept("users that change")
+	users(open)
+	c.ready(t, "an open cluster")
+	if after := c.uids(t); !maps.Equal(before, after) {
+		t.Errorf("the Pods are %v, and were %v", after, before)
+	}
+	w.end()
+
+	c.user, c.password = "", ""
+	w = c.write(t)
+	c.patch(t, `{"spec": {"users": null}}`)
+	killed("no users", w)
+}
+
 // setWhileRunning changes directives that redis-server can set while it runs: one of redis.conf, and one that is not there. No Pod is
 // replaced, also if a value is wrong. After a container restarts, they are set again.
 func (c *realRedis) setWhileRunning(t *testing.T) {

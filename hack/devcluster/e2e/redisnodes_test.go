@@ -46,6 +46,7 @@ const (
 type realRedis struct {
 	*node
 	name     string
+	user     string // "" for the default one
 	password string
 	port     int
 	in       *network
@@ -192,7 +193,7 @@ type entry struct {
 // look asks the node of a Pod.
 func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
 	client := redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Password: c.password, Dialer: c.in.dial,
+		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Username: c.user, Password: c.password, Dialer: c.in.dial,
 		Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout,
 	})
 	defer client.Close()
@@ -467,7 +468,7 @@ func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.l
 // client is a client of the cluster, which finds it by the name of its Service.
 func (c *realRedis) client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Password: c.password, Dialer: c.in.dial,
+		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Username: c.user, Password: c.password, Dialer: c.in.dial,
 		// The client makes one try, so that only the cluster causes pauses of a writer.
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 	})

@@ -27,12 +27,14 @@ import (
 	redisv1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/leaktest"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // The credentials of TestNodeKeepsSecrets.
 var nodeSecrets = leaktest.Secrets{
 	"a password of Redis":             "e2e-correct-horse-battery",
 	"a wrong password of Redis":       "e2e-wrong-horse-of-another",
+	"a password of a user of Redis":   "e2e-horse-of-a-user",
 	"the operator's access key ID":    "LTAIe2eOfTheOperator",
 	"the operator's access secret":    "e2e-access-secret-of-the-operator",
 	"an object's access key ID":       "LTAIe2eOfAnECSInstance",
@@ -69,6 +71,14 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	})
 	c.password = s["a password of Redis"]
 	c.ready(t, "formation")
+	n.setPassword(t, "app", s["a password of a user of Redis"])
+	n.redis(t, seedSample, func(rdc *redisv1.RedisCluster) {
+		rdc.Name = "users"
+		rdc.Spec.Users = []redisv1.User{
+			{Name: "default", Rules: "off"}, {Name: "app", Rules: "~* +@all", PasswordSecretRef: &redisv1.SecretKeyReference{Name: "app"}},
+		}
+	})
+	n.account(t, "users", secrets)
 	n.instance(t, "right", glassback.ConditionReady, "Running")
 	n.instance(t, "own", glassback.ConditionReady, "Running")
 	n.instance(t, "wrong", glassback.ConditionDegraded, "CredentialsRefused")
@@ -99,7 +109,7 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	}
 	// Each Secret was on its way while that was logged.
 	for _, request := range []string{
-		"/secrets/protected", "/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
+		"/secrets/protected", "/secrets/users-glassback", "/secrets/app", "/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
 		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/secrets/glassback-webhook-ca", "The verbosity is limited",
 	} {
 		if !strings.Contains(texts["the log"], request) {
@@ -134,6 +144,26 @@ func (n *node) mayReview(t *testing.T, account string) {
 		if err := rbac.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// account waits until a RedisCluster with users is Ready, and adds the password of the operator's user.
+func (n *node) account(t *testing.T, name string, secrets leaktest.Secrets) {
+	t.Helper()
+	eventually(t, redisPatience, func(ctx context.Context) error {
+		rdc, err := n.glassback.RedisV1().RedisClusters(n.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !meta.IsStatusConditionTrue(rdc.Status.Conditions, glassback.ConditionReady) {
+			return fmt.Errorf("RedisCluster %s is not Ready (%w)", name, err)
+		}
+		secret, err := n.kube.CoreV1().Secrets(n.ns).Get(ctx, name+"-glassback", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		password := string(secret.Data["password"])
+		secrets["the password of the operator's user"] = password
+		secrets["its hash"] = redisnode.HashPassword(password)
+		secrets["the hash of a user's password"] = redisnode.HashPassword(secrets["a password of a user of Redis"])
+		return nil
 	})
 }
 

@@ -49,6 +49,7 @@ type redisServer struct {
 	master      string // the ID of its master, "" for a master
 	epoch       int64
 	config      map[string]string // directives that were set
+	users       map[string]redisnode.User
 }
 
 func newRedis(w *world) *redis {
@@ -86,6 +87,7 @@ func (r *redis) boot(obj object) {
 	}
 	node.uid, node.ip = pod.UID, fmt.Sprintf("10.244.%d.%d", r.boots[pod.Name], ordinal+1)
 	node.config = map[string]string{}
+	node.users = map[string]redisnode.User{"default": {Rules: "off"}, "glassback": {Rules: "on"}}
 	node.port = int(pod.Spec.Containers[0].Ports[0].ContainerPort)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: node.ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -93,7 +95,7 @@ func (r *redis) boot(obj object) {
 }
 
 // dial returns the node at an address.
-func (r *redis) dial(ip string, _ int, _ string) rediscluster.Node {
+func (r *redis) dial(ip string, _ int, _ redisnode.Login) rediscluster.Node {
 	return redisConn{redis: r, ip: ip}
 }
 
@@ -221,7 +223,7 @@ func (c redisConn) Keys(context.Context, redisnode.Slots, int) (map[int][]string
 	return nil, nil
 }
 
-func (c redisConn) Migrate(context.Context, string, int, string, time.Duration, []string) error {
+func (c redisConn) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
 	return nil
 }
 
@@ -245,6 +247,36 @@ func (c redisConn) SetDirective(_ context.Context, name, value string) error {
 		return nil
 	})
 }
+
+func (c redisConn) Users(context.Context) (map[string]redisnode.User, error) {
+	var users map[string]redisnode.User
+	return users, c.with(func(node *redisServer) error {
+		users = maps.Clone(node.users)
+		return nil
+	})
+}
+
+// SetUser keeps the rules as they are, without the words that reset something.
+func (c redisConn) SetUser(_ context.Context, name string, rules []string) error {
+	return c.with(func(node *redisServer) error {
+		user := node.users[name]
+		if rules[0] == "reset" {
+			user = redisnode.User{}
+		}
+		for _, rule := range rules[1:] {
+			if hash, ok := strings.CutPrefix(rule, "#"); ok {
+				user.Hashes = append(user.Hashes, hash)
+			} else {
+				user.Rules += strings.TrimSuffix(rule, ")") + " "
+			}
+		}
+		node.users[name] = user
+		return nil
+	})
+}
+
+func (c redisConn) DeleteUsers(context.Context, []string) error { return nil }
+func (c redisConn) SaveUsers(context.Context) error             { return nil }
 
 func (c redisConn) Close() {}
 

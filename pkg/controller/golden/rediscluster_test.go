@@ -7,6 +7,7 @@ package golden
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,7 @@ func TestRedisClusterExamples(t *testing.T) {
 			if auth := objects[0].(*v1.RedisCluster).Spec.AuthSecretRef; auth != nil {
 				w.apply(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: auth.Name}, StringData: map[string]string{"password": "test"}})
 			}
+			slices.Reverse(objects) // Secrets come first, so that no sync misses one.
 			w.step("applied", 5*time.Minute, func() { w.apply(objects...) })
 		})
 	}

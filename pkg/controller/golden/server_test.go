@@ -52,6 +52,9 @@ func (s *server) write(r fakeapi.Request) error {
 	switch r.Verb {
 	case "create":
 		n.body = fieldsOf(r.Object)
+		if data, ok := n.body["data"].(map[string]any); ok && data["password"] != nil { // It is random.
+			data["password"] = "…"
+		}
 	case "update":
 		uid = "" // It is that of the object that the controller has read.
 		n.body = fieldsOf(r.Object)

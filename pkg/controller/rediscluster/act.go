@@ -129,6 +129,10 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
 	case reunite:
 		return e.reunite(ctx, c.on, c.slots)
+	case setUsers:
+		return e.setUsers(ctx, c.on, c.names)
+	case createAccount:
+		return e.createAccount(ctx)
 	case setDirectives:
 		return e.setDirectives(ctx, c.on, c.names)
 	case closeSlots:
@@ -247,7 +251,7 @@ func (e executor) reunite(ctx context.Context, from *member, slots redisnode.Slo
 // https://redis.io/docs/latest/commands/cluster-setslot/
 func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
 	begun := e.clock.Now()
-	source, target, password := e.node(from), e.node(to), e.sessions.get(e.o.rdc).password
+	source, target, login := e.node(from), e.node(to), e.sessions.get(e.o.rdc).loginToAny(e.o.rdc)
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
 		return err
 	}
@@ -263,7 +267,7 @@ func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisno
 			break
 		}
 		for _, some := range keys {
-			if err := source.Migrate(ctx, to.ip(), to.port(), password, migrateTimeout, some); err != nil {
+			if err := source.Migrate(ctx, to.ip(), to.port(), login, migrateTimeout, some); err != nil {
 				return err
 			}
 		}

@@ -66,6 +66,7 @@ type stage struct {
 	errs     map[string]error           // by IP, instead
 	commands []string                   // that nodes were given
 	password string                     // that nodes have
+	users    map[string]redisnode.User  // that all nodes have, whatever is set
 
 	settable map[string]string            // directives that nodes set, with their values at the start; nil if there is no CONFIG
 	values   map[string]map[string]string // those that were set, by IP
@@ -127,7 +128,7 @@ func (p puppet) SetSlots(_ context.Context, slots redisnode.Slots, how redisnode
 func (p puppet) Keys(context.Context, redisnode.Slots, int) (map[int][]string, error) {
 	return nil, nil
 }
-func (p puppet) Migrate(context.Context, string, int, string, time.Duration, []string) error {
+func (p puppet) Migrate(context.Context, string, int, redisnode.Login, time.Duration, []string) error {
 	return p.record("migrate")
 }
 func (p puppet) Libraries(context.Context) (map[string]string, error) { return nil, nil }
@@ -157,7 +158,22 @@ func (p puppet) SetDirective(_ context.Context, name, value string) error {
 	p.mu.Unlock()
 	return p.record("config set", name, value)
 }
-func (p puppet) Close() {}
+func (p puppet) Users(context.Context) (map[string]redisnode.User, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.users), nil
+}
+func (p puppet) SetUser(_ context.Context, name string, rules []string) error {
+	return p.record("set user", name, strings.Join(rules, " "))
+}
+func (p puppet) DeleteUsers(_ context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return p.record("delete users", strings.Join(names, " "))
+}
+func (p puppet) SaveUsers(context.Context) error { return p.record("save users") }
+func (p puppet) Close()                          {}
 
 // playing is a stage with what a sync is to see.
 func playing(t *testing.T, o *observed) *stage {
@@ -232,7 +248,7 @@ func (s *stage) connect() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
-		Dial:     func(ip string, _ int, password string) Node { return puppet{s, ip, password} },
+		Dial:     func(ip string, _ int, login redisnode.Login) Node { return puppet{s, ip, login.Password} },
 		Recorder: s.events, Clock: s.clock,
 	})
 	if err != nil {

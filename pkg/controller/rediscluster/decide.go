@@ -19,6 +19,7 @@ import (
 //
 // No policy remembers anything: an interrupted operation continues from what is observed.
 var policies = []policy{
+	{"createAccountSecret", createAccountSecret}, // the password of the operator's user is stored before anything depends on it
 	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
 	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
 	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
@@ -28,6 +29,7 @@ var policies = []policy{
 	{"forgetNodes", forgetNodes},                 // no node knows a node whose Pod is gone
 	{"replaceBrokenPods", replaceBrokenPods},     // a Pod that cannot run has the current revision
 	{"introduceNodes", introduceNodes},           // all nodes know each other, at their current addresses
+	{"waitForUsers", waitForUsers},               // every node that answers has its users
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
@@ -49,15 +51,17 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next: missing Pods are created and directives are set in any case, and one policy adds its plan.
+// decide returns what to do next: missing Pods are created, directives and users are set in any case, and one policy adds its plan.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
-	upkeep, directives := missingPods(o), directiveCommands(o)
+	upkeep, directives, users := missingPods(o), directiveCommands(o), userCommands(o)
 	switch {
 	case len(upkeep) > 0:
 		p.step, p.wait = "Creating Pods", brief
 	case len(directives) > 0:
-		p.step, p.wait = settingStep(directives), brief
+		p.step, p.wait = settingStep("directives", directives), brief
+	case len(users) > 0:
+		p.step, p.wait = settingStep("users", users), brief
 	}
 	for _, policy := range policies {
 		if decided := policy.decide(o); decided != nil {
@@ -65,7 +69,7 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	p.upkeep = slices.Concat(upkeep, directives)
+	p.upkeep = slices.Concat(upkeep, directives, users)
 	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
 		p.evictionRefused = o.evictionRefused
 	}
@@ -140,6 +144,8 @@ const (
 	closeSlots    verb = "close slots"       // on removes the marks of slots
 	openSlots     verb = "open slots"        // on marks slots as moving to peer
 	setDirectives verb = "set directives of" // on gets the values of spec.config
+	setUsers      verb = "set users of"      // on gets the users of spec.users, or loses others
+	createAccount verb = "create Secret"     // of the operator's user
 	reunite       verb = "reunite"           // on marks slots as moving to the node that has keys of them
 )
 
@@ -151,12 +157,15 @@ type command struct {
 	id    string
 	slots redisnode.Slots
 	how   redisnode.Failover
-	names []string // of directives
+	names []string // of directives or users
 }
 
 // String returns the command in a few words, for logs and tests.
 func (c command) String() string {
-	words := []string{string(c.verb), c.on.name}
+	words := []string{string(c.verb)}
+	if c.on != nil {
+		words = append(words, c.on.name)
+	}
 	if c.how != redisnode.Graceful {
 		words = append(words, string(c.how))
 	}

@@ -259,15 +259,15 @@ func directiveCommands(o *observed) []command {
 	return commands
 }
 
-// settingStep returns the step of commands that set directives.
-func settingStep(commands []command) string {
+// settingStep returns the step of commands that set directives or users.
+func settingStep(what string, commands []command) string {
 	names := map[string]bool{}
 	for _, c := range commands {
 		for _, name := range c.names {
 			names[name] = true
 		}
 	}
-	return fmt.Sprintf("Setting directives in %d nodes: %s", len(commands), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	return fmt.Sprintf("Setting %s in %d nodes: %s", what, len(commands), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
 // rejectionProblems returns a problem for each value that Redis rejected. Values are left out: some may be secret.

@@ -42,6 +42,9 @@ func missingPods(o *observed) []command {
 			creations = append(creations, []command{{verb: createPod, on: m}})
 		}
 	}
+	if o.accountMissing { // A Pod needs the Secret.
+		creations = nil
+	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
 	return slices.Concat(deletions, slices.Concat(counted...))
 }
@@ -181,7 +184,7 @@ func rollPods(o *observed) *plan {
 		return wait(check, "Waiting for another spec: %s", o.rejection)
 	}
 	if pending := directiveCommands(o); len(pending) > 0 {
-		return wait(brief, "%s", settingStep(pending)) // A wrong value would be in the redis.conf of a new Pod.
+		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,10 @@ const AnnotationRevision = v1.GroupName + "/revision"
 // The existing ConfigMap of a revision stays as it is.
 const podRevision = 1
 
+// AnnotationUser on a Pod has the name of the operator's user, with which its node starts. A Pod that was created without spec.users
+// does not have it.
+const AnnotationUser = v1.GroupName + "/user"
+
 const (
 	containerName = "redis"
 	portRedis     = "redis"
@@ -62,6 +67,12 @@ const (
 	dirConfig = "/etc/glassback"
 	dirAuth   = "/etc/glassback-auth"
 	fileAuth  = "password"
+	// fileUsers is in a volume that outlives the container, and not the Pod: a new Pod begins with the operator's user alone.
+	fileUsers = "/tmp/users.acl"
+	// envUser has the name of the operator's user, for the scripts.
+	envUser = "GLASSBACK_USER"
+	// VolumeAuth is the volume with the password of a Pod.
+	VolumeAuth = "auth"
 )
 
 var (
@@ -73,12 +84,37 @@ var (
 	readyScript string
 	//go:embed scripts/stop.sh
 	stopScript string
+	//go:embed scripts/users.sh
+	usersScript string
 )
 
 // stopCommand is stop.sh without its comments.
 var stopCommand = strings.Join(slices.DeleteFunc(strings.SplitAfter(stopScript, "\n"), func(line string) bool {
 	return strings.HasPrefix(strings.TrimSpace(line), "#") || line == "\n"
 }), "")
+
+// asOperator returns a script that logs in as the operator's user. Without it, the script sends the password alone.
+func asOperator(rdc *v1.RedisCluster, script string) string {
+	if len(rdc.Spec.Users) == 0 {
+		return script
+	}
+	return callOfCLI.ReplaceAllString(script, `$0 --user "$$`+envUser+`"`)
+}
+
+var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
+
+// accountRef returns the Secret with the password of the operator's user.
+func accountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
+	return v1.SecretKeyReference{Name: rdc.Name + "-glassback", Key: corev1.BasicAuthPasswordKey}
+}
+
+// passwordRef returns the Secret with the password that the scripts send; nil without one.
+func passwordRef(rdc *v1.RedisCluster) *v1.SecretKeyReference {
+	if len(rdc.Spec.Users) > 0 {
+		return ptr.To(accountRef(rdc))
+	}
+	return rdc.Spec.AuthSecretRef
+}
 
 func podName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
 
@@ -136,6 +172,9 @@ func revision(rdc *v1.RedisCluster) string {
 	if ref := s.AuthSecretRef; ref != nil {
 		add("auth", ref.Name, ref.Key)
 	}
+	if len(s.Users) > 0 {
+		add("users", true) // Users are set while nodes run.
+	}
 	if s.PodTemplate != nil && !equality.Semantic.DeepEqual(s.PodTemplate, &v1.PodTemplate{}) {
 		text, _ := json.Marshal(s.PodTemplate) // It cannot fail: the type has no interfaces, and quantities are valid.
 		add("podTemplate", string(text))
@@ -179,13 +218,17 @@ func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApply
 // that restarts has the configuration that its Pod was created with. It is immutable: it is created, and never applied
 // to an existing one, which another version of the operator may have created with other scripts.
 func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
+	data := map[string]string{
+		"redis.conf": redisConf(rdc),
+		"start.sh":   startScript, "live.sh": liveScript, "ready.sh": asOperator(rdc, readyScript),
+	}
+	if len(rdc.Spec.Users) > 0 {
+		data["users.sh"] = usersScript
+	}
 	return corev1ac.ConfigMap(configurationName(rdc), rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
 		WithImmutable(true).
-		WithData(map[string]string{
-			"redis.conf": redisConf(rdc),
-			"start.sh":   startScript, "live.sh": liveScript, "ready.sh": readyScript,
-		})
+		WithData(data)
 }
 
 // preferences are the first lines of redis.conf.
@@ -232,6 +275,9 @@ func redisConf(rdc *v1.RedisCluster) string {
 		// NetworkPolicies can restrict access to a Pod.
 		"protected-mode no",
 	)
+	if len(rdc.Spec.Users) > 0 {
+		lines = append(lines, "masteruser "+v1.UserOperator, "aclfile "+fileUsers)
+	}
 	if bus != port+busOffset {
 		lines = append(lines, "cluster-port "+strconv.Itoa(bus))
 	}
@@ -281,6 +327,9 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 			SecurityContext:              podSecurity(),
 		},
 	}
+	if len(rdc.Spec.Users) > 0 {
+		p.Annotations[AnnotationUser] = v1.UserOperator
+	}
 	addTemplate(p, rdc)
 	if port, _ := ports(rdc); port < 1024 {
 		allowLowPorts(p.Spec.SecurityContext)
@@ -308,7 +357,9 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 			{Name: "tmp", MountPath: "/tmp"},
 		},
 		// Inline, and not in the ConfigMap: so Pods that are created from the ConfigMap of an earlier version have it too.
-		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", stopCommand}}}},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+			Exec: &corev1.ExecAction{Command: []string{"sh", "-c", asOperator(rdc, stopCommand)}},
+		}},
 		// No startup probe is needed, since Redis answers that it is loading. During a slow command it answers BUSY; so a
 		// minute without any answer means that it hangs.
 		LivenessProbe: probe("live.sh", 10, 6),
@@ -327,10 +378,14 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 	if r := rdc.Spec.Resources; r != nil {
 		c.Resources = *r.DeepCopy()
 	}
-	if rdc.Spec.AuthSecretRef != nil {
+	if len(rdc.Spec.Users) > 0 {
+		c.Command = []string{"sh", dirConfig + "/users.sh"}
+		c.Env = append(c.Env, corev1.EnvVar{Name: envUser, Value: v1.UserOperator})
+	}
+	if passwordRef(rdc) != nil {
 		// The scripts read the password from this file, and require one if this variable is set.
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "auth", MountPath: dirAuth, ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeAuth, MountPath: dirAuth, ReadOnly: true})
 	}
 	return c
 }
@@ -355,14 +410,14 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: configurationName(rdc)},
 			DefaultMode:          ptr.To[int32](0o555),
 		}}},
-		// Only a shell writes here: an old bash writes the input of redis-server, with the password, to a file. So the
+		// Only a shell writes here, and redis-server its users: an old bash writes the input of redis-server, with the password, to a file. So the
 		// volume is in memory, and not on a disk.
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi")),
 		}}},
 	}
-	if ref := rdc.Spec.AuthSecretRef; ref != nil {
-		all = append(all, corev1.Volume{Name: "auth", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+	if ref := passwordRef(rdc); ref != nil {
+		all = append(all, corev1.Volume{Name: VolumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
 			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
 		}}})
@@ -408,6 +463,21 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: storage.StorageClassName,
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: storage.Size}},
+		},
+	}
+}
+
+// account returns the Secret with the password of the operator's user. It is immutable: the nodes depend on it.
+func account(rdc *v1.RedisCluster, password string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: accountRef(rdc).Name, Namespace: rdc.Namespace, Labels: labels(rdc),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+		},
+		Immutable: ptr.To(true),
+		Type:      corev1.SecretTypeBasicAuth,
+		Data: map[string][]byte{
+			corev1.BasicAuthUsernameKey: []byte(v1.UserOperator), corev1.BasicAuthPasswordKey: []byte(password),
 		},
 	}
 }

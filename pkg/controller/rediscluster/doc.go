@@ -5,10 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package rediscluster creates a Redis Cluster for each RedisCluster, and keeps it healthy.
 //
-//	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, and
-//	        PersistentVolumeClaims, which outlive the RedisCluster
+//	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, with
+//	        spec.users a Secret, and PersistentVolumeClaims, which outlive the RedisCluster
 //	reads   RedisClusters and their children, from the caches; the Secret with the password, once, and
-//	        again while it may have changed; the state of every redis-server
+//	        again while it may have changed; the Secrets of spec.users, every 30 s; the state of every redis-server
 //	writes  Pods (directives, in an annotation) and claims, one by one; the other children by server-side apply; commands to
 //	        redis-servers; RedisCluster status, Event
 //
@@ -52,6 +52,9 @@ SPDX-License-Identifier: Apache-2.0
 //     by an eviction, so that no drain evicts its master meanwhile.
 //   - It replaces no Pod for a directive that Redis can set while it runs, and for no value that Redis rejects. What it sets
 //     in a node is in an annotation of the Pod before.
+//   - With spec.users, the Secret of the operator's user exists before anything depends on it, and is never changed. All nodes
+//     have that user before the first Pod is replaced, and the user default is closed after the last one. A node gets no slots
+//     before it has its users. An old password stays valid until all nodes have had the new one for some time.
 //   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
 //     move.

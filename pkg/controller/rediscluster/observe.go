@@ -61,6 +61,15 @@ type observed struct {
 	// known.
 	revisions map[string]bool
 	configs   map[string]map[string]v1.ConfigValue
+	// users are those that the nodes should have, as far as Redis has not refused them. They are not recorded. userProblems are of
+	// users whose Secret has no password. accountHash is of the password of the operator's user; "" if it has none. accountMissing is
+	// whether its Secret has to be created. retired are the users whose old passwords are no longer valid.
+	users          []user
+	userProblems   []problem
+	refusedUsers   map[string]refusedUser
+	accountHash    string
+	accountMissing bool
+	retired        map[string]bool
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
@@ -107,6 +116,9 @@ type member struct {
 	noConfig           bool
 	// pending are the names of the directives to set now.
 	pending []string
+	// users are those that the node has; nil if it was not asked. pendingUsers are the names of those to set or delete now.
+	users        map[string]redisnode.User
+	pendingUsers []string
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
@@ -156,7 +168,13 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	if err != nil {
 		return nil, err
 	}
-	switch noPassword, err := c.sessions.authenticate(ctx, rdc); {
+	var noPassword *problem
+	if o.usesAccount() {
+		noPassword, err = c.sessions.readUsers(ctx, o)
+	} else {
+		noPassword, err = c.sessions.authenticate(ctx, rdc)
+	}
+	switch {
 	case err != nil:
 		return nil, err
 	case noPassword != nil:
@@ -169,6 +187,7 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	o.identify()
 	o.merge()
 	c.sessions.get(rdc).recall(o)
+	o.markUsers()
 	return o, nil
 }
 
@@ -298,11 +317,15 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 			default:
 				m.view = view
 				m.askDirectives(ctx, node, last)
+				if o.accountHash != "" && m.view != nil {
+					m.askUsers(ctx, node)
+				}
 			}
 		})
 	}
 	requests.Wait()
 	current.closeOthers(asked)
+	current.refused = current.refused && current.secrets == nil // With users, it is about this sync: readSecret resets nothing.
 	for _, m := range o.members {
 		m.unreadyFor = unreadyFor(m.pod, o.now)
 		// The probe of a Pod that stays unready may have another password than the open connection.

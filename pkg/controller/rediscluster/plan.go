@@ -21,8 +21,8 @@ import (
 )
 
 // DialReadOnly is Dial, but the Node refuses every command that may change something.
-func DialReadOnly(ip string, port int, password string) Node {
-	return redisnode.DialReadOnly(ip, port, password)
+func DialReadOnly(ip string, port int, login redisnode.Login) Node {
+	return redisnode.DialReadOnly(ip, port, login)
 }
 
 // Plan returns what Sync would do for one RedisCluster, and does nothing. It returns nil for an object that Sync leaves alone. It is not
@@ -105,7 +105,10 @@ func (o *observed) previewPods(plan *preview.Plan) error {
 // previewCommands adds commands to a plan.
 func (o *observed) previewCommands(plan *preview.Plan, commands []command) error {
 	for _, c := range commands {
-		write := preview.Write{Name: c.on.name}
+		var write preview.Write
+		if c.on != nil {
+			write.Name = c.on.name
+		}
 		var err error
 		switch c.verb {
 		case createClaim:
@@ -138,6 +141,8 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Verb, write.Kind = "delete", "Pod"
 		case evictPod:
 			write.Verb, write.Kind = "evict", "Pod"
+		case createAccount: // Its password is made when it is created.
+			write.Verb, write.Kind, write.Name = "create", "Secret", accountRef(o.rdc).Name
 		default:
 			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
 			continue

@@ -17,7 +17,7 @@ import (
 )
 
 // Decisions lets glassback replay decide again. It merges the views of the members again. It does not compute again which Pods are
-// outdated, and which directives are to be set: both depend on texts that are not recorded.
+// outdated, and which directives and users are to be set: they depend on texts that are not recorded.
 var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
 // recordedObserved is observed in a record, without what merge derives from the members.
@@ -32,6 +32,7 @@ type recordedObserved struct {
 	Failure            *recordedProblem  `json:"failure,omitempty"`
 	FailingFor         metav1.Duration   `json:"failingFor,omitzero"`
 	Rejection          string            `json:"rejection,omitempty"`
+	AccountMissing     bool              `json:"accountMissing,omitempty"`
 	EvictionRefused    string            `json:"evictionRefused,omitempty"`
 	ActedAt            time.Time         `json:"actedAt,omitzero"`
 	Revisions          map[string]bool   `json:"revisions,omitempty"`
@@ -48,22 +49,23 @@ type recordedProblem struct {
 
 // recordedMember is a member in a record.
 type recordedMember struct {
-	Name        string                        `json:"name"`
-	Ordinal     int                           `json:"ordinal"`
-	Pod         *corev1.Pod                   `json:"pod,omitempty"`
-	Claim       *corev1.PersistentVolumeClaim `json:"claim,omitempty"`
-	Taken       bool                          `json:"taken,omitempty"`
-	View        *redisnode.View               `json:"view,omitempty"`
-	WhySilent   string                        `json:"whySilent,omitempty"`
-	Refused     bool                          `json:"refused,omitempty"`
-	SilentFor   metav1.Duration               `json:"silentFor,omitzero"`
-	ID          string                        `json:"id,omitempty"`
-	Outdated    bool                          `json:"outdated,omitempty"`
-	Differs     bool                          `json:"differs,omitempty"`
-	Pending     []string                      `json:"pending,omitempty"`
-	UnreadyFor  metav1.Duration               `json:"unreadyFor,omitzero"`
-	PromotedFor metav1.Duration               `json:"promotedFor,omitzero"`
-	UnlinkedFor metav1.Duration               `json:"unlinkedFor,omitzero"`
+	Name         string                        `json:"name"`
+	Ordinal      int                           `json:"ordinal"`
+	Pod          *corev1.Pod                   `json:"pod,omitempty"`
+	Claim        *corev1.PersistentVolumeClaim `json:"claim,omitempty"`
+	Taken        bool                          `json:"taken,omitempty"`
+	View         *redisnode.View               `json:"view,omitempty"`
+	WhySilent    string                        `json:"whySilent,omitempty"`
+	Refused      bool                          `json:"refused,omitempty"`
+	SilentFor    metav1.Duration               `json:"silentFor,omitzero"`
+	ID           string                        `json:"id,omitempty"`
+	Outdated     bool                          `json:"outdated,omitempty"`
+	Differs      bool                          `json:"differs,omitempty"`
+	Pending      []string                      `json:"pending,omitempty"`
+	PendingUsers []string                      `json:"pendingUsers,omitempty"`
+	UnreadyFor   metav1.Duration               `json:"unreadyFor,omitzero"`
+	PromotedFor  metav1.Duration               `json:"promotedFor,omitzero"`
+	UnlinkedFor  metav1.Duration               `json:"unlinkedFor,omitzero"`
 }
 
 // recordedNode is what a session remembers of a node.
@@ -94,7 +96,8 @@ func (o *observed) Record() any {
 		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
 		Problems:      recordProblems(o.problems),
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
-		Rejection: o.rejection, EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
+		Rejection: o.rejection, AccountMissing: o.accountMissing,
+		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
 	}
 	if o.failure != nil {
@@ -103,7 +106,7 @@ func (o *observed) Record() any {
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
 			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, duration(m.silentFor), m.id, m.outdated, m.differs,
-			m.pending, duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			m.pending, m.pendingUsers, duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -145,7 +148,8 @@ func recordProblems(problems []problem) []recordedProblem {
 func restore(r *recordedObserved) *observed {
 	o := &observed{
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
-		failingFor: r.FailingFor.Duration, rejection: r.Rejection, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
+		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
+		evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
 	}
 	if r.Failure != nil {
@@ -158,7 +162,8 @@ func restore(r *recordedObserved) *observed {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
-			unreadyFor: m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
+			pendingUsers: m.PendingUsers,
+			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,
 		})
 	}
 	o.merge()

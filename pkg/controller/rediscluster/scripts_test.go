@@ -49,7 +49,7 @@ func shells(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	programs := []string{"sh", "cat", "grep", "sed", "tr", "timeout"}
+	programs := []string{"sh", "cat", "grep", "sed", "tr", "timeout", "sha256sum", "mv"}
 	all := map[string]string{"sh": t.TempDir()}
 	for _, program := range programs {
 		target, err := exec.LookPath(program)
@@ -79,6 +79,7 @@ type scriptNode struct {
 	path, dir, ip  string
 	port, bus      int
 	auth           bool // whether start.sh is told of a password
+	users          bool // whether the operator has a user of its own
 	ended          chan error
 	process        *os.Process
 	stdout, stderr string // where they are
@@ -140,13 +141,20 @@ func (n *scriptNode) command(ctx context.Context, script string) *exec.Cmd {
 	if n.auth {
 		cmd.Env = append(cmd.Env, "GLASSBACK_AUTH="+n.file("password"))
 	}
+	if n.users {
+		cmd.Env = append(cmd.Env, envUser+"="+v1.UserOperator, "GLASSBACK_ACL="+n.file("users.acl"))
+	}
 	return cmd
 }
 
 // launch runs start.sh, and does not wait for anything.
 func (n *scriptNode) launch() {
 	n.t.Helper()
-	cmd := n.command(context.Background(), "start.sh")
+	script := "start.sh"
+	if n.users {
+		script = "users.sh"
+	}
+	cmd := n.command(context.Background(), script)
 	for name, to := range map[string]any{n.stdout: &cmd.Stdout, n.stderr: &cmd.Stderr} {
 		f, err := os.Create(name)
 		if err != nil {
@@ -278,6 +286,66 @@ func TestScriptsPassword(t *testing.T) {
 				n.expect("live.sh", "")
 			})
 		}
+	}
+}
+
+// TestScriptsUsers starts a node with the operator's user. Its users outlive the container, but not an older password of the operator.
+func TestScriptsUsers(t *testing.T) {
+	for shell, path := range shells(t) {
+		t.Run(shell, func(t *testing.T) {
+			n := newScriptNode(t, path, nil)
+			rdc := &v1.RedisCluster{Spec: v1.RedisClusterSpec{
+				Addr: "127.0.0.1:" + strconv.Itoa(n.port), Users: []v1.User{{Name: v1.UserDefault, Rules: "off"}},
+			}}
+			rdc.Default()
+			conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl")).Replace(redisConf(rdc))
+			n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
+			for name, script := range map[string]string{
+				"users.sh": usersScript, "ready.sh": asOperator(rdc, readyScript), "stop.sh": asOperator(rdc, stopCommand),
+			} {
+				n.write("config/"+name, script)
+			}
+			n.users = true
+			n.launch()
+			n.eventually("it refuses to start without a password", func() bool { return strings.Contains(n.read(n.stderr), "cannot read the password") })
+			n.password("first $password")
+			n.start()
+			own := []string{"--no-auth-warning", "--user", v1.UserOperator}
+			cli := func(args ...string) string { return n.cli(append(own, args...)...) }
+			if users := cli("ACL", "LIST"); !strings.Contains(users, "user default off") || strings.Count(users, "user ") != 2 {
+				t.Errorf("a new node has the users %q", users)
+			}
+			if got := cli("CONFIG", "GET", "masteruser", "masterauth"); !strings.Contains(got, v1.UserOperator) || !strings.Contains(got, "first $password") {
+				t.Errorf("replicas log in as %q", got)
+			}
+			n.expect("ready.sh", "cluster_state:fail")
+			n.expect("live.sh", "")
+			n.secretIsNowhere("first $password")
+			cli("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
+			cli("ACL", "SAVE")
+			cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+			n.eventually("it is ready", func() bool {
+				out, _ := n.probe("ready.sh")
+				return out == ""
+			})
+			_ = n.end(syscall.SIGKILL)
+
+			n.password("second")
+			n.start()
+			if users := cli("ACL", "LIST"); !strings.Contains(users, "user default off") || !strings.Contains(users, "user app on") ||
+				strings.Count(users, "user "+v1.UserOperator) != 1 {
+				t.Errorf("after a restart it has the users %q", users)
+			}
+			if out, err := n.command(t.Context(), "stop.sh").CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("stop.sh: %v, %s", err, out)
+			}
+			_ = n.end(syscall.SIGTERM)
+			n.write("users.acl", "user app on nopass ~* +@all\n")
+			n.start()
+			if users := cli("ACL", "LIST"); !strings.Contains(users, "user default off") {
+				t.Errorf("after half of the file was lost, it has the users %q", users)
+			}
+		})
 	}
 }
 

@@ -35,21 +35,25 @@ type Node interface {
 	Failover(ctx context.Context, how redisnode.Failover) error
 	SetSlots(ctx context.Context, slots redisnode.Slots, how redisnode.SlotState, id string) error
 	Keys(ctx context.Context, slots redisnode.Slots, maxKeys int) (map[int][]string, error)
-	Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error
+	Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error
 	Libraries(ctx context.Context) (map[string]string, error)
 	DumpFunctions(ctx context.Context) (string, error)
 	RestoreFunctions(ctx context.Context, dump string) error
 	DeleteLibrary(ctx context.Context, name string) error
 	Directives(ctx context.Context, names []string) (map[string]string, error)
 	SetDirective(ctx context.Context, name, value string) error
+	Users(ctx context.Context) (map[string]redisnode.User, error)
+	SetUser(ctx context.Context, name string, rules []string) error
+	DeleteUsers(ctx context.Context, names []string) error
+	SaveUsers(ctx context.Context) error
 	Close()
 }
 
 // DialFunc returns the Node at an address. It connects with the first request.
-type DialFunc func(ip string, port int, password string) Node
+type DialFunc func(ip string, port int, login redisnode.Login) Node
 
 // Dial is the DialFunc for real redis-servers.
-func Dial(ip string, port int, password string) Node { return redisnode.Dial(ip, port, password) }
+func Dial(ip string, port int, login redisnode.Login) Node { return redisnode.Dial(ip, port, login) }
 
 // minPasswordAge is how long the operator waits before it reads a refused password again.
 const minPasswordAge = 10 * time.Second
@@ -75,6 +79,9 @@ type session struct {
 	password string
 	readAt   time.Time // when the password was read; zero if there is none
 	refused  bool      // whether a node refused the password
+	// secrets are the passwords by which the operator logs in and that users have; nil if it has no user of its own.
+	secrets      map[v1.SecretKeyReference]secretText
+	refusedUsers map[string]refusedUser // by name
 
 	failure         error     // the error of the last commands
 	evictionRefused string    // why the last eviction was refused; "" if it was not
@@ -103,8 +110,8 @@ type link struct {
 // conn is the connection to a Pod.
 type conn struct {
 	Node
-	ip       string
-	password string
+	ip    string
+	login redisnode.Login
 }
 
 // get returns the session of a RedisCluster. It creates one if there is none for this UID.
@@ -120,8 +127,9 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 		known.close()
 	}
 	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
-		rules:  directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
-		linked: map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
+		rules:        directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
+		refusedUsers: map[string]refusedUser{},
+		linked:       map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 	return s.byKey[key]
 }
 
@@ -150,10 +158,11 @@ func (s *session) close() {
 	}
 }
 
-// authenticate reads the password if it was not read yet, or if a node refused it. It returns a problem if
+// authenticate reads the password of spec.authSecretRef if it was not read yet, or if a node refused it. It returns a problem if
 // there is no password.
 func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*problem, error) {
 	current, ref := s.get(rdc), rdc.Spec.AuthSecretRef
+	current.secrets = nil
 	if ref == nil {
 		current.secret, current.password, current.readAt = v1.SecretKeyReference{}, "", time.Time{}
 		return nil, nil
@@ -184,13 +193,14 @@ func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*pro
 func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
 	current := s.get(rdc)
 	c, ok := current.conns[pod.UID]
-	if ok && c.ip == pod.Status.PodIP && c.password == current.password {
+	login := current.loginTo(pod)
+	if ok && c.ip == pod.Status.PodIP && c.login == login {
 		return c.Node
 	}
 	if ok {
 		c.Close()
 	}
-	c = conn{Node: s.dial(pod.Status.PodIP, portOf(rdc, pod), current.password), ip: pod.Status.PodIP, password: current.password}
+	c = conn{Node: s.dial(pod.Status.PodIP, portOf(rdc, pod), login), ip: pod.Status.PodIP, login: login}
 	current.conns[pod.UID] = c
 	return c.Node
 }
@@ -212,6 +222,7 @@ const (
 	factUnknown         = "unknown "
 	factUnreachable     = "unreachable "
 	factFunctionsDiffer = "functions differ"
+	factNewPassword     = "password is everywhere "
 	factUnassigned      = "slots unassigned"
 	factFailing         = "commands fail"
 )
@@ -232,6 +243,7 @@ func (s *session) recall(o *observed) {
 	}
 	s.recordReachable(o)
 	s.recordLinks(o)
+	s.recallPasswords(o)
 	if o.functionsDiffer() != "" {
 		o.functionsDifferFor = s.ageOf(factFunctionsDiffer, o.now)
 	}
@@ -243,6 +255,19 @@ func (s *session) recall(o *observed) {
 	}
 	o.evictionRefused, o.actedAt = s.evictionRefused, s.actedAt
 	s.endFacts()
+}
+
+// recallPasswords sets the users whose old passwords have been valid for long enough since all nodes have had the new one.
+func (s *session) recallPasswords(o *observed) {
+	o.retired = map[string]bool{}
+	for _, u := range o.users {
+		fact := factNewPassword + u.name + " " + u.hash
+		_, begun := s.since[fact]
+		if everywhere := o.isEverywhere(u); o.hasOldPasswords(u) && (begun || everywhere) {
+			o.retired[u.name] = everywhere && s.ageOf(fact, o.now) > u.keep
+			s.seen[fact] = true
+		}
+	}
 }
 
 // ageOf returns for how long a fact has been true, by all syncs up to this one. It is never 0.

@@ -50,6 +50,8 @@ const (
 	reasonFailing     = "CommandFailing"
 	reasonStalled     = "Stalled"
 	reasonFunctions   = "FunctionsDiffer"
+	reasonNoAccount   = "AccountMissing"
+	reasonUser        = "UserRejected"
 	reasonConfiguring = "Configuring"
 	reasonDirective   = "DirectiveRejected"
 )
@@ -200,7 +202,7 @@ func operationType(o *observed, last *v1.Operation) string {
 		return opScaleOut
 	case last != nil:
 		return last.Type
-	case len(directiveCommands(o)) > 0:
+	case len(directiveCommands(o)) > 0 || len(userCommands(o)) > 0:
 		return opConfigure
 	}
 	return opHeal
@@ -218,6 +220,7 @@ func memberProblems(o *observed) []problem {
 		all = append(all, problem{reasonRejected, o.rejection})
 	}
 	all = append(all, rejectionProblems(o)...)
+	all = append(all, userProblems(o)...)
 	if o.functionsDifferFor > differTooLong {
 		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
 	}
@@ -234,7 +237,7 @@ func (o *observed) memberProblem(m *member) *problem {
 	}
 	switch {
 	case m.refused:
-		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what spec.authSecretRef says", m.name, m.whySilent)
+		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what %s says", m.name, m.whySilent, o.passwordSource(m))
 	case m.answers() && m.view.WriteError != "":
 		return found(reasonNotWritten, "%s cannot keep what is written to it: %s", m.name, m.view.WriteError)
 	case o.uniqueData(m) != "" && !o.mayHaveKeys(m):
@@ -251,6 +254,14 @@ func (o *observed) memberProblem(m *member) *problem {
 		return found(reasonSilent, "%s has not answered for more than %s: %s", m.name, silentTooLong, m.whySilent)
 	}
 	return nil
+}
+
+// passwordSource returns what has the password by which the operator logs in to a member.
+func (o *observed) passwordSource(m *member) string {
+	if hasAccount(m.pod) {
+		return "Secret " + accountRef(o.rdc).Name
+	}
+	return "spec.authSecretRef"
 }
 
 // mayHaveKeys returns whether a master without slots may have keys: slots are being moved, or it is about to get

@@ -29,7 +29,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -75,7 +74,9 @@ type world struct {
 	stopped  map[string]bool   // Pods whose server is not to be started again
 	limits   map[string]int64  // of files, by Pod
 	password string
-	nextIP   []string // for the next Pods; then any
+	as       redisnode.Login // how clients log in, if not with the password alone
+	shift    atomic.Int64    // how many nanoseconds the clock of the operator is ahead
+	nextIP   []string        // for the next Pods; then any
 
 	lives  func(write int) bool // whether to die before this write of this life
 	writes int                  // of this life
@@ -127,7 +128,7 @@ func (w *world) start() {
 		Pods: kube.Core().V1().Pods(), Claims: kube.Core().V1().PersistentVolumeClaims(), Services: kube.Core().V1().Services(),
 		ConfigMaps: kube.Core().V1().ConfigMaps(), Budgets: kube.Policy().V1().PodDisruptionBudgets(),
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
-		Dial: w.dial, Recorder: w.events, Clock: clock.RealClock{},
+		Dial: w.dial, Recorder: w.events, Clock: worldClock{w: w},
 	}
 	w.controller = newController(w.config)
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -199,8 +200,8 @@ type mortal struct {
 	w *world
 }
 
-func (w *world) dial(ip string, port int, password string) Node {
-	return mortal{Node: Dial(ip, port, password), w: w}
+func (w *world) dial(ip string, port int, login redisnode.Login) Node {
+	return mortal{Node: Dial(ip, port, login), w: w}
 }
 
 func (n mortal) View(ctx context.Context) (*redisnode.View, error) {
@@ -238,9 +239,9 @@ func (n mortal) SetSlots(ctx context.Context, slots redisnode.Slots, how redisno
 	return n.Node.SetSlots(ctx, slots, how, id)
 }
 
-func (n mortal) Migrate(ctx context.Context, ip string, port int, password string, timeout time.Duration, keys []string) error {
+func (n mortal) Migrate(ctx context.Context, ip string, port int, login redisnode.Login, timeout time.Duration, keys []string) error {
 	n.w.write("MIGRATE")
-	return n.Node.Migrate(ctx, ip, port, password, timeout, keys)
+	return n.Node.Migrate(ctx, ip, port, login, timeout, keys)
 }
 
 func (n mortal) Directives(ctx context.Context, names []string) (map[string]string, error) {
@@ -254,6 +255,23 @@ func (n mortal) SetDirective(ctx context.Context, name, value string) error {
 		n.w.write("CONFIG SET " + name)
 	}
 	return n.Node.SetDirective(ctx, name, value)
+}
+
+func (n mortal) SetUser(ctx context.Context, name string, rules []string) error {
+	n.w.write("ACL SETUSER " + name)
+	return n.Node.SetUser(ctx, name, rules)
+}
+
+func (n mortal) DeleteUsers(ctx context.Context, names []string) error {
+	if len(names) > 0 {
+		n.w.write("ACL DELUSER")
+	}
+	return n.Node.DeleteUsers(ctx, names)
+}
+
+func (n mortal) SaveUsers(ctx context.Context) error {
+	n.w.write("ACL SAVE")
+	return n.Node.SaveUsers(ctx)
 }
 
 func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
@@ -414,7 +432,7 @@ func (w *world) node(pod string) Node {
 	if p == nil {
 		w.t.Fatalf("there is no Pod %s", pod)
 	}
-	return Dial(p.Status.PodIP, redistest.DefaultPort, w.password)
+	return Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
 }
 
 func (w *world) rdc() *v1.RedisCluster {
@@ -528,9 +546,12 @@ func (w *world) kubelet() {
 		if ip == "" {
 			ip = w.ip()
 		}
+		password, directives := w.password, w.directives(p)
+		if hasAccount(p) {
+			password, directives = "", append(directives, w.makeUsers(p)...)
+		}
 		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
-			IP: ip, Dir: w.volume(p), Password: w.password, FileLimit: w.limits[p.Name],
-			Directives: w.directives(p),
+			IP: ip, Dir: w.volume(p), Password: password, FileLimit: w.limits[p.Name], Directives: directives,
 		})
 		w.bind(p)
 		running := p.DeepCopy()
@@ -596,7 +617,7 @@ func (w *world) directives(p *corev1.Pod) []string {
 	}
 	conf := cm.(*corev1.ConfigMap).Data["redis.conf"]
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(conf), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ")
+		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ") || strings.HasPrefix(line, "aclfile ")
 	})
 }
 
@@ -614,7 +635,7 @@ func (w *world) describe() string {
 		fmt.Fprintf(&b, "\n  %s: %s", status.Operation.Type, status.Operation.Step)
 	}
 	for _, p := range w.pods() {
-		node := Dial(p.Status.PodIP, redistest.DefaultPort, w.password)
+		node := Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
 		view, err := node.View(context.Background())
 		node.Close()
 		if err != nil {

@@ -103,6 +103,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.ShardApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Storage"):
 		return &applyconfigurationredisv1.StorageApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("User"):
+		return &applyconfigurationredisv1.UserApplyConfiguration{}
 
 		// Group=groupa.k8s.zhuang.com, Version=v1
 	case groupav1.SchemeGroupVersion.WithKind("ApiExampleA"):

@@ -96,10 +96,11 @@
 - apiGroups: [bytewang123-redis.wzj.kubebuilder.io]
   resources: [redisclusters/status, redisclusters/finalizers]
   verbs: [update]
-# It names a Secret with its password.
+# It names Secrets with passwords. With spec.users, the operator creates one for its own user. RBAC
+# cannot limit the right to create to one name. The operator changes and deletes no Secret.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get]
+  verbs: [create, get]
 # The operator creates and deletes single Pods, and reads a Pod again before CLUSTER MEET. It patches
 # a Pod before it sets a directive in its node.
 - apiGroups: [""]

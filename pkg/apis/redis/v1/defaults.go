@@ -39,6 +39,9 @@ func (r *RedisCluster) Default() {
 	if s.AuthSecretRef != nil {
 		set(&s.AuthSecretRef.Key, DefaultAuthKey)
 	}
+	for i := range s.Users {
+		s.Users[i].setDefaults()
+	}
 	if s.PodTemplate != nil {
 		setProtocols(s.PodTemplate.Containers)
 		setProtocols(s.PodTemplate.InitContainers)

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=4"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=5"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -49,6 +49,7 @@ type RedisCluster struct {
 // required.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a cluster or taken from it: its nodes would lose what they hold"
+// +kubebuilder:validation:XValidation:rule="!has(self.authSecretRef) || !has(self.users) || size(self.users) == 0",fieldPath=".authSecretRef",message="cannot be set together with users: give the user default a passwordSecretRef"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
 	// rule must be the only error, and the rule would reject an empty default. The webhook and the
@@ -110,9 +111,20 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('cluster-announce-') || k in ['aclfile', 'appenddirname', 'appendfilename', 'appendonly', 'bind', 'bind-source-addr', 'cluster-allow-replica-migration', 'cluster-config-file', 'cluster-enabled', 'cluster-port', 'cluster-replica-no-failover', 'cluster-slave-no-failover', 'daemonize', 'dbfilename', 'dir', 'include', 'loadmodule', 'logfile', 'masterauth', 'masteruser', 'pidfile', 'port', 'protected-mode', 'rename-command', 'replicaof', 'requirepass', 'slaveof', 'supervised', 'syslog-enabled', 'tls-cluster', 'tls-port', 'tls-replication', 'unixsocket', 'user'])",message="cannot set directives that the operator sets, or another field of spec, like \"port\", \"dir\" or \"requirepass\""
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
-	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
+	// authSecretRef is the Secret with the password of nodes and clients. Default: no password. For
+	// users, see users.
 	// +optional
 	AuthSecretRef *SecretKeyReference `json:"authSecretRef,omitempty"`
+
+	// users are the users of Redis. Clients log in as them. With users, the operator has a user of
+	// its own, and every other user that users does not have is deleted from the nodes. To add or
+	// remove users altogether replaces the Pods one by one; a change of users replaces none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.exists(u, u.name == 'default')",message="must have the user default: clients that send no name log in as it. Its rules can be \"off\""
+	Users []User `json:"users,omitempty"`
 
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
 	// containers. It cannot replace what the operator sets. A user who can create RedisClusters

@@ -97,6 +97,7 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 	if s.AuthSecretRef != nil {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
+	errs = append(errs, s.validateUsers(path)...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
 }

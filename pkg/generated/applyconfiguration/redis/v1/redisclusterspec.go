@@ -42,8 +42,13 @@ type RedisClusterSpecApplyConfiguration struct {
 	// directive in the running nodes. If Redis can set it only at its start, or if a directive is
 	// removed with which a Pod was created, it replaces the Pods one by one.
 	Config map[string]redisv1.ConfigValue `json:"config,omitempty"`
-	// authSecretRef is the Secret with the password of nodes and clients. Default: no password.
+	// authSecretRef is the Secret with the password of nodes and clients. Default: no password. For
+	// users, see users.
 	AuthSecretRef *SecretKeyReferenceApplyConfiguration `json:"authSecretRef,omitempty"`
+	// users are the users of Redis. Clients log in as them. With users, the operator has a user of
+	// its own, and every other user that users does not have is deleted from the nodes. To add or
+	// remove users altogether replaces the Pods one by one; a change of users replaces none.
+	Users []UserApplyConfiguration `json:"users,omitempty"`
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
 	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
 	// can create Pods with them. A change replaces the Pods one by one.
@@ -126,6 +131,19 @@ func (b *RedisClusterSpecApplyConfiguration) WithConfig(entries map[string]redis
 // If called multiple times, the AuthSecretRef field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithAuthSecretRef(value *SecretKeyReferenceApplyConfiguration) *RedisClusterSpecApplyConfiguration {
 	b.AuthSecretRef = value
+	return b
+}
+
+// WithUsers adds the given value to the Users field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Users field.
+func (b *RedisClusterSpecApplyConfiguration) WithUsers(values ...*UserApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUsers")
+		}
+		b.Users = append(b.Users, *values[i])
+	}
 	return b
 }
 

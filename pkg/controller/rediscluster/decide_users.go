@@ -1,0 +1,244 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The functions below decide which users are set in the nodes. With spec.users, a Pod starts with the operator's user, and with a
+// file of users in which all others are missing and the user default is off. So no client can use a new node before the operator
+// has set its users.
+//
+//	spec.users  none              ▶ some                                ▶ none
+//	Pods        without the user  │ replaced one by one │ all with it   │ replaced one by one │ all without it
+//	all nodes   -                 │ the operator's user is set in the nodes of all Pods         │ it stays in memory
+//	default     open, or with the password of authSecretRef │ as in users │ open, or with that password
+//
+// While both kinds of Pods exist, each node accepts what the other kind sends: a replica logs in to its master as its Pod says.
+
+// user is a user as the nodes should have it.
+type user struct {
+	name  string
+	rules string
+	hash  string        // of the password; "" without one
+	keep  time.Duration // how long an old password stays valid
+}
+
+// refusedUser is a user whose rules Redis refused.
+type refusedUser struct {
+	rules, image string // of the spec
+	pod, reason  string
+}
+
+// everything are the rules of a user that may do all.
+const everything = "~* &* +@all"
+
+// hasAccount returns whether the node of a Pod starts with the operator's user.
+func hasAccount(pod *corev1.Pod) bool {
+	return pod != nil && pod.Annotations[AnnotationUser] != ""
+}
+
+// passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
+func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
+			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
+		}
+	}
+	return nil
+}
+
+// LoginTo returns the user as which the operator logs in to the node of a Pod, "" for the default one, and the Secret with the
+// password; nil if it needs none.
+func LoginTo(rdc *v1.RedisCluster, pod *corev1.Pod) (string, *v1.SecretKeyReference) {
+	if hasAccount(pod) {
+		return v1.UserOperator, passwordRefOf(pod)
+	}
+	return "", rdc.Spec.AuthSecretRef
+}
+
+// usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
+func (o *observed) usesAccount() bool {
+	return len(o.rdc.Spec.Users) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) })
+}
+
+// podWithoutAccount returns a Pod without the operator's user; nil if all Pods have it.
+func (o *observed) podWithoutAccount() *corev1.Pod {
+	for _, m := range o.members {
+		if m.pod != nil && !hasAccount(m.pod) {
+			return m.pod
+		}
+	}
+	return nil
+}
+
+// openRef returns the Secret with the password of the user default while not all Pods have the operator's user, or while they are
+// to lose it; nil if it has none then.
+func (o *observed) openRef() *v1.SecretKeyReference {
+	if pod := o.podWithoutAccount(); pod != nil && len(o.rdc.Spec.Users) > 0 {
+		return passwordRefOf(pod)
+	}
+	return o.rdc.Spec.AuthSecretRef
+}
+
+// wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
+// user then stays as it is.
+func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
+	add := func(u v1.User) {
+		wanted := user{name: u.Name, rules: u.Rules}
+		if u.KeepOldPasswordSeconds != nil {
+			wanted.keep = time.Duration(*u.KeepOldPasswordSeconds) * time.Second
+		}
+		if u.PasswordSecretRef != nil {
+			text, missing := password(*u.PasswordSecretRef)
+			if missing != nil {
+				o.userProblems = append(o.userProblems, *missing)
+				return
+			}
+			wanted.hash = redisnode.HashPassword(text)
+		}
+		if _, refused := o.refusedUsers[u.Name]; !refused {
+			o.users = append(o.users, wanted)
+		}
+	}
+	open := len(o.rdc.Spec.Users) == 0 || o.podWithoutAccount() != nil
+	if open {
+		rules := everything + " nopass"
+		if o.openRef() != nil {
+			rules = everything
+		}
+		add(v1.User{Name: v1.UserDefault, Rules: rules, PasswordSecretRef: o.openRef()})
+	}
+	for _, u := range o.rdc.Spec.Users {
+		if !open || u.Name != v1.UserDefault {
+			add(u)
+		}
+	}
+}
+
+// mark returns a digest of the rules that the nodes should have, and of what a node with these users makes of them. The node keeps
+// it beside the operator's user. So another operator knows whether the node has the rules, and whether another client has changed
+// them since: nodes write rules in a way of their own.
+func (o *observed) mark(users map[string]redisnode.User) string {
+	digest := sha256.New()
+	for _, u := range o.users {
+		fmt.Fprintf(digest, "%q %q %q\n", u.name, u.rules, users[u.name].Rules)
+	}
+	return hex.EncodeToString(digest.Sum(nil)[:16])
+}
+
+// markRule is a selector that allows nothing.
+func markRule(mark string) string { return "(~users:" + mark + ")" }
+
+// hashes returns the hashes of passwords that a user of a node should have, sorted: old ones stay until all nodes have the new one
+// for long enough.
+func (o *observed) hashes(has redisnode.User, u user) []string {
+	if u.hash == "" {
+		return nil
+	}
+	all := []string{u.hash}
+	if !o.retired[u.name] {
+		all = append(all, has.Hashes...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// isEverywhere returns whether every node has the password of the spec.
+func (o *observed) isEverywhere(u user) bool {
+	return u.hash != "" && !slices.ContainsFunc(o.members, func(m *member) bool {
+		return m.pod != nil && !slices.Contains(m.users[u.name].Hashes, u.hash)
+	})
+}
+
+// hasOldPasswords returns whether a node accepts another password, too.
+func (o *observed) hasOldPasswords(u user) bool {
+	return slices.ContainsFunc(o.members, func(m *member) bool { return len(m.users[u.name].Hashes) > 1 })
+}
+
+// markUsers sets which users are to be set in each node, or deleted from it.
+func (o *observed) markUsers() {
+	for _, m := range o.members {
+		m.pendingUsers = o.pendingUsersOf(m)
+	}
+}
+
+func (o *observed) pendingUsersOf(m *member) []string {
+	if m.users == nil || !m.answers() || o.accountHash == "" || o.accountMissing {
+		return nil
+	}
+	if !hasAccount(m.pod) {
+		if slices.Equal(m.users[v1.UserOperator].Hashes, []string{o.accountHash}) {
+			return nil
+		}
+		return []string{v1.UserOperator}
+	}
+	pending := map[string]bool{}
+	same := strings.Contains(m.users[v1.UserOperator].Rules, strings.TrimSuffix(markRule(o.mark(m.users)), ")")+" ")
+	for _, u := range o.users {
+		has, exists := m.users[u.name]
+		if !exists || !same || !slices.Equal(has.Hashes, o.hashes(has, u)) {
+			pending[u.name] = true
+		}
+	}
+	for name := range m.users {
+		if len(o.rdc.Spec.Users) > 0 && name != v1.UserOperator && !o.rdc.Spec.HasUser(name) {
+			pending[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(pending))
+}
+
+// userCommands returns the commands that set users in running nodes. They wait for nothing: a new Pod that replicates a node logs in
+// as the operator's user.
+func userCommands(o *observed) []command {
+	var commands []command
+	for _, m := range o.members {
+		if len(m.pendingUsers) > 0 {
+			commands = append(commands, command{verb: setUsers, on: m, names: m.pendingUsers})
+		}
+	}
+	return commands
+}
+
+// createAccountSecret creates the Secret with the password of the operator's user, before any Pod and any node depends on it.
+func createAccountSecret(o *observed) *plan {
+	if !o.accountMissing {
+		return nil
+	}
+	return do([]command{{verb: createAccount}}, "Creating the Secret %s with the password of the operator's user", accountRef(o.rdc).Name)
+}
+
+// waitForUsers waits until all nodes that answer have their users: no node without them gets slots, and none is replaced.
+func waitForUsers(o *observed) *plan {
+	if pending := userCommands(o); len(pending) > 0 {
+		return wait(brief, "%s", settingStep("users", pending))
+	}
+	return nil
+}
+
+// userProblems returns a problem for each user that the nodes do not have as in spec.users.
+func userProblems(o *observed) []problem {
+	all := slices.Clone(o.userProblems)
+	for _, name := range slices.Sorted(maps.Keys(o.refusedUsers)) {
+		r := o.refusedUsers[name]
+		all = append(all, problem{reasonUser, fmt.Sprintf("Redis in %s rejected the rules of the user %s: %s. "+
+			"The nodes keep the user as it was. Correct spec.users", r.pod, name, r.reason)})
+	}
+	return all
+}

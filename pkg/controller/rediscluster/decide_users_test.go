@@ -1,0 +1,233 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The passwords of users in tests, by Secret.
+var passwordOf = map[string]string{"app": "app-password", "redis": "redis-password"}
+
+const accountPassword = "account-password"
+
+// people has the spec have these users, and the Pods be as the spec says.
+func people(users ...v1.User) alter {
+	return func(o *observed) {
+		withUsers(users...)(o.rdc)
+		for i, m := range o.members {
+			again := pod(o.rdc, i)
+			m.pod.Spec, m.pod.Annotations = again.Spec, again.Annotations
+		}
+	}
+}
+
+// withoutAccount has Pods be from before the spec had users. They read a password if secret is not "".
+func withoutAccount(secret string, ordinals ...int) alter {
+	return func(o *observed) {
+		before := *o.rdc.DeepCopy()
+		if before.Spec.Users = nil; secret != "" {
+			before.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: secret, Key: "password"}
+		}
+		for _, i := range ordinals {
+			again := pod(&before, i)
+			o.members[i].pod.Spec, o.members[i].pod.Annotations = again.Spec, again.Annotations
+		}
+	}
+}
+
+// read sets what the operator has read: the password of its own user, and of the others.
+func read(o *observed) *observed {
+	o.accountHash = redisnode.HashPassword(accountPassword)
+	o.users, o.userProblems = nil, nil
+	o.wantUsers(func(ref v1.SecretKeyReference) (string, *problem) {
+		if text, ok := passwordOf[ref.Name]; ok {
+			return text, nil
+		}
+		return "", &problem{reasonNoPassword, ref.Name}
+	})
+	return o
+}
+
+// have has nodes have these users, with the rules of the spec. Each is a name, or a name with the passwords after it.
+func have(users map[string][]string, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			m := o.members[i]
+			m.users = map[string]redisnode.User{}
+			for name, passwords := range users {
+				var hashes []string
+				for _, password := range passwords {
+					hashes = append(hashes, redisnode.HashPassword(password))
+				}
+				slices.Sort(hashes)
+				m.users[name] = redisnode.User{Hashes: hashes, Rules: "the rules of " + name}
+			}
+			own := m.users[v1.UserOperator]
+			own.Rules = "on (~users:" + o.mark(m.users) + " resetchannels -@all)"
+			m.users[v1.UserOperator] = own
+		}
+	}
+}
+
+func TestDecideUsers(t *testing.T) {
+	closed, open := aUser("default", "off", ""), aUser("default", openRules, "")
+	app := aUser("app", "~* +@all", "app")
+	settled := map[string][]string{"glassback": {accountPassword}, "default": nil, "app": {"app-password"}}
+	but := func(name string, passwords ...string) map[string][]string {
+		changed := maps.Clone(settled)
+		changed[name] = passwords
+		return changed
+	}
+	for sentence, test := range map[string]struct {
+		o      *observed
+		want   []string // commands of users
+		policy string
+	}{
+		"as the spec says": {see(six(), people(closed, app), reading, have(settled, all...)), nil, ""},
+		"new nodes": {see(six(), people(closed, app), reading, have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)),
+			[]string{"set users of demo-4 app"}, "waitForUsers"},
+		"one user less": {see(six(), people(closed), reading, have(settled, all...)), []string{
+			"set users of demo-0 app", "set users of demo-1 app", "set users of demo-2 app", "set users of demo-3 app", "set users of demo-4 app",
+			"set users of demo-5 app",
+		}, "waitForUsers"},
+		"a user of another client": {see(six(), people(closed, app), reading, have(settled, all...), have(but("stranger"), 2)),
+			[]string{"set users of demo-2 stranger"}, "waitForUsers"},
+		"rules that another client changed": {see(six(), people(closed, app), reading, have(settled, all...), func(o *observed) {
+			user := o.members[3].users["app"]
+			user.Rules = "the rules of another"
+			o.members[3].users["app"] = user
+		}), []string{"set users of demo-3 app default"}, "waitForUsers"},
+		"another password": {see(six(), people(closed, app), reading, have(but("app", "old-password"), 1), have(settled, 0, 2, 3, 4, 5)),
+			[]string{"set users of demo-1 app"}, "waitForUsers"},
+		"both passwords are everywhere": {
+			see(six(), people(closed, app), reading, have(but("app", "old-password", "app-password"), all...)), nil, "",
+		},
+		"the old password was kept long enough": {
+			see(six(), people(closed, app), reading, have(settled, all...), have(but("app", "old-password", "app-password"), 5),
+				func(o *observed) { o.retired = map[string]bool{"app": true} }),
+			[]string{"set users of demo-5 app"}, "waitForUsers",
+		},
+		"a Secret that is missing leaves its user alone": {
+			see(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...)), nil, "",
+		},
+		"a node that is not asked": {see(six(), people(closed, app), reading, have(settled, all...), silenced(time.Second, 3), func(o *observed) {
+			o.members[3].users = nil
+		}), nil, "waitForReplicas"},
+		"before the first Pod is replaced, all nodes have the operator's user": {
+			see(six(), people(closed, app), withoutAccount("", all...), reading, have(map[string][]string{"default": nil}, 0), have(settled, 1, 2, 3, 4, 5)),
+			[]string{"set users of demo-0 glassback"}, "waitForUsers",
+		},
+		"then they are replaced": {
+			see(six(), people(closed, app), withoutAccount("", all...), reading, have(settled, all...)), nil, "rollPods",
+		},
+		"the operator's Secret comes first": {see(six(), people(closed, app), withoutAccount("", all...), noPod(5), reading, func(o *observed) {
+			o.accountMissing = true
+		}), nil, "createAccountSecret"},
+		"users go: the user default is open before a Pod is replaced": {
+			see(six(), people(closed, app), gone, reading, have(settled, all...), func(o *observed) { o.members[3].users["default"] = redisnode.User{} }),
+			[]string{"set users of demo-3 default"}, "waitForUsers",
+		},
+		"users go: Pods are replaced": {see(six(), people(open, app), gone, reading, have(settled, all...)), nil, "rollPods"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			test.o.markUsers()
+			p := decide(test.o)
+			var got []string
+			for _, c := range p.upkeep {
+				if c.verb == setUsers {
+					got = append(got, c.String())
+				}
+			}
+			if !slices.Equal(got, test.want) || p.policy != test.policy {
+				t.Errorf("got %q by %q (%s), want %q by %q", got, p.policy, p.step, test.want, test.policy)
+			}
+			if p.policy == "createAccountSecret" && len(p.upkeep) > 0 {
+				t.Errorf("before the Secret is created: %q", textsOf(p.upkeep))
+			}
+		})
+	}
+}
+
+func reading(o *observed) { read(o) }
+
+// gone has the spec have no users, with Pods from before.
+func gone(o *observed) { o.rdc.Spec.Users = nil }
+
+// TestTheUserDefault checks what the user default may do while Pods with and without the operator's user exist.
+func TestTheUserDefault(t *testing.T) {
+	closed, app := aUser("default", "off", ""), aUser("app", "~* +@all", "app")
+	for sentence, test := range map[string]struct {
+		o           *observed
+		rules, hash string
+	}{
+		"all Pods have it":                  {see(six(), people(closed, app)), "off", ""},
+		"a Pod without a password":          {see(six(), people(closed, app), withoutAccount("", 3)), everything + " nopass", ""},
+		"a Pod with a password":             {see(six(), people(closed, app), withoutAccount("redis", 3)), everything, "redis-password"},
+		"no users any more":                 {see(six(), people(closed, app), gone), everything + " nopass", ""},
+		"a password instead of users":       {see(six(), people(closed, app), gone, locked), everything, "redis-password"},
+		"the same, with a Pod that has one": {see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), everything, "redis-password"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			i := slices.IndexFunc(read(test.o).users, func(u user) bool { return u.name == v1.UserDefault })
+			want := user{name: v1.UserDefault, rules: test.rules}
+			if test.hash != "" {
+				want.hash = redisnode.HashPassword(test.hash)
+			}
+			got := test.o.users[i]
+			if got.keep = 0; got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func locked(o *observed) {
+	o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "redis", Key: "password"}
+}
+
+// TestOldPasswordsAreKept follows the time for which an old password stays valid.
+func TestOldPasswordsAreKept(t *testing.T) {
+	s := &session{since: map[string]time.Time{}}
+	app := aUser("app", "~* +@all", "app")
+	look := func(after time.Duration, alters ...alter) bool {
+		o := see(six(), append([]alter{people(aUser("default", "off", ""), app), reading}, alters...)...)
+		o.now = seenAt.Add(after)
+		s.beginFacts()
+		s.recallPasswords(o)
+		s.endFacts()
+		return o.retired["app"]
+	}
+	with := func(passwords ...string) map[string][]string {
+		return map[string][]string{"glassback": {accountPassword}, "default": nil, "app": passwords}
+	}
+	both := have(with("old-password", "app-password"), all...)
+	for _, step := range []struct {
+		what   string
+		after  time.Duration
+		alters []alter
+		want   bool
+	}{
+		{"a node has only the old one", 0, []alter{both, have(with("old-password"), 2)}, false},
+		{"not long since", time.Hour, []alter{both}, false},
+		{"a node is silent meanwhile", time.Hour + 30*time.Second, []alter{both, func(o *observed) { o.members[1].users = nil }}, false},
+		{"long enough, but a node is silent", time.Hour + 61*time.Second, []alter{both, func(o *observed) { o.members[1].users = nil }}, false},
+		{"long enough", time.Hour + 62*time.Second, []alter{both}, true},
+		{"one node is left", time.Hour + 63*time.Second, []alter{have(with("app-password"), all...), have(with("old-password", "app-password"), 4)}, true},
+		{"none is left", time.Hour + 64*time.Second, []alter{have(with("app-password"), all...)}, false},
+		{"another change", 3 * time.Hour, []alter{both}, false},
+	} {
+		if got := look(step.after, step.alters...); got != step.want {
+			t.Errorf("%s: retired is %t", step.what, got)
+		}
+	}
+}

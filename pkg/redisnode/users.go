@@ -1,0 +1,129 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package redisnode
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Login is a user of a node, with its password. The user is the default one if it is "". With no password, the connection
+// does not log in.
+type Login struct {
+	User, Password string
+}
+
+// User is a user of a node, as the node describes it.
+type User struct {
+	// Hashes are the SHA-256 hashes of its passwords, sorted.
+	Hashes []string
+	// Rules are all others of its rules, as the node writes them.
+	Rules string
+}
+
+// RefusedRulesError is the answer of a node that refuses the rules of a user. It has no password.
+type RefusedRulesError struct {
+	// Reason is what the node says, such as "modifier '+foo': Unknown command or category name in ACL".
+	Reason string
+}
+
+func (e *RefusedRulesError) Error() string { return e.Reason }
+
+// HashPassword returns the hash of a password, as a User has it.
+func HashPassword(password string) string {
+	sum := sha256.Sum256([]byte(password))
+	return hex.EncodeToString(sum[:])
+}
+
+// Users returns the users of the node, by name: https://redis.io/docs/latest/commands/acl-list/
+func (n *Node) Users(ctx context.Context) (map[string]User, error) {
+	var users map[string]User
+	err := n.request(ctx, "ACL LIST", func(client *redis.Client) error {
+		cmd := redis.NewStringSliceCmd(ctx, "ACL", "LIST")
+		if err := client.Process(ctx, cmd); err != nil {
+			return failed(cmd, err)
+		}
+		var err error
+		users, err = parseUsers(cmd.Val())
+		return err
+	})
+	return users, err
+}
+
+var errUsers = errors.New("ACL LIST: malformed answer") // The answer has hashes of passwords.
+
+// parseUsers reads lines like "user app on #5e88… ~app:* resetchannels -@all +get".
+func parseUsers(lines []string) (map[string]User, error) {
+	users := make(map[string]User, len(lines))
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != "user" {
+			return nil, errUsers
+		}
+		var user User
+		var rules []string
+		for _, word := range words[2:] {
+			if hash, ok := strings.CutPrefix(word, "#"); ok {
+				user.Hashes = append(user.Hashes, hash)
+			} else {
+				rules = append(rules, word)
+			}
+		}
+		slices.Sort(user.Hashes)
+		user.Rules = strings.Join(rules, " ")
+		users[words[1]] = user
+	}
+	return users, nil
+}
+
+// SetUser changes a user by rules, or creates it, until the node stops or loads its file of users. The node uses all rules or
+// none. If it refuses one, it is a RefusedRulesError: https://redis.io/docs/latest/commands/acl-setuser/
+func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
+	args := []any{"ACL", "SETUSER", name}
+	for _, rule := range rules {
+		args = append(args, rule)
+	}
+	return n.request(ctx, "ACL SETUSER", func(client *redis.Client) error {
+		cmd := client.Do(ctx, args...)
+		if answer, ok := errors.AsType[redis.Error](cmd.Err()); ok {
+			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
+				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{reason})
+			}
+		}
+		return failed(cmd, cmd.Err())
+	})
+}
+
+// DeleteUsers deletes users, and ends their connections. One that the node does not have is as good as deleted:
+// https://redis.io/docs/latest/commands/acl-deluser/
+func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	args := []any{"ACL", "DELUSER"}
+	for _, name := range names {
+		args = append(args, name)
+	}
+	return n.request(ctx, "ACL DELUSER", func(client *redis.Client) error {
+		cmd := client.Do(ctx, args...)
+		return failed(cmd, cmd.Err())
+	})
+}
+
+// SaveUsers writes the users to the file of the directive aclfile: https://redis.io/docs/latest/commands/acl-save/
+func (n *Node) SaveUsers(ctx context.Context) error {
+	return n.request(ctx, "ACL SAVE", func(client *redis.Client) error {
+		cmd := client.Do(ctx, "ACL", "SAVE")
+		return failed(cmd, cmd.Err())
+	})
+}

@@ -1,0 +1,70 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package redisnode_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/pkg/redisnode"
+	"github.com/glassback/glassback/pkg/redisnode/redistest"
+)
+
+func TestUsers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	own, other := redisnode.HashPassword("own-password"), redisnode.HashPassword("other-password")
+	if err := os.WriteFile(file, []byte("user default off\nuser operator on #"+own+" ~* &* +@all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := redistest.Start(t, redistest.Config{Directives: []string{"aclfile " + file}})
+	node := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "operator", Password: "own-password"})
+	t.Cleanup(node.Close)
+	check(t, node.SetUser(t.Context(), "app", []string{"reset", "on", "~app:*", "+@read", "#" + other, "#" + own}))
+	users, err := node.Users(t.Context())
+	check(t, err)
+	hashes := []string{own, other}
+	slices.Sort(hashes)
+	if app := users["app"]; !slices.Equal(app.Hashes, hashes) || !strings.HasPrefix(app.Rules, "on ") || strings.Contains(app.Rules, "#") ||
+		!strings.HasSuffix(app.Rules, "~app:* resetchannels -@all +@read") {
+		t.Errorf("app is %+v", app)
+	}
+
+	err = node.SetUser(t.Context(), "app", []string{"+@read", "+no-such-command"})
+	if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok ||
+		refused.Reason != "modifier '+no-such-command': Unknown command or category name in ACL" {
+		t.Errorf("rules that Redis does not know: %v", err)
+	}
+
+	app := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "app", Password: "other-password"})
+	t.Cleanup(app.Close)
+	if _, err := app.Users(t.Context()); err == nil || errors.Is(err, redisnode.ErrPassword) {
+		t.Errorf("a user without the right: %v", err)
+	}
+	anyone := redisnode.Dial(s.IP, s.Port, redisnode.Login{})
+	t.Cleanup(anyone.Close)
+	if _, err := anyone.View(t.Context()); !errors.Is(err, redisnode.ErrPassword) {
+		t.Errorf("without a password: %v", err)
+	}
+
+	check(t, node.SaveUsers(t.Context()))
+	check(t, node.DeleteUsers(t.Context(), nil))
+	check(t, node.DeleteUsers(t.Context(), []string{"app", "no-such-user"}))
+	if users, err = node.Users(t.Context()); err != nil || len(users) != 2 {
+		t.Errorf("the users are %v (%v)", users, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "user app on") || strings.Contains(string(text), "password") {
+		t.Errorf("the file is %q (%v)", text, err)
+	}
+
+	without := start(t, redistest.Config{})
+	if err := without.SaveUsers(t.Context()); err == nil {
+		t.Error("a node without a file has saved its users")
+	}
+}
