@@ -109,7 +109,8 @@ func TestNodeKeepsSecrets(t *testing.T) {
 	}
 	// Each Secret was on its way while that was logged.
 	for _, request := range []string{
-		"/secrets/protected", "/secrets/users-glassback", "/secrets/app", "/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
+		"/secrets/protected", "/secrets/users-glassback", "/secrets/app",
+		"/secrets?fieldSelector=metadata.name%3Dright", "/secrets?fieldSelector=metadata.name%3Dscript",
 		"/secrets?fieldSelector=metadata.name%3Dglassback-webhook-ca", "/secrets/glassback-webhook-ca", "The verbosity is limited",
 	} {
 		if !strings.Contains(texts["the log"], request) {
