@@ -111,7 +111,7 @@ func run(ctx context.Context, o *options.Options) error {
 	op.sendSpans(tracer)
 	op.record(recorder)
 	servers.serveMetrics(op.webhooks)
-	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
+	if err := servers.serveInspection(o, c.Kube, op, stages, recorder); err != nil {
 		return err
 	}
 	probes.say(nil)

@@ -1,0 +1,269 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package inspect
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// keptEvents is how many events of all objects together a moment keeps, as a running operator does.
+const keptEvents = 8192
+
+// moment is the server of one moment of a recording. It gets the events up to that moment in the way in which a running operator gets them.
+type moment struct {
+	*server
+
+	tape *tape
+	next int // the first step that comes later
+	at   time.Time
+
+	oneIn     int
+	informers map[string]*recordedInformer
+	loops     map[string]*recordedLoop
+}
+
+// recordedInformer is an informer whose state is that of the last overview. Its index has the names of the objects whose changes were
+// recorded.
+type recordedInformer struct {
+	*shownInformer
+
+	state *Informer
+}
+
+// recordedLoop is a controller whose state is that of the last overview, and its keys.
+type recordedLoop struct {
+	*shownLoop
+
+	state               *Controller
+	waiting, processing map[cache.ObjectName]*Entry
+	timers              map[cache.ObjectName]time.Time
+}
+
+var recordedAliases = sync.OnceValue(Aliases)
+
+// newMoment returns the first moment.
+func newMoment(config Config, t *tape, streams *atomic.Int64) *moment {
+	config.Version, config.Instance, config.Trace, config.Breakpoints = t.version, t.instance, trace.NewRecorder(keptEvents), false
+	m := &moment{tape: t, at: t.From, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{}}
+	m.server = &server{
+		Config: config, lags: newLags(), streams: streams, recording: &t.Recording,
+		now: func() time.Time { return m.at }, oneIn: func() int { return m.oneIn },
+	}
+	return m
+}
+
+// advance lets time go on to a moment.
+func (m *moment) advance(to time.Time) {
+	m.at = to
+	for ; m.next < len(m.tape.steps) && !m.tape.steps[m.next].time.After(to); m.next++ {
+		switch step := &m.tape.steps[m.next]; {
+		case step.started:
+			clear(m.informers)
+			clear(m.loops)
+		case step.gears != nil:
+			m.take(step.gears)
+		default:
+			m.apply(step.event)
+		}
+	}
+}
+
+// take makes the informers and controllers those of an overview.
+func (m *moment) take(g *gears) {
+	m.server.informers, m.server.loops = nil, nil
+	for _, state := range g.informers {
+		i := m.informers[state.ID]
+		if i == nil {
+			i = newRecordedInformer(state)
+			m.informers[state.ID] = i
+		}
+		i.state = state
+		m.server.informers = append(m.server.informers, i.shownInformer)
+	}
+	for _, state := range g.controllers {
+		l := m.loops[state.ID]
+		if l == nil {
+			l = newRecordedLoop(state)
+			m.loops[state.ID] = l
+		}
+		l.state = state
+		m.server.loops = append(m.server.loops, l.shownLoop)
+	}
+}
+
+func newRecordedInformer(state *Informer) *recordedInformer {
+	i := &recordedInformer{state: state}
+	i.shownInformer = &shownInformer{
+		id: state.ID, kind: state.Kind, resource: state.Resource, namespace: state.Namespace, aliases: recordedAliases()[state.Kind],
+		index:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		describe: func() Informer { return *i.state },
+	}
+	return i
+}
+
+func newRecordedLoop(state *Controller) *recordedLoop {
+	l := &recordedLoop{state: state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{}, timers: map[cache.ObjectName]time.Time{}}
+	l.shownLoop = &shownLoop{
+		id: state.ID, name: state.Name, kind: state.Kind, namespace: state.Namespace,
+		describe: func() Controller { return *l.state }, workqueue: l.workqueue,
+	}
+	return l
+}
+
+// apply has the trace record an event, and changes the index or the keys.
+func (m *moment) apply(e *trace.Event) {
+	m.oneIn = int(e.OneIn)
+	m.Trace.Report(*e)
+	if e.Stage == trace.Index {
+		if i := m.informers[e.Source]; i != nil {
+			i.apply(e)
+		}
+	}
+	if e.Stage >= trace.Enqueue {
+		if l := m.loops[m.loopOf(e.Source, e.For.Namespace)]; l != nil {
+			l.apply(e)
+		}
+	}
+}
+
+// apply changes the index as the delta of an event did.
+func (i *recordedInformer) apply(e *trace.Event) {
+	object := &metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
+	switch cache.DeltaType(e.Verb) {
+	case cache.Deleted:
+		_ = i.index.Delete(object) // Its key has no error.
+	default:
+		_ = i.index.Update(object)
+	}
+}
+
+// apply moves a key through the workqueue as an event did.
+func (l *recordedLoop) apply(e *trace.Event) {
+	key := cache.NewObjectName(e.For.Namespace, e.For.Name)
+	switch e.Stage {
+	case trace.Enqueue:
+		if l.waiting[key] == nil {
+			l.waiting[key] = &Entry{Object: objectOf(e.For), Since: e.Time}
+		}
+		cause := trace.Cause{Time: e.Time, Object: e.Object, Verb: e.Verb, ResourceVersion: e.ResourceVersion}
+		l.waiting[key].Causes = append(l.waiting[key].Causes, causesOf([]trace.Cause{cause})...)
+	case trace.Sync:
+		delete(l.waiting, key)
+		l.processing[key] = &Entry{Object: objectOf(e.For), Since: e.Time, Causes: causesOf(e.Causes), MoreCauses: e.More}
+		if at, set := l.timers[key]; set && !at.After(e.Time) {
+			delete(l.timers, key)
+		}
+	case trace.Done:
+		delete(l.processing, key)
+		if e.After > 0 {
+			l.timers[key] = e.Time.Add(e.After)
+		}
+	}
+}
+
+// workqueue returns the keys. A key that returns after a failed sync is not among the timers: its time was not recorded.
+func (l *recordedLoop) workqueue() *Workqueue {
+	w := &Workqueue{Waiting: []Entry{}, Processing: []Entry{}, Timers: []Timer{}}
+	for _, key := range earliest(sinceOf(l.waiting), &w.More) {
+		if l.processing[key.key] == nil {
+			w.Waiting = append(w.Waiting, *l.waiting[key.key])
+		}
+	}
+	for _, key := range earliest(sinceOf(l.processing), &w.More) {
+		entry := *l.processing[key.key]
+		entry.Again = l.waiting[key.key] != nil
+		w.Processing = append(w.Processing, entry)
+	}
+	var timers []datedKey
+	for key, at := range l.timers {
+		timers = append(timers, datedKey{at, key})
+	}
+	for _, timer := range earliest(timers, &w.More) {
+		w.Timers = append(w.Timers, Timer{Object: objectOfKey(l.kind, timer.key), At: timer.at})
+	}
+	return w
+}
+
+func sinceOf(entries map[cache.ObjectName]*Entry) []datedKey {
+	var all []datedKey
+	for key, entry := range entries {
+		all = append(all, datedKey{entry.Since, key})
+	}
+	return all
+}
+
+// player serves the moments of a recording.
+type player struct {
+	config  Config
+	tape    *tape
+	streams atomic.Int64
+
+	mu     sync.Mutex
+	latest *moment // that of the last request
+}
+
+// newRecorded returns the handler of the page and its API for a recording.
+func newRecorded(config Config, t *tape) (http.Handler, error) {
+	p := &player{config: config, tape: t}
+	return newMoment(config, t, &p.streams).handler(p.moment, p.following)
+}
+
+// timeOf returns the moment that a request asks for.
+func (p *player) timeOf(r *http.Request) (time.Time, *failure) {
+	text := r.URL.Query().Get(atParameter)
+	if text == "" {
+		return p.tape.To, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, badRequest("%q is no time: say it like %s", text, p.tape.To.Format(time.RFC3339Nano))
+	}
+	return p.clamp(at), nil
+}
+
+// clamp returns the nearest moment of the recording.
+func (p *player) clamp(at time.Time) time.Time {
+	switch {
+	case at.Before(p.tape.From):
+		return p.tape.From
+	case at.After(p.tape.To):
+		return p.tape.To
+	}
+	return at
+}
+
+// moment returns the view of one moment. Until its end, no other one begins.
+func (p *player) moment(r *http.Request) (*view, *failure) {
+	at, failed := p.timeOf(r)
+	if failed != nil {
+		return nil, failed
+	}
+	p.mu.Lock()
+	if p.latest == nil || at.Before(p.latest.at) {
+		p.latest = newMoment(p.config, p.tape, &p.streams)
+	}
+	p.latest.advance(at)
+	return &view{server: p.latest.server, advance: func() {}, done: p.mu.Unlock}, nil
+}
+
+// following returns a view that begins at one moment, and goes on at the pace of the recording until its end.
+func (p *player) following(r *http.Request) (*view, *failure) {
+	at, failed := p.timeOf(r)
+	if failed != nil {
+		return nil, failed
+	}
+	m, began := newMoment(p.config, p.tape, &p.streams), time.Now()
+	m.advance(at)
+	return &view{server: m.server, advance: func() { m.advance(p.clamp(at.Add(time.Since(began)))) }, done: func() {}}, nil
+}
