@@ -220,10 +220,10 @@ func newRecorded(config Config, t *tape) (http.Handler, error) {
 }
 
 // timeOf returns the moment that a request asks for.
-func (p *player) timeOf(r *http.Request) (time.Time, *failure) {
+func (p *player) timeOf(r *http.Request, byDefault time.Time) (time.Time, *failure) {
 	text := r.URL.Query().Get(atParameter)
 	if text == "" {
-		return p.tape.To, nil
+		return byDefault, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -245,7 +245,7 @@ func (p *player) clamp(at time.Time) time.Time {
 
 // moment returns the view of one moment. Until its end, no other one begins.
 func (p *player) moment(r *http.Request) (*view, *failure) {
-	at, failed := p.timeOf(r)
+	at, failed := p.timeOf(r, p.tape.To)
 	if failed != nil {
 		return nil, failed
 	}
@@ -259,7 +259,7 @@ func (p *player) moment(r *http.Request) (*view, *failure) {
 
 // following returns a view that begins at one moment, and goes on at the pace of the recording until its end.
 func (p *player) following(r *http.Request) (*view, *failure) {
-	at, failed := p.timeOf(r)
+	at, failed := p.timeOf(r, p.tape.From)
 	if failed != nil {
 		return nil, failed
 	}

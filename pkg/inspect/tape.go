@@ -67,7 +67,7 @@ func readTape(files []string) (*tape, error) {
 		}
 	}
 	if !slices.ContainsFunc(r.steps, func(s step) bool { return s.gears != nil }) {
-		return nil, errors.New("the recording has syncs at most, and not what the page shows: an earlier version recorded it. " +
+		return nil, errors.New("the recording has no states of the informers and workqueues: an earlier version recorded it. " +
 			"Record again with this version, or run glassback replay")
 	}
 	if err := r.checkRuns(); err != nil {

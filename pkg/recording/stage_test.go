@@ -121,7 +121,7 @@ func TestEachFileHasAnOverviewAndEachChangeOfIt(t *testing.T) {
 	overview := func() any { return map[string]int{"gears": gears} }
 	w.overview.Store(&overview)
 	for _, gears = range []int{1, 1, 2} {
-		w.addOverview()
+		w.addOverview(time.Unix(1, 0))
 		if err := w.write(record("a")); err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func (w *writer) run(logger klog.Logger) {
 		case r := <-w.queue:
 			err = w.write(r)
 		case <-ticker.C:
-			w.addOverview()
+			w.addOverview(time.Now())
 			err = w.flush()
 		case <-w.stopped:
 			if err := w.finish(); err != nil {
@@ -167,7 +167,7 @@ func (w *writer) finish() error {
 				return err
 			}
 		default:
-			w.addOverview()
+			w.addOverview(time.Now())
 			err := w.flush()
 			if w.file != nil {
 				_ = w.file.Close() // All has been written.
@@ -190,8 +190,8 @@ func (w *writer) write(r *Record) error {
 			return err
 		}
 	}
-	if w.shown == nil { // The first line of a file.
-		w.addOverview()
+	if w.shown == nil { // The first line of a file: it is not later than the next one.
+		w.addOverview(r.Time)
 	}
 	if dropped, stages := w.dropped.Swap(0), w.droppedStages.Swap(0); dropped > 0 || stages > 0 {
 		w.add(&Record{Time: r.Time, Dropped: dropped, DroppedStages: stages})
@@ -215,8 +215,8 @@ func (w *writer) dropRecord(r *Record) {
 	}
 }
 
-// addOverview adds the overview to the member, if the file does not have it.
-func (w *writer) addOverview() {
+// addOverview adds the overview of a moment to the member, if the file does not have it.
+func (w *writer) addOverview(at time.Time) {
 	overview := w.overview.Load()
 	if overview == nil || w.file == nil {
 		return
@@ -226,7 +226,7 @@ func (w *writer) addOverview() {
 		return
 	}
 	w.shown = text
-	w.add(&Record{Time: time.Now().UTC(), Overview: text})
+	w.add(&Record{Time: at.UTC(), Overview: text})
 }
 
 func (w *writer) add(line any) {

@@ -88,6 +88,11 @@ export class LifeView {
     this.#render();
   }
 
+  /** Fetches the life again soon. */
+  refresh() {
+    this.#stale = true;
+  }
+
   close() {
     this.#stop.abort();
   }
