@@ -22,9 +22,9 @@ import (
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/completion"
-	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/plan"
+	"github.com/glassback/glassback/pkg/playback"
 	"github.com/glassback/glassback/pkg/replay"
 	"github.com/glassback/glassback/pkg/status"
 	"github.com/glassback/glassback/pkg/version"
@@ -37,7 +37,7 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 // commands are the programs beside the operator, by their names.
 var commands = map[string]program{
 	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run,
-	"inspect": inspect.Serve,
+	"inspect": playback.Run,
 	"version": printVersion, "completion": completion.Run,
 }
 
@@ -49,7 +49,7 @@ var completions = map[string]completion.Command{
 	"status":     {Flags: status.Flags},
 	"plan":       {Flags: plan.Flags},
 	"replay":     {Flags: replay.Flags},
-	"inspect":    {Flags: inspect.Flags},
+	"inspect":    {Flags: playback.Flags},
 	"version":    {Flags: func() *pflag.FlagSet { return versionFlags(new(string)) }},
 	"completion": {Args: completion.Shells},
 }

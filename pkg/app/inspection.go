@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/glassback/glassback/pkg/crds"
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
@@ -27,7 +28,7 @@ const keptStages = 8192
 func (o *operator) inspection(
 	ctx context.Context, opts *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
 ) (*inspect.Page, error) {
-	aliases := inspect.Aliases()
+	aliases := crds.Aliases()
 	config := inspect.Config{
 		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: opts.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
 	}

@@ -28,6 +28,7 @@ type moment struct {
 	next int // the first step that comes later
 	at   time.Time
 
+	aliases   map[string][]string // further names of each kind
 	oneIn     int
 	informers map[string]*recordedInformer
 	loops     map[string]*recordedLoop
@@ -50,14 +51,13 @@ type recordedLoop struct {
 	timers              map[cache.ObjectName]time.Time
 }
 
-var recordedAliases = sync.OnceValue(Aliases)
-
 // newMoment returns the first moment.
-func newMoment(config Config, t *tape, streams *atomic.Int64) *moment {
-	config.Version, config.Instance, config.Trace, config.Breakpoints = t.version, t.instance, trace.NewRecorder(keptEvents), false
-	m := &moment{tape: t, at: t.From, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{}}
+func (p *player) newMoment() *moment {
+	t := p.tape
+	m := &moment{tape: t, at: t.From, aliases: p.aliases, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{}}
 	m.server = &server{
-		Config: config, lags: newLags(), streams: streams, recording: &t.Recording,
+		Config: Config{Version: t.version, Instance: t.instance, Trace: trace.NewRecorder(keptEvents), Done: p.done},
+		lags:   newLags(), streams: &p.streams, recording: &t.Recording,
 		now: func() time.Time { return m.at }, oneIn: func() int { return m.oneIn },
 	}
 	return m
@@ -85,7 +85,7 @@ func (m *moment) take(g *gears) {
 	for _, state := range g.informers {
 		i := m.informers[state.ID]
 		if i == nil {
-			i = newRecordedInformer(state)
+			i = newRecordedInformer(state, m.aliases[state.Kind])
 			m.informers[state.ID] = i
 		}
 		i.state = state
@@ -102,10 +102,10 @@ func (m *moment) take(g *gears) {
 	}
 }
 
-func newRecordedInformer(state *Informer) *recordedInformer {
+func newRecordedInformer(state *Informer, aliases []string) *recordedInformer {
 	i := &recordedInformer{state: state}
 	i.shownInformer = &shownInformer{
-		id: state.ID, kind: state.Kind, resource: state.Resource, namespace: state.Namespace, aliases: recordedAliases()[state.Kind],
+		id: state.ID, kind: state.Kind, resource: state.Resource, namespace: state.Namespace, aliases: aliases,
 		index:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 		describe: func() Informer { return *i.state },
 	}
@@ -205,18 +205,25 @@ func sinceOf(entries map[cache.ObjectName]*Entry) []datedKey {
 
 // player serves the moments of a recording.
 type player struct {
-	config  Config
 	tape    *tape
+	aliases map[string][]string
+	done    <-chan struct{}
 	streams atomic.Int64
 
 	mu     sync.Mutex
 	latest *moment // that of the last request
 }
 
-// newRecorded returns the handler of the page and its API for a recording.
-func newRecorded(config Config, t *tape) (http.Handler, error) {
-	p := &player{config: config, tape: t}
-	return newMoment(config, t, &p.streams).handler(p.moment, p.following)
+// NewRecorded returns the handler of the page and its API for a recording, which consists of files, and the time that it covers. aliases
+// are further names of each kind. Done ends the streams.
+func NewRecorded(files []string, aliases map[string][]string, done <-chan struct{}) (http.Handler, *Recording, error) {
+	t, err := readTape(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &player{tape: t, aliases: aliases, done: done}
+	handler, err := p.newMoment().handler(p.moment, p.following)
+	return handler, &t.Recording, err
 }
 
 // timeOf returns the moment that a request asks for.
@@ -251,7 +258,7 @@ func (p *player) moment(r *http.Request) (*view, *failure) {
 	}
 	p.mu.Lock()
 	if p.latest == nil || at.Before(p.latest.at) {
-		p.latest = newMoment(p.config, p.tape, &p.streams)
+		p.latest = p.newMoment()
 	}
 	p.latest.advance(at)
 	return &view{server: p.latest.server, advance: func() {}, done: p.mu.Unlock}, nil
@@ -263,7 +270,7 @@ func (p *player) following(r *http.Request) (*view, *failure) {
 	if failed != nil {
 		return nil, failed
 	}
-	m, began := newMoment(p.config, p.tape, &p.streams), time.Now()
+	m, began := p.newMoment(), time.Now()
 	m.advance(at)
 	return &view{server: m.server, advance: func() { m.advance(p.clamp(at.Add(time.Since(began)))) }, done: func() {}}, nil
 }

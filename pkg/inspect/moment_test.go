@@ -7,20 +7,16 @@ package inspect
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/trace"
 )
@@ -82,11 +78,7 @@ func serveRecording(t *testing.T, dir string) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tape, err := readTape(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := newRecorded(Config{}, tape)
+	handler, _, err := NewRecorded(files, map[string][]string{"MyCronJob": {"mcj"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,51 +222,23 @@ func TestARefusedRequest(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
-	good, other := writeRecording(t, testOverview()), writeRecording(t, testOverview())
-	newer := filepath.Join(t.TempDir(), "newer.gz")
-	if err := os.WriteFile(newer, []byte("no gzip"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+func TestFilesThatThePageCannotShow(t *testing.T) {
 	for name, test := range map[string]struct {
-		args []string
-		code int
-		want string // the beginning of the error
+		dirs []string
+		want string
 	}{
-		"no file":             {nil, command.Usage, "glassback: name a recording, or the directory of --record"},
-		"an open address":     {[]string{good, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on loopback"},
-		"help":                {[]string{"--help"}, command.OK, ""},
-		"a missing file":      {[]string{"/none"}, command.Failed, "glassback: stat /none"},
-		"no recording":        {[]string{newer}, command.Failed, "glassback: " + newer + " is not a recording of glassback --record"},
-		"an empty directory":  {[]string{t.TempDir()}, command.Failed, "glassback: there is no recording in"},
-		"one without changes": {[]string{writeRecording(t, nil)}, command.Failed, "glassback: the recording has no states of the informers"},
-		"two operators":       {[]string{good, other}, command.Failed, "glassback: the operators pod-1 and pod-1 recorded at the same time"},
+		"without overviews": {[]string{writeRecording(t, nil)}, "the recording has no states of the informers"},
+		"of two operators": {[]string{writeRecording(t, testOverview()), writeRecording(t, testOverview())},
+			"the operators pod-1 and pod-1 recorded at the same time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var stderr strings.Builder
-			if code := Serve(t.Context(), test.args, io.Discard, &stderr); code != test.code || !strings.HasPrefix(stderr.String(), test.want) ||
-				strings.Count(stderr.String(), "\n") > 1 {
-				t.Errorf("exit code %d, %s", code, stderr.String())
+			files, err := recording.Files(test.dirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := NewRecorded(files, nil, nil); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
-	}
-	// Ctrl-C ends it. The output has the address of the page.
-	ctx, cancel := context.WithCancel(t.Context())
-	reader, writer := io.Pipe()
-	ended := make(chan int)
-	go func() { ended <- Serve(ctx, []string{good, "--bind-address=127.0.0.1:0"}, writer, io.Discard) }()
-	line, err := bufio.NewReader(reader).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
-	response, err := http.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	cancel()
-	if code := <-ended; code != command.OK || response.StatusCode != http.StatusOK {
-		t.Errorf("exit code %d, %s", code, response.Status)
 	}
 }

@@ -167,7 +167,6 @@ func (w *writer) finish() error {
 				return err
 			}
 		default:
-			w.addOverview(time.Now())
 			err := w.flush()
 			if w.file != nil {
 				_ = w.file.Close() // All has been written.

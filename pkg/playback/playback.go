@@ -3,7 +3,8 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package inspect
+// Package playback is glassback inspect: it serves the page from what an operator recorded with --record. It needs no cluster.
+package playback
 
 import (
 	"context"
@@ -18,6 +19,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/recording"
 )
@@ -66,8 +69,8 @@ func parse(args []string, stdout io.Writer) (*settings, error) {
 	return o, nil
 }
 
-// Serve runs glassback inspect until ctx ends, and returns the exit code of the process.
-func Serve(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// Run runs glassback inspect until ctx ends, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	if err != nil {
 		return command.Reject(stderr, err)
@@ -83,11 +86,7 @@ func (o *settings) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	t, err := readTape(files)
-	if err != nil {
-		return err
-	}
-	handler, err := newRecorded(Config{Done: ctx.Done()}, t)
+	handler, period, err := inspect.NewRecorded(files, crds.Aliases(), ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -95,10 +94,10 @@ func (o *settings) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen at %s, choose another --bind-address: %w", o.address, err)
 	}
-	fmt.Fprintf(stdout, "The recording is from %s to %s. The page is at http://%s%s\n",
-		t.From.Format(time.RFC3339), t.To.Format(time.RFC3339), listener.Addr(), prefix)
+	fmt.Fprintf(stdout, "The recording is from %s to %s. The page is at http://%s/inspect/\n",
+		period.From.Format(time.RFC3339), period.To.Format(time.RFC3339), listener.Addr())
 	server := &http.Server{
-		Handler: LocalOnly(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: inspect.LocalOnly(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Its error is that of the listener.

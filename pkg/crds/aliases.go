@@ -3,9 +3,7 @@ Copyright The Glassback Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package inspect
-
-import "github.com/glassback/glassback/pkg/crds"
+package crds
 
 // Aliases returns the singular and short names that kubectl accepts for each kind.
 func Aliases() map[string][]string {
@@ -14,7 +12,7 @@ func Aliases() map[string][]string {
 		"HorizontalPodAutoscaler": {"hpa"}, "PodDisruptionBudget": {"pdb"}, "PersistentVolumeClaim": {"pvc"},
 		"NetworkPolicy": {"netpol"},
 	}
-	for _, d := range crds.Parse() {
+	for _, d := range Parse() {
 		all[d.Spec.Names.Kind] = append([]string{d.Spec.Names.Singular}, d.Spec.Names.ShortNames...)
 	}
 	return all
