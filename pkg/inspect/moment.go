@@ -54,7 +54,9 @@ type recordedLoop struct {
 // newMoment returns the first moment.
 func (p *player) newMoment() *moment {
 	t := p.tape
-	m := &moment{tape: t, at: t.From, aliases: p.aliases, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{}}
+	m := &moment{
+		tape: t, at: t.From, aliases: p.aliases, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{},
+	}
 	m.server = &server{
 		Config: Config{Version: t.version, Instance: t.instance, Trace: trace.NewRecorder(keptEvents), Done: p.done},
 		lags:   newLags(), streams: &p.streams, recording: &t.Recording,
@@ -113,7 +115,10 @@ func newRecordedInformer(state *Informer, aliases []string) *recordedInformer {
 }
 
 func newRecordedLoop(state *Controller) *recordedLoop {
-	l := &recordedLoop{state: state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{}, timers: map[cache.ObjectName]time.Time{}}
+	l := &recordedLoop{
+		state: state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{},
+		timers: map[cache.ObjectName]time.Time{},
+	}
 	l.shownLoop = &shownLoop{
 		id: state.ID, name: state.Name, kind: state.Kind, namespace: state.Namespace,
 		describe: func() Controller { return *l.state }, workqueue: l.workqueue,

@@ -25,8 +25,8 @@ import (
 	"github.com/glassback/glassback/pkg/recording"
 )
 
-const usage = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses the
-moment. It needs no cluster, and changes nothing.
+const usage = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
+the moment. It needs no cluster, and changes nothing.
 
 Usage:
   glassback inspect FILE|DIR... [flags]
@@ -50,7 +50,8 @@ func Flags() *pflag.FlagSet { return (&settings{}).flags() }
 
 func (o *settings) flags() *pflag.FlagSet {
 	flags := command.Flags("glassback inspect")
-	flags.StringVar(&o.address, "bind-address", "127.0.0.1:8082", "HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
+	flags.StringVar(&o.address, "bind-address", "127.0.0.1:8082",
+		"HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
 	return flags
 }
 

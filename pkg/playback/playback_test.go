@@ -42,7 +42,7 @@ func TestWhatItCannotServe(t *testing.T) {
 		want string // the beginning of the error
 	}{
 		"no file":             {nil, command.Usage, "glassback: name a recording, or the directory of --record"},
-		"an open address":     {[]string{experiments, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on loopback"},
+		"an open address":     {[]string{experiments, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on"},
 		"help":                {[]string{"--help"}, command.OK, ""},
 		"a missing file":      {[]string{"/none"}, command.Failed, "glassback: stat /none"},
 		"no recording":        {[]string{text}, command.Failed, "glassback: " + text + " is not a recording of glassback --record"},

@@ -105,7 +105,8 @@ func (r *Record) syncEvents() []trace.Event {
 		})
 	}
 	done := sync
-	done.Stage, done.Time, done.Duration, done.After, done.Err = trace.Done, r.Time.Add(r.Took.Duration), r.Took.Duration, r.After.Duration, r.Error
+	done.Stage, done.Time, done.Duration = trace.Done, r.Time.Add(r.Took.Duration), r.Took.Duration
+	done.After, done.Err = r.After.Duration, r.Error
 	all = append(all, done)
 	slices.SortStableFunc(all, func(a, b trace.Event) int { return a.Time.Compare(b.Time) })
 	return all

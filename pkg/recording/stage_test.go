@@ -49,7 +49,8 @@ func TestARecordingHasEachEventOfTheTrace(t *testing.T) {
 	}
 	began := time.Now().UTC().Round(0)
 	at := func(milliseconds int) time.Time { return began.Add(time.Duration(milliseconds) * time.Millisecond) }
-	cron, job := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "sample"}, trace.Object{Kind: "Job", Namespace: "default", Name: "a"}
+	cron := trace.Object{Kind: "MyCronJob", Namespace: "default", Name: "sample"}
+	job := trace.Object{Kind: "Job", Namespace: "default", Name: "a"}
 	causes := []trace.Cause{{Time: at(2), Object: job, Verb: "Updated", ResourceVersion: "7", Fields: []string{"status.active"}}}
 	want := []trace.Event{
 		{Time: at(0), Stage: trace.Wire, Source: "jobs.batch", Object: job, Verb: "Updated", ResourceVersion: "7"},
@@ -154,5 +155,19 @@ func TestEachFileHasAnOverviewAndEachChangeOfIt(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("file %d has the overviews %q, want %q", i, got, want)
 		}
+	}
+}
+
+// BenchmarkStage measures what a recorded stage costs the informer that reports it.
+func BenchmarkStage(b *testing.B) {
+	w, err := newWriter(b.TempDir(), Header{}, limits)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := trace.Event{Time: time.Now(), Stage: trace.Wire, Source: "jobs.batch", Object: trace.Object{Kind: "Job", Name: "a"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.putStage(&e)
+		<-w.queue
 	}
 }

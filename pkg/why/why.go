@@ -56,8 +56,8 @@ func (o *whyOptions) flags() *pflag.FlagSet {
 	o.target = target{command: "why", local: localOperator}
 	flags := o.target.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
 	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("number of syncs, or changes, to print: 1 to %d", maxLast))
-	flags.StringVar(&o.at, "at", "", "moment, such as 2026-01-31T09:30:00Z: answer for it, if glassback inspect serves a recording at --address "+
-		"(default: the end of the recording)")
+	flags.StringVar(&o.at, "at", "", "moment, such as 2026-01-31T09:30:00Z: answer for it, if glassback inspect serves a recording at "+
+		"--address (default: the end of the recording)")
 	return flags
 }
 

@@ -38,6 +38,9 @@ func TestPageOfARecording(t *testing.T) {
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
 	p := b.open(t, address+"#/object/ApiExampleA/default/apiexamplea-jimmy")
+	p.expected = func(complaint string) bool { // The object does not exist yet at the start.
+		return strings.Contains(complaint, "status of 404") && strings.Contains(complaint, "/api/life?")
+	}
 
 	// It plays from the start. The slider has a name, and says the moment.
 	const moment = `document.getElementById('moment')`
