@@ -34,19 +34,19 @@ type moment struct {
 	loops     map[string]*recordedLoop
 }
 
-// recordedInformer is an informer whose state is that of the last overview. Its index has the names of the objects whose changes were
-// recorded.
+// recordedInformer is an informer with the state of the last overview and of the events since. Its index has the names of the objects
+// whose changes were recorded.
 type recordedInformer struct {
 	*shownInformer
 
-	state *Informer
+	state Informer
 }
 
-// recordedLoop is a controller whose state is that of the last overview, and its keys.
+// recordedLoop is a controller with the state of the last overview and of the events since, and its keys.
 type recordedLoop struct {
 	*shownLoop
 
-	state               *Controller
+	state               Controller
 	waiting, processing map[cache.ObjectName]*Entry
 	timers              map[cache.ObjectName]time.Time
 }
@@ -90,7 +90,7 @@ func (m *moment) take(g *gears) {
 			i = newRecordedInformer(state, m.aliases[state.Kind])
 			m.informers[state.ID] = i
 		}
-		i.state = state
+		i.state = *state
 		m.server.informers = append(m.server.informers, i.shownInformer)
 	}
 	for _, state := range g.controllers {
@@ -99,29 +99,29 @@ func (m *moment) take(g *gears) {
 			l = newRecordedLoop(state)
 			m.loops[state.ID] = l
 		}
-		l.state = state
+		l.state = *state
 		m.server.loops = append(m.server.loops, l.shownLoop)
 	}
 }
 
 func newRecordedInformer(state *Informer, aliases []string) *recordedInformer {
-	i := &recordedInformer{state: state}
+	i := &recordedInformer{state: *state}
 	i.shownInformer = &shownInformer{
 		id: state.ID, kind: state.Kind, resource: state.Resource, namespace: state.Namespace, aliases: aliases,
 		index:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
-		describe: func() Informer { return *i.state },
+		describe: func() Informer { return i.state },
 	}
 	return i
 }
 
 func newRecordedLoop(state *Controller) *recordedLoop {
 	l := &recordedLoop{
-		state: state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{},
+		state: *state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{},
 		timers: map[cache.ObjectName]time.Time{},
 	}
 	l.shownLoop = &shownLoop{
 		id: state.ID, name: state.Name, kind: state.Kind, namespace: state.Namespace,
-		describe: func() Controller { return *l.state }, workqueue: l.workqueue,
+		describe: func() Controller { return l.state }, workqueue: l.workqueue,
 	}
 	return l
 }
@@ -130,27 +130,43 @@ func newRecordedLoop(state *Controller) *recordedLoop {
 func (m *moment) apply(e *trace.Event) {
 	m.oneIn = int(e.OneIn)
 	m.Trace.Report(*e)
-	if e.Stage == trace.Index {
-		if i := m.informers[e.Source]; i != nil {
-			i.apply(e)
-		}
+	if i := m.informers[e.Source]; i != nil && e.Stage < trace.Enqueue {
+		i.apply(e)
 	}
-	if e.Stage >= trace.Enqueue {
-		if l := m.loops[m.loopOf(e.Source, e.For.Namespace)]; l != nil {
-			l.apply(e)
-		}
+	if l := m.loops[m.loopOf(e.Source, e.For.Namespace)]; l != nil && e.Stage >= trace.Enqueue {
+		l.apply(e)
 	}
 }
 
-// apply changes the index as the delta of an event did.
+// apply counts an event, and changes the index as the delta did.
 func (i *recordedInformer) apply(e *trace.Event) {
+	switch e.Stage {
+	case trace.Wire:
+		i.state.Arrived++
+		i.state.ResourceVersion = e.ResourceVersion
+	case trace.Queue:
+		i.state.Queued++
+	case trace.Index:
+		i.state.Queued = max(0, i.state.Queued-1)
+		i.state.Applied++
+		i.change(e)
+	}
+}
+
+// change changes the index, and counts its objects.
+func (i *recordedInformer) change(e *trace.Event) {
 	object := &metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
 	switch cache.DeltaType(e.Verb) {
 	case cache.Deleted:
+		i.state.Objects = max(0, i.state.Objects-1)
 		_ = i.index.Delete(object) // Its key has no error.
-	default:
-		_ = i.index.Update(object)
+		return
+	case cache.Added:
+		if _, exists, _ := i.index.Get(object); !exists {
+			i.state.Objects++
+		}
 	}
+	_ = i.index.Update(object)
 }
 
 // apply moves a key through the workqueue as an event did.
@@ -158,20 +174,35 @@ func (l *recordedLoop) apply(e *trace.Event) {
 	key := cache.NewObjectName(e.For.Namespace, e.For.Name)
 	switch e.Stage {
 	case trace.Enqueue:
+		l.state.Added++
 		if l.waiting[key] == nil {
 			l.waiting[key] = &Entry{Object: objectOf(e.For), Since: e.Time}
+			l.state.Waiting++
 		}
 		cause := trace.Cause{Time: e.Time, Object: e.Object, Verb: e.Verb, ResourceVersion: e.ResourceVersion}
 		l.waiting[key].Causes = append(l.waiting[key].Causes, causesOf([]trace.Cause{cause})...)
 	case trace.Sync:
-		delete(l.waiting, key)
+		if l.waiting[key] != nil {
+			delete(l.waiting, key)
+			l.state.Waiting = max(0, l.state.Waiting-1)
+		}
+		l.state.Processing++
 		l.processing[key] = &Entry{Object: objectOf(e.For), Since: e.Time, Causes: causesOf(e.Causes), MoreCauses: e.More}
 		if at, set := l.timers[key]; set && !at.After(e.Time) {
 			delete(l.timers, key)
+			l.state.Timers = max(0, l.state.Timers-1)
 		}
 	case trace.Done:
 		delete(l.processing, key)
+		l.state.Processing = max(0, l.state.Processing-1)
+		l.state.Syncs++
+		if e.Err != "" {
+			l.state.Failed++
+		}
 		if e.After > 0 {
+			if _, set := l.timers[key]; !set {
+				l.state.Timers++
+			}
 			l.timers[key] = e.Time.Add(e.After)
 		}
 	}

@@ -114,13 +114,15 @@ func TestARecordingAnswersForEachOfItsMoments(t *testing.T) {
 		life      string // the stages
 		index     int
 		workqueue string
+		gears     string // arrived, queued, applied; added, waiting, processing, syncs, timers
 	}{
-		{7, "wire queue index enqueue sync write done index", 0, "sample comes at 1m6s after 0 failures"},
-		{2.5, "wire queue index", 1, ""},
-		{3.5, "wire queue index enqueue", 1, "sample waits since 3s"},
-		{5.5, "wire queue index enqueue sync write", 1, "sample is synced since 4s, because Added"},
-		{0.5, "wire", 0, ""},
-		{6, "wire queue index enqueue sync write done", 1, "sample comes at 1m6s after 0 failures"},
+		{7, "wire queue index enqueue sync write done index", 0, "sample comes at 1m6s after 0 failures", "1 0 2; 1 0 0 6 1"},
+		{2.5, "wire queue index", 1, "", "1 0 1; 0 0 0 5 0"},
+		{3.5, "wire queue index enqueue", 1, "sample waits since 3s", "1 0 1; 1 1 0 5 0"},
+		{5.5, "wire queue index enqueue sync write", 1, "sample is synced since 4s, because Added", "1 0 1; 1 0 1 5 0"},
+		{0.5, "wire", 0, "", "1 0 0; 0 0 0 5 0"},
+		{1.5, "wire queue", 0, "", "1 1 0; 0 0 0 5 0"},
+		{6, "wire queue index enqueue sync write done", 1, "sample comes at 1m6s after 0 failures", "1 0 1; 1 0 0 6 1"},
 	} {
 		t.Run(fmt.Sprint(test.seconds), func(t *testing.T) {
 			moment := at(test.seconds)
@@ -149,8 +151,13 @@ func TestARecordingAnswersForEachOfItsMoments(t *testing.T) {
 			}
 			o := askAt[Overview](t, server, "overview?", moment)
 			if !o.Time.Equal(moment) || o.Breakpoints || o.Recording == nil || !o.Recording.From.Equal(begin) || o.Instance != "pod-1" ||
-				o.Informers[0].Objects != 3 || o.Controllers[0].Syncs != 5 {
+				o.Informers[0].Objects != 3+test.index {
 				t.Errorf("the overview is %+v", o)
+			}
+			i, c := o.Informers[0], o.Controllers[0]
+			if got := fmt.Sprintf("%d %d %d; %d %d %d %d %d", i.Arrived, i.Queued, i.Applied, c.Added, c.Waiting, c.Processing, c.Syncs,
+				c.Timers); got != test.gears {
+				t.Errorf("the gears are at %q, want %q", got, test.gears)
 			}
 		})
 	}
