@@ -24,6 +24,7 @@ import (
 	"github.com/glassback/glassback/pkg/completion"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/plan"
+	"github.com/glassback/glassback/pkg/playback"
 	"github.com/glassback/glassback/pkg/replay"
 	"github.com/glassback/glassback/pkg/status"
 	"github.com/glassback/glassback/pkg/version"
@@ -36,6 +37,7 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 // commands are the programs beside the operator, by their names.
 var commands = map[string]program{
 	"check": check.Run, "why": why.Run, "trace": why.Trace, "status": status.Run, "plan": plan.Run, "replay": replay.Run,
+	"inspect": playback.Run,
 	"version": printVersion, "completion": completion.Run,
 }
 
@@ -47,6 +49,7 @@ var completions = map[string]completion.Command{
 	"status":     {Flags: status.Flags},
 	"plan":       {Flags: plan.Flags},
 	"replay":     {Flags: replay.Flags},
+	"inspect":    {Flags: playback.Flags},
 	"version":    {Flags: func() *pflag.FlagSet { return versionFlags(new(string)) }},
 	"completion": {Args: completion.Shells},
 }
@@ -66,6 +69,7 @@ Usage:
   kubectl glassback check                         check the cluster and the installation
   kubectl glassback plan [-n NAMESPACE | -A]      print what this version would do with the objects, and do nothing
   kubectl glassback replay FILE...                decide again on what an operator has recorded
+  kubectl glassback inspect FILE...               serve the page from what an operator has recorded
   kubectl glassback version                       print the version
   kubectl glassback completion SHELL              print the completion script for bash, zsh or fish
 

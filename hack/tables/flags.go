@@ -16,6 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/check"
 	"github.com/glassback/glassback/pkg/command"
 	"github.com/glassback/glassback/pkg/plan"
+	"github.com/glassback/glassback/pkg/playback"
 	"github.com/glassback/glassback/pkg/replay"
 	"github.com/glassback/glassback/pkg/status"
 	"github.com/glassback/glassback/pkg/why"
@@ -24,7 +25,7 @@ import (
 // programs are those of main.go, by their command lines.
 var programs = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"glassback": app.Run, "glassback check": check.Run, "glassback why": why.Run, "glassback trace": why.Trace,
-	"glassback status": status.Run, "glassback plan": plan.Run, "glassback replay": replay.Run,
+	"glassback status": status.Run, "glassback plan": plan.Run, "glassback replay": replay.Run, "glassback inspect": playback.Run,
 }
 
 var (

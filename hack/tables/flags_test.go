@@ -13,6 +13,7 @@ import (
 func TestEveryProgramHasOnePlace(t *testing.T) {
 	const end = "stale\n<!-- end of flags -->\n"
 	all := "<!-- flags of glassback -->\n" + end + "<!-- flags of glassback check -->\n" + end +
+		"<!-- flags of glassback inspect -->\n" + end +
 		"<!-- flags of glassback plan -->\n" + end + "<!-- flags of glassback replay -->\n" + end + "<!-- flags of glassback status -->\n" + end +
 		"<!-- flags of glassback trace -->\n" + end + "<!-- flags of glassback why -->\n" + end
 	filled, err := fill(all, flagTables())

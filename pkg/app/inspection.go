@@ -16,6 +16,7 @@ import (
 	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/recording"
 	"github.com/glassback/glassback/pkg/trace"
 	"github.com/glassback/glassback/pkg/version"
 )
@@ -26,8 +27,8 @@ const keptStages = 8192
 // inspection returns the handler of the page, which shows everything that runs.
 func (o *operator) inspection(
 	ctx context.Context, opts *options.Options, stages *trace.Recorder, guard func(http.Handler) http.Handler,
-) (http.Handler, error) {
-	aliases := aliases()
+) (*inspect.Page, error) {
+	aliases := crds.Aliases()
 	config := inspect.Config{
 		Version: version.Version(), Instance: instance(), Trace: stages, Breakpoints: opts.InspectBreakpoints, Guard: guard, Done: ctx.Done(),
 	}
@@ -65,23 +66,12 @@ func instance() string {
 	return host
 }
 
-// aliases returns the singular and short names that kubectl accepts for each kind.
-func aliases() map[string][]string {
-	all := map[string][]string{
-		"Pod": {"po"}, "ConfigMap": {"cm"}, "Deployment": {"deploy"}, "Service": {"svc"}, "Ingress": {"ing"},
-		"HorizontalPodAutoscaler": {"hpa"}, "PodDisruptionBudget": {"pdb"}, "PersistentVolumeClaim": {"pvc"},
-		"NetworkPolicy": {"netpol"},
-	}
-	for _, d := range crds.Parse() {
-		all[d.Spec.Names.Kind] = append([]string{d.Spec.Names.Singular}, d.Spec.Names.ShortNames...)
-	}
-	return all
-}
-
-// serveInspection serves the page. If it listens only on loopback, it serves every client. Else it
-// uses HTTPS, and serves the API only to users that may get the paths below /inspect/.
-func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) error {
-	if s.inspect == nil {
+// serveInspection makes the page, and serves it if it has an address. If it listens only on loopback, it serves every client. Else it
+// uses HTTPS, and serves the API only to users that may get the paths below /inspect/. The recorder gets what the page shows.
+func (s *servers) serveInspection(
+	o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder, recorder *recording.Recorder,
+) error {
+	if s.inspect == nil && recorder == nil {
 		return nil
 	}
 	guard := func(h http.Handler) http.Handler { return metrics.Protect(h, kube) }
@@ -89,16 +79,19 @@ func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface,
 	if !secure {
 		guard = nil
 	}
-	handler, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
+	page, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
 	if err != nil {
 		return err
 	}
-	if secure {
+	recorder.SetOverview(page.Overview)
+	switch {
+	case s.inspect == nil:
+	case secure:
 		s.logger.Info("Serving the page", "url", "https://"+s.inspect.Addr().String()+"/inspect/")
-		s.serveSecurely(s.inspect, handler, op.webhooks, "The server of the page failed")
-		return nil
+		s.serveSecurely(s.inspect, page, op.webhooks, "The server of the page failed")
+	default:
+		s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
+		s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(page)) })
 	}
-	s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
-	s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(handler)) })
 	return nil
 }

@@ -47,7 +47,7 @@ func TestWhoSeesThePage(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.stop()
-			if err := s.serveInspection(o, kube, &operator{}, trace.NewRecorder(1)); err != nil {
+			if err := s.serveInspection(o, kube, &operator{}, trace.NewRecorder(1), nil); err != nil {
 				t.Fatal(err)
 			}
 			_, port, err := net.SplitHostPort(s.inspect.Addr().String())

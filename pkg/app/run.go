@@ -111,7 +111,7 @@ func run(ctx context.Context, o *options.Options) error {
 	op.sendSpans(tracer)
 	op.record(recorder)
 	servers.serveMetrics(op.webhooks)
-	if err := servers.serveInspection(o, c.Kube, op, stages); err != nil {
+	if err := servers.serveInspection(o, c.Kube, op, stages, recorder); err != nil {
 		return err
 	}
 	probes.say(nil)
@@ -145,10 +145,13 @@ func newStages(logger klog.Logger, o *options.Options, tracer *spans.Tracer, rec
 	case o.InspectAddress == "" && !logged && observers == nil:
 		return nil, func() {}
 	case o.InspectAddress == "" && !logged:
-		return trace.NewObserved(observers...), func() {}
+		stages := trace.NewObserved(observers...)
+		recorder.Follow(stages)
+		return stages, func() {}
 	}
 	stages := trace.NewRecorder(keptStages)
 	stages.Observe(observers...)
+	recorder.Follow(stages)
 	if !logged {
 		return stages, func() {}
 	}

@@ -16,6 +16,9 @@ import (
 
 // hold sets or releases a breakpoint.
 func (s *server) hold(r *http.Request) (*Overview, *failure) {
+	if s.recording != nil {
+		return nil, &failure{http.StatusForbidden, "a recording cannot be held: this needs a running operator"}
+	}
 	if !s.Breakpoints {
 		return nil, &failure{http.StatusForbidden,
 			"this operator does not let itself be held: start it with --inspect-breakpoints, for learning only"}
@@ -42,7 +45,7 @@ func (s *server) setBreakpoint(request HoldRequest) *failure {
 		if failed != nil {
 			return failed
 		}
-		return holdSync(&l.breakpoint, request)
+		return holdSync(l.breakpoint, request)
 	}
 	i, failed := s.informerCalled(request.ID)
 	if failed != nil {

@@ -39,6 +39,13 @@ func observe(run Run, breakpoints bool) *observedLoop {
 	return o
 }
 
+// show returns the Loop as the API shows it.
+func (o *observedLoop) show() *shownLoop {
+	return &shownLoop{
+		id: o.id(), name: o.Name, kind: o.Kind, namespace: o.Namespace, describe: o.describe, workqueue: o.workqueue, breakpoint: &o.breakpoint,
+	}
+}
+
 // count returns a SyncFunc that counts the calls of sync.
 func (o *observedLoop) count(sync loop.SyncFunc) loop.SyncFunc {
 	return func(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {

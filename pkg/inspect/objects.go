@@ -38,10 +38,10 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 	events, forgotten := s.Trace.Life(object)
 	life := &Life{Object: objectOf(object), Events: []Event{}, Forgotten: forgotten}
 	for _, w := range s.watching(kind) {
-		if _, exists, err := w.GetStore().GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
+		if _, exists, err := w.index.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
 			life.Exists = true
 		}
-		life.Resource = w.Resource
+		life.Resource = w.resource
 	}
 	for n := range events {
 		life.Gaps = life.Gaps || events[n].OneIn > 1
@@ -55,11 +55,11 @@ func (s *server) life(r *http.Request) (*Life, *failure) {
 
 // watching returns the informers of a kind. kind is its own name, its resource's with or without the
 // group, or an alias.
-func (s *server) watching(kind string) []*observedInformer {
-	var all []*observedInformer
+func (s *server) watching(kind string) []*shownInformer {
+	var all []*shownInformer
 	for _, w := range s.informers {
-		plural, _, _ := strings.Cut(w.Resource, ".")
-		names := append([]string{w.Kind(), w.Resource, plural}, w.Aliases...)
+		plural, _, _ := strings.Cut(w.resource, ".")
+		names := append([]string{w.kind, w.resource, plural}, w.aliases...)
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, kind) }) {
 			all = append(all, w)
 		}
@@ -70,11 +70,11 @@ func (s *server) watching(kind string) []*observedInformer {
 // kindCalled returns the watched or synced kind with that name.
 func (s *server) kindCalled(name string) (string, *failure) {
 	if informers := s.watching(name); len(informers) > 0 {
-		return informers[0].Kind(), nil
+		return informers[0].kind, nil
 	}
 	for _, l := range s.loops {
-		if strings.EqualFold(l.Kind, name) {
-			return l.Kind, nil
+		if strings.EqualFold(l.kind, name) {
+			return l.kind, nil
 		}
 	}
 	return "", notFound("no informer watches a %q: there are %s", name, strings.Join(s.kinds(), ", "))
@@ -83,7 +83,7 @@ func (s *server) kindCalled(name string) (string, *failure) {
 func (s *server) kinds() []string {
 	var all []string
 	for _, w := range s.informers {
-		all = append(all, w.Kind())
+		all = append(all, w.kind)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -96,12 +96,12 @@ func (s *server) find(r *http.Request) (*Found, *failure) {
 	words := strings.Fields(strings.ToLower(r.FormValue("q")))
 	seen := map[Object]bool{}
 	for _, w := range s.informers {
-		for _, key := range w.GetStore().ListKeys() {
+		for _, key := range w.index.ListKeys() {
 			name, err := cache.ParseObjectName(key)
 			if err != nil {
 				continue // No informer has such a key.
 			}
-			object := objectOfKey(w.Kind(), name)
+			object := objectOfKey(w.kind, name)
 			called := strings.ToLower(object.Kind + "/" + key)
 			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(called, word) }) && !seen[object] {
 				seen[object] = true

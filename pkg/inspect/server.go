@@ -70,16 +70,19 @@ func (r Run) id() string {
 //go:embed page
 var page embed.FS
 
-// server serves the API.
+// server serves the API: of this operator, or of a recording at one moment.
 type server struct {
 	Config
 
-	informers []*observedInformer
-	loops     []*observedLoop
+	informers []*shownInformer
+	loops     []*shownLoop
+	now       func() time.Time
+	oneIn     func() int
+	recording *Recording // nil for this operator
 
 	authorize http.Handler // the Guard alone, with an empty handler behind it; nil without a Guard
 	lags      lags
-	streams   atomic.Int64
+	streams   *atomic.Int64
 	latest    struct {
 		sync.Mutex
 
@@ -90,12 +93,18 @@ type server struct {
 // prefix is the path of the page and its API. RBAC can grant it.
 const prefix = "/inspect/"
 
-// New returns the handler of the page and its API. It wraps parts of the Informers and Loops, which must
-// not run yet.
-func New(config Config) (http.Handler, error) {
-	s := &server{Config: config, lags: newLags()}
+// Page is the handler of the page and its API.
+type Page struct {
+	http.Handler
+
+	server *server
+}
+
+// New returns the Page. It wraps parts of the Informers and Loops, which must not run yet.
+func New(config Config) (*Page, error) {
+	s := &server{Config: config, now: time.Now, oneIn: config.Trace.OneIn, lags: newLags(), streams: new(atomic.Int64)}
 	for _, w := range config.Informers {
-		i := &observedInformer{Watched: w}
+		i := s.showInformer(w)
 		if config.Breakpoints {
 			if err := w.WrapReflector(i.wire.Wrap, i.queue.Wrap); err != nil {
 				return nil, fmt.Errorf("add breakpoints to informer %s: %w", w.Name(), err)
@@ -104,21 +113,56 @@ func New(config Config) (http.Handler, error) {
 		s.informers = append(s.informers, i)
 	}
 	for _, run := range config.Loops {
-		s.loops = append(s.loops, observe(run, config.Breakpoints))
+		s.loops = append(s.loops, observe(run, config.Breakpoints).show())
 	}
+	present := func(r *http.Request) (*view, *failure) {
+		if r.URL.Query().Get(atParameter) != "" {
+			return nil, badRequest("this operator runs, and answers for the present only: leave out the moment")
+		}
+		return &view{server: s, advance: func() {}, done: func() {}}, nil
+	}
+	handler, err := s.handler(present, present)
+	return &Page{handler, s}, err
+}
+
+// Overview returns the state of all gears, without the time and the lags: it is equal until something changes.
+func (p *Page) Overview() any {
+	o, _ := p.server.overview(nil) // It does not fail.
+	o.Time = time.Time{}
+	for n := range o.Informers {
+		o.Informers[n].Lag = 0
+	}
+	return o
+}
+
+// atParameter is the query parameter with the moment of a recording.
+const atParameter = "at"
+
+// view is a server while it answers a request. advance lets the time of a recording go on, during a stream. done ends the view.
+type view struct {
+	*server
+
+	advance, done func()
+}
+
+// viewOf returns the view that a request asks for.
+type viewOf func(*http.Request) (*view, *failure)
+
+// handler returns the handler of the page and its API. It takes one view for each answer, and another one for each stream.
+func (s *server) handler(moment, following viewOf) (http.Handler, error) {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
 		return nil, err
 	}
 	api := http.NewServeMux()
-	api.HandleFunc("GET "+prefix+"api/overview", answer(s.overview))
-	api.HandleFunc("GET "+prefix+"api/stream", s.stream)
-	api.HandleFunc("GET "+prefix+"api/queue", answer(s.queue))
-	api.HandleFunc("GET "+prefix+"api/index", answer(s.index))
-	api.HandleFunc("GET "+prefix+"api/workqueue", answer(s.workqueue))
-	api.HandleFunc("GET "+prefix+"api/life", answer(s.life))
-	api.HandleFunc("GET "+prefix+"api/find", answer(s.find))
-	api.HandleFunc("POST "+prefix+"api/hold", answer(s.hold))
+	api.HandleFunc("GET "+prefix+"api/overview", answer(moment, (*server).overview))
+	api.HandleFunc("GET "+prefix+"api/stream", stream(following))
+	api.HandleFunc("GET "+prefix+"api/queue", answer(moment, (*server).queue))
+	api.HandleFunc("GET "+prefix+"api/index", answer(moment, (*server).index))
+	api.HandleFunc("GET "+prefix+"api/workqueue", answer(moment, (*server).workqueue))
+	api.HandleFunc("GET "+prefix+"api/life", answer(moment, (*server).life))
+	api.HandleFunc("GET "+prefix+"api/find", answer(moment, (*server).find))
+	api.HandleFunc("POST "+prefix+"api/hold", answer(moment, (*server).hold))
 	var guarded http.Handler = api
 	if s.Guard != nil {
 		guarded = guardServed(api, s.Guard(api))
@@ -197,9 +241,17 @@ func badRequest(format string, args ...any) *failure {
 }
 
 // answer returns a handler that writes the result of get as JSON.
-func answer[T any](get func(*http.Request) (T, *failure)) http.HandlerFunc {
+func answer[T any](of viewOf, get func(*server, *http.Request) (T, *failure)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		result, failed := get(r)
+		shown, failed := of(r)
+		if failed != nil {
+			fail(w, failed)
+			return
+		}
+		result, failed := func() (T, *failure) {
+			defer shown.done()
+			return get(shown.server, r)
+		}()
 		if failed != nil {
 			fail(w, failed)
 			return
@@ -216,22 +268,22 @@ func fail(w http.ResponseWriter, f *failure) {
 }
 
 // informer returns the informer that r names.
-func (s *server) informer(r *http.Request) (*observedInformer, *failure) {
+func (s *server) informer(r *http.Request) (*shownInformer, *failure) {
 	return s.informerCalled(r.FormValue("informer"))
 }
 
-func (s *server) informerCalled(id string) (*observedInformer, *failure) {
+func (s *server) informerCalled(id string) (*shownInformer, *failure) {
 	for _, i := range s.informers {
-		if i.Name() == id {
+		if i.id == id {
 			return i, nil
 		}
 	}
 	return nil, notFound("there is no informer %q: see the ids in overview", id)
 }
 
-func (s *server) loopCalled(id string) (*observedLoop, *failure) {
+func (s *server) loopCalled(id string) (*shownLoop, *failure) {
 	for _, l := range s.loops {
-		if l.id() == id {
+		if l.id == id {
 			return l, nil
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,11 +28,13 @@ const (
 func (s *server) overview(*http.Request) (*Overview, *failure) {
 	s.lags.update(s.Trace)
 	o := &Overview{
-		Version: s.Version, Instance: s.Instance, Time: time.Now(), OneIn: s.Trace.OneIn(), Breakpoints: s.Breakpoints,
+		Version: s.Version, Instance: s.Instance, Time: s.now(), OneIn: s.oneIn(), Breakpoints: s.Breakpoints, Recording: s.recording,
 		Informers: []Informer{}, Controllers: []Controller{},
 	}
 	for _, i := range s.informers {
-		o.Informers = append(o.Informers, s.describeInformer(i))
+		described := i.describe()
+		described.Lag = s.lags.get(i.id)
+		o.Informers = append(o.Informers, described)
 	}
 	for _, l := range s.loops {
 		o.Controllers = append(o.Controllers, l.describe())
@@ -41,22 +42,45 @@ func (s *server) overview(*http.Request) (*Overview, *failure) {
 	return o, nil
 }
 
-// observedInformer is an informer with its breakpoints.
-type observedInformer struct {
-	Watched
+// shownInformer is one informer: of this operator, or of a recording at one moment.
+type shownInformer struct {
+	id, kind, resource, namespace string
+	aliases                       []string
+
+	index    cache.Indexer
+	describe func() Informer // without Lag
 
 	wire  breakpoint.Wire
 	queue breakpoint.Queue
 }
 
-func (s *server) describeInformer(w *observedInformer) Informer {
+// shownLoop is one controller's loop: of this operator, or of a recording at one moment.
+type shownLoop struct {
+	id, name, kind, namespace string
+
+	describe  func() Controller
+	workqueue func() *Workqueue
+
+	breakpoint *breakpoint.Sync // nil in a recording
+}
+
+// showInformer returns an informer of this operator.
+func (s *server) showInformer(w Watched) *shownInformer {
+	i := &shownInformer{
+		id: w.Name(), kind: w.Kind(), resource: w.Resource, namespace: w.Namespace, aliases: w.Aliases, index: w.GetIndexer(),
+	}
+	i.describe = func() Informer { return s.describeInformer(w, i) }
+	return i
+}
+
+func (s *server) describeInformer(w Watched, shown *shownInformer) Informer {
 	health, stats := w.Health(), w.Stats()
 	i := Informer{
 		ID: w.Name(), Resource: w.Resource, Kind: w.Kind(), Namespace: w.Namespace, Queue: w.Queue().String(),
 		Watching: health.Watching, Synced: health.Synced, Failures: health.Failures,
 		ResourceVersion: w.LastSyncResourceVersion(), Arrived: uint64(stats.Arrived), Queued: stats.Queued, Applied: uint64(stats.Applied),
-		Objects: len(w.GetStore().ListKeys()), Lag: s.lags.get(w.Name()), Handlers: []Handler{},
-		WireHeld: w.wire.Held(), QueueHeld: w.queue.Held(),
+		Objects: len(w.GetStore().ListKeys()), Handlers: []Handler{},
+		WireHeld: shown.wire.Held(), QueueHeld: shown.queue.Held(),
 	}
 	if !health.Failing.IsZero() {
 		i.Failing, i.Error = &health.Failing, health.Err.Error()
@@ -73,8 +97,8 @@ func (s *server) describeInformer(w *observedInformer) Informer {
 // "" if there is none.
 func (s *server) loopOf(name, namespace string) string {
 	for _, l := range s.loops {
-		if l.Name == name && (l.Namespace == "" || l.Namespace == namespace) {
-			return l.id()
+		if l.name == name && (l.namespace == "" || l.namespace == namespace) {
+			return l.id
 		}
 	}
 	return ""
@@ -85,14 +109,15 @@ func (s *server) queue(r *http.Request) (*Queue, *failure) {
 	if failed != nil {
 		return nil, failed
 	}
-	q := &Queue{Held: w.queue.Held(), Queued: w.Stats().Queued, Objects: []Deltas{}, Passed: []Event{}}
+	described := w.describe()
+	q := &Queue{Held: described.QueueHeld, Queued: described.Queued, Objects: []Deltas{}, Passed: []Event{}}
 	kept, at := w.queue.Kept(maxEntries), map[Object]int{}
 	for _, k := range kept {
 		object, err := meta.Accessor(k.Object)
 		if err != nil {
 			continue // The queue will refuse it.
 		}
-		name := Object{Kind: w.Kind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+		name := Object{Kind: w.kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		n, known := at[name]
 		if !known {
 			n = len(q.Objects)
@@ -106,7 +131,7 @@ func (s *server) queue(r *http.Request) (*Queue, *failure) {
 		q.More = max(0, q.Held.Kept-len(kept))
 	}
 	for _, e := range slices.Backward(s.Trace.Events()) {
-		if e.Source == w.Name() && e.Stage == trace.Queue && len(q.Passed) < maxPassed {
+		if e.Source == w.id && e.Stage == trace.Queue && len(q.Passed) < maxPassed {
 			q.Passed = append(q.Passed, s.event(&e))
 		}
 	}
@@ -118,7 +143,7 @@ func (s *server) index(r *http.Request) (*Index, *failure) {
 	if failed != nil {
 		return nil, failed
 	}
-	indexer, by := w.GetIndexer(), r.FormValue("by")
+	indexer, by := w.index, r.FormValue("by")
 	answer := &Index{Objects: len(indexer.ListKeys()), Indexers: []string{}, By: by, Groups: []Group{}}
 	for name := range indexer.GetIndexers() {
 		answer.Indexers = append(answer.Indexers, name)
@@ -126,7 +151,7 @@ func (s *server) index(r *http.Request) (*Index, *failure) {
 	slices.Sort(answer.Indexers)
 	switch {
 	case by == "":
-		answer.Groups = []Group{group("", w.Kind(), indexer.List())}
+		answer.Groups = []Group{group("", w.kind, indexer.List())}
 		return answer, nil
 	case !slices.Contains(answer.Indexers, by):
 		return nil, notFound("there is no index %q: there are %q, and none for the key", by, answer.Indexers)
@@ -136,7 +161,7 @@ func (s *server) index(r *http.Request) (*Index, *failure) {
 	answer.More = max(0, len(values)-maxGroups)
 	for _, value := range values[:len(values)-answer.More] {
 		if objects, err := indexer.ByIndex(by, value); err == nil && len(objects) > 0 { // It may have gone since.
-			answer.Groups = append(answer.Groups, group(value, w.Kind(), objects))
+			answer.Groups = append(answer.Groups, group(value, w.kind, objects))
 		}
 	}
 	return answer, nil

@@ -22,10 +22,23 @@ const (
 	maxStreams     = 32
 )
 
+// stream returns a handler of streams.
+func stream(of viewOf) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		shown, failed := of(r)
+		if failed != nil {
+			fail(w, failed)
+			return
+		}
+		defer shown.done()
+		shown.stream(w, r)
+	}
+}
+
 // stream sends server-sent events until the client closes the connection. See
 // https://html.spec.whatwg.org/multipage/server-sent-events.html. It reads the Recorder's ring at
 // intervals, so that recording costs the same with and without streams.
-func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+func (s *view) stream(w http.ResponseWriter, r *http.Request) {
 	wanted, failed := s.filter(r)
 	if failed != nil {
 		fail(w, failed)
@@ -57,6 +70,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	authorize := time.NewTicker(authorizeEvery)
 	defer authorize.Stop()
 	for {
+		s.advance()
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(overviewEvery)
 			if send("overview", s.shared()) != nil {

@@ -22,9 +22,21 @@ type Overview struct {
 	// are recorded, but all stages of each. Counts always include all changes.
 	OneIn int `json:"oneIn"`
 	// Breakpoints reports whether gears can be held.
-	Breakpoints bool         `json:"breakpoints"`
+	Breakpoints bool `json:"breakpoints"`
+	// Recording is set if the answer is about a moment of a recording. Time is that moment.
+	Recording   *Recording   `json:"recording,omitempty"`
 	Informers   []Informer   `json:"informers"`
 	Controllers []Controller `json:"controllers"`
+}
+
+// Recording is the time that a recording covers. With ?at=TIME, each request is about that moment, in the form of RFC 3339; without it,
+// about the end. A stream begins at that moment, or else at the start, and goes on at the pace of the recording.
+type Recording struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Dropped counts the syncs, and DroppedStages the stages, that the operator did not record, since its disk was too slow.
+	Dropped       uint64 `json:"dropped"`
+	DroppedStages uint64 `json:"droppedStages"`
 }
 
 // Informer is one pipeline: from the API server to the handlers.

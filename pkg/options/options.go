@@ -79,6 +79,7 @@ Usage:
   glassback status             list all objects, those that are not ready first
   glassback plan               print what this version would do with all objects, and do nothing
   glassback replay FILE...     decide again on what an operator has recorded, and print which plans differ
+  glassback inspect FILE...    serve the page from what an operator has recorded, with a slider for the time
   glassback version            print the version
   glassback completion SHELL   print the completion script for bash, zsh or fish
 
@@ -148,7 +149,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	flags.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "",
 		"http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector that gets a trace of each sync by OTLP over HTTP (default: none)")
 	flags.StringVar(&o.Record, "record", "",
-		"directory in which what each sync observes and decides is recorded, in files of 256 MiB together, for glassback replay (default: none)")
+		"directory in which what each sync observes and decides, and what the page shows, is recorded, in files of 256 MiB together, "+
+			"for glassback replay and glassback inspect (default: none)")
 	flags.BoolVar(&o.Webhooks, "webhooks", true,
 		"serve webhooks that default and validate; outside of a cluster only with one of the flags below")
 	flags.IntVar(&o.WebhookPort, "webhook-port", 9443,

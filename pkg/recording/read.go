@@ -104,7 +104,8 @@ func readHeader(path string, lines *bufio.Reader) (*Header, error) {
 	case err != nil:
 		return nil, notRecording(path, err)
 	case header.Schema != Schema:
-		return nil, fmt.Errorf("%s has the schema %q, and this program reads %s", path, header.Schema, Schema)
+		return nil, fmt.Errorf("%s has the schema %q, and this program reads %s: use the version that recorded it, or a newer one", path,
+			header.Schema, Schema)
 	}
 	return &header, nil
 }

@@ -25,8 +25,9 @@ type Header struct {
 	Version  string `json:"version"` // of the operator
 	Commit   string `json:"commit"`
 	Instance string `json:"instance"`
-	// Time is when the file was begun.
-	Time time.Time `json:"time"`
+	// Time is when the file was begun, and Started when the operator began the first one.
+	Time    time.Time `json:"time"`
+	Started time.Time `json:"started,omitzero"`
 	// Fields are what the operator records of each kind.
 	Fields map[string]Fields `json:"fields"`
 }
@@ -37,12 +38,18 @@ type Fields struct {
 	Plan     []string `json:"plan"`
 }
 
-// Record is one sync. It is a line of a file.
+// Record is a line of a file: one sync, or one of the lines that IsSync describes.
 type Record struct {
 	// Time is when the sync began.
 	Time time.Time `json:"time"`
-	// Dropped counts the syncs before this line that were not recorded, since the writer was too slow. The line has nothing else.
-	Dropped uint64 `json:"dropped,omitempty"`
+	// Dropped counts the syncs, and DroppedStages the stages, before this line that were not recorded, since the writer was too slow. The
+	// line has nothing else.
+	Dropped       uint64 `json:"dropped,omitempty"`
+	DroppedStages uint64 `json:"droppedStages,omitempty"`
+	// Stage is what an object passed before a sync. The line has nothing else.
+	Stage *Stage `json:"stage,omitempty"`
+	// Overview is the state of all informers and workqueues, as the page shows it. The line has nothing else.
+	Overview json.RawMessage `json:"overview,omitempty"`
 
 	Controller string  `json:"controller,omitempty"`
 	Kind       string  `json:"kind,omitempty"`
@@ -63,6 +70,9 @@ type Record struct {
 	After metav1.Duration `json:"after,omitzero"`
 	Error string          `json:"error,omitempty"`
 }
+
+// IsSync reports whether the line is a sync. Other lines say what was dropped, or are for the page of glassback inspect.
+func (r *Record) IsSync() bool { return r.Kind != "" }
 
 // Object names an object.
 type Object struct {
@@ -88,6 +98,7 @@ type Write struct {
 	Time            time.Time `json:"time"`
 	Verb            string    `json:"verb"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Error           string    `json:"error,omitempty"`
 }
 
 func causesOf(causes []trace.Cause) []Cause {

@@ -57,7 +57,8 @@ func Start(ctx context.Context, config Config) (*Recorder, error) {
 		return nil, nil //nolint:nilnil // A nil Recorder records nothing.
 	}
 	w, err := newWriter(config.Dir, Header{
-		Schema: Schema, Version: config.Version, Commit: config.Commit, Instance: config.Instance, Fields: FieldsOf(config.Kinds),
+		Schema: Schema, Version: config.Version, Commit: config.Commit, Instance: config.Instance, Started: time.Now().UTC(),
+		Fields: FieldsOf(config.Kinds),
 	}, limits)
 	if err != nil {
 		return nil, err
@@ -90,11 +91,31 @@ func (r *Recorder) Observe(e trace.Event) {
 		}}
 	case current == nil: // The sync began before the Recorder.
 	case e.Stage == trace.Write:
-		current.Writes = append(current.Writes, Write{Object(e.Object), e.Time.UTC(), e.Verb, e.ResourceVersion})
+		current.Writes = append(current.Writes, Write{Object(e.Object), e.Time.UTC(), e.Verb, e.ResourceVersion, e.Err})
 	case e.Stage == trace.Done:
 		delete(r.syncing, key)
 		current.Took, current.After, current.Error = v1.Duration{Duration: e.Duration}, v1.Duration{Duration: e.After}, e.Err
 		r.writer.put(&current.Record, current.dropped)
+	}
+}
+
+// Follow records the stages before a sync that stages gets. Call it before the first Report.
+func (r *Recorder) Follow(stages *trace.Recorder) {
+	if r == nil {
+		return
+	}
+	stages.ObserveAll(func(e trace.Event) {
+		if e.Stage < trace.Sync {
+			r.writer.putStage(&e)
+		}
+	})
+}
+
+// SetOverview sets the function that returns the state of all informers and workqueues, for the page: a value whose JSON is the same until
+// something changes. It is called once a second.
+func (r *Recorder) SetOverview(overview func() any) {
+	if r != nil {
+		r.writer.overview.Store(&overview)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/glassback/glassback/pkg/trace"
 )
 
 // limits bound what a writer takes: 16 files of about 16 MiB, and 16 MiB of memory for records that wait.
@@ -51,10 +53,13 @@ type writer struct {
 
 	queue   chan *Record
 	queued  atomic.Int64  // bytes of the decisions in queue
-	dropped atomic.Uint64 // records since the last line that says so
-	stopped chan struct{}
-	once    sync.Once
-	done    chan struct{}
+	dropped atomic.Uint64 // syncs since the last line that says so
+	// droppedStages are the stages since that line.
+	droppedStages atomic.Uint64
+	overview      atomic.Pointer[func() any] // see SetOverview
+	stopped       chan struct{}
+	once          sync.Once
+	done          chan struct{}
 
 	// The rest belongs to the goroutine.
 	file    *os.File // nil after a failure
@@ -63,8 +68,9 @@ type writer struct {
 	packer  *gzip.Writer // writes to member
 	line    bytes.Buffer // of add
 	pending int          // bytes of JSON in packer
-	records int          // in packer
+	records int          // syncs in packer
 	retryAt time.Time
+	shown   []byte // the last overview in file
 }
 
 // newWriter returns a writer that has begun its first file.
@@ -99,6 +105,18 @@ func (w *writer) put(r *Record, drop bool) {
 	w.drop(1)
 }
 
+// putStage queues the event of a stage, or drops it. Half of the queue is for syncs alone.
+func (w *writer) putStage(e *trace.Event) {
+	if len(w.queue) < cap(w.queue)/2 {
+		select {
+		case w.queue <- &Record{Time: e.Time.UTC(), Stage: stageOf(e)}:
+			return
+		default:
+		}
+	}
+	w.droppedStages.Add(1)
+}
+
 func sizeOf(r *Record) int64 { return int64(len(r.Observed) + len(r.Plan)) }
 
 func (w *writer) drop(records int) {
@@ -126,6 +144,7 @@ func (w *writer) run(logger klog.Logger) {
 		case r := <-w.queue:
 			err = w.write(r)
 		case <-ticker.C:
+			w.addOverview(time.Now())
 			err = w.flush()
 		case <-w.stopped:
 			if err := w.finish(); err != nil {
@@ -162,23 +181,51 @@ func (w *writer) write(r *Record) error {
 	w.queued.Add(-sizeOf(r))
 	if w.file == nil {
 		if time.Now().Before(w.retryAt) {
-			w.drop(1)
+			w.dropRecord(r)
 			return nil
 		}
 		if err := w.open(); err != nil {
-			w.drop(1)
+			w.dropRecord(r)
 			return err
 		}
 	}
-	if dropped := w.dropped.Swap(0); dropped > 0 {
-		w.add(&Record{Time: r.Time, Dropped: dropped})
+	if w.shown == nil { // The first line of a file: it is not later than the next one.
+		w.addOverview(r.Time)
+	}
+	if dropped, stages := w.dropped.Swap(0), w.droppedStages.Swap(0); dropped > 0 || stages > 0 {
+		w.add(&Record{Time: r.Time, Dropped: dropped, DroppedStages: stages})
 	}
 	w.add(r)
-	w.records++
+	if r.IsSync() {
+		w.records++
+	}
 	if w.pending < w.limits.memberSize {
 		return nil
 	}
 	return w.flush()
+}
+
+// dropRecord counts a record that cannot be written.
+func (w *writer) dropRecord(r *Record) {
+	if r.IsSync() {
+		w.drop(1)
+	} else {
+		w.droppedStages.Add(1)
+	}
+}
+
+// addOverview adds the overview of a moment to the member, if the file does not have it.
+func (w *writer) addOverview(at time.Time) {
+	overview := w.overview.Load()
+	if overview == nil || w.file == nil {
+		return
+	}
+	text, err := json.Marshal((*overview)())
+	if err != nil || bytes.Equal(text, w.shown) { // A time may have a year that JSON has not.
+		return
+	}
+	w.shown = text
+	w.add(&Record{Time: at.UTC(), Overview: text})
 }
 
 func (w *writer) add(line any) {
@@ -237,7 +284,7 @@ func (w *writer) open() error {
 	if w.file != nil {
 		_ = w.file.Close() // All has been written.
 	}
-	w.header.Time = time.Now().UTC()
+	w.header.Time, w.shown = time.Now().UTC(), nil
 	name := filepath.Join(w.dir, prefix+w.header.Time.Format(timeFormat)+suffix)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -89,7 +89,7 @@ func (r *Result) add(header *recording.Header, place Place, record *recording.Re
 	if !slices.Contains(r.Recorded, header.Version) {
 		r.Recorded = append(r.Recorded, header.Version)
 	}
-	if record.Dropped > 0 {
+	if !record.IsSync() {
 		r.Dropped += record.Dropped
 		return nil
 	}

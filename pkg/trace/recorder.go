@@ -16,7 +16,8 @@ import (
 type Recorder struct {
 	sampling sampler
 	observe  []func(Event)
-	keeps    bool // false if only observe gets events
+	every    func(Event) // gets the events of all stages; nil for none
+	keeps    bool        // false if only observe and every get events
 
 	mu          sync.Mutex
 	ring        []Event // ring[(seq-1)%len] holds event seq
@@ -32,7 +33,8 @@ func NewRecorder(size int) *Recorder {
 	}
 }
 
-// NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false.
+// NewObserved returns a Recorder that passes events to observe and keeps none: see Observe. Its Wants is always false, unless ObserveAll is
+// called.
 func NewObserved(observe ...func(Event)) *Recorder {
 	r := NewRecorder(1)
 	r.observe, r.keeps = observe, false
@@ -43,10 +45,15 @@ func NewObserved(observe ...func(Event)) *Recorder {
 // the first Report.
 func (r *Recorder) Observe(observe ...func(Event)) { r.observe = observe }
 
+// ObserveAll makes Report call observe with each event, of every stage. The event has no Seq yet. Call ObserveAll once, before the first
+// Report.
+func (r *Recorder) ObserveAll(observe func(Event)) { r.every = observe }
+
 // maxErr is the longest error text that is kept, in bytes.
 const maxErr = 1024
 
-// Report records e. It does not block. It allocates memory only for a Life that grows.
+// Report records e. It does not block. It allocates memory only for a Life that grows. An event with a OneIn comes from a recording: it
+// keeps this OneIn, and has no part in the limit of events a second.
 func (r *Recorder) Report(e Event) {
 	if r == nil {
 		return
@@ -62,18 +69,27 @@ func (r *Recorder) Report(e Event) {
 			observe(e)
 		}
 	}
+	if !r.keeps && r.every == nil {
+		return
+	}
+	if e.OneIn == 0 {
+		e.OneIn = r.sampling.oneIn()
+		if e.Stage < Sync {
+			defer r.sampling.spend(e.Time)
+		}
+	}
+	if r.every != nil {
+		r.every(e)
+	}
 	if !r.keeps {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
-	e.Seq, e.OneIn = r.last, r.sampling.oneIn()
+	e.Seq = r.last
 	r.ring[(e.Seq-1)%uint64(len(r.ring))] = e
 	r.lives.add(&e)
-	if e.Stage < Sync {
-		r.sampling.spend(e.Time)
-	}
 	for s := range r.subscribers {
 		select {
 		case s.events <- e:
@@ -84,7 +100,7 @@ func (r *Recorder) Report(e Event) {
 
 // Wants reports whether a stage should report the change that led to resourceVersion. Without a resourceVersion, it should.
 func (r *Recorder) Wants(resourceVersion string) bool {
-	return r != nil && r.keeps && r.sampling.wants(resourceVersion)
+	return r != nil && (r.keeps || r.every != nil) && r.sampling.wants(resourceVersion)
 }
 
 // OneIn returns n if one in n changes is recorded now; 1 means all.

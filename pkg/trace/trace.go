@@ -72,7 +72,7 @@ type Event struct {
 	Time time.Time
 	// Stage is the stage that reports.
 	Stage Stage
-	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it.
+	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it if it is 0.
 	OneIn uint32
 	// Source is the reporting gear: an informer's resource ("jobs.batch") up to
 	// Dispatch, a controller's name ("mycronjob") from Enqueue on.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,6 +26,7 @@ type client struct {
 	base  string
 	http  http.Client
 	token string // empty for none
+	at    string // the moment of a recording; empty for the present, and for the end of a recording
 }
 
 // clientAt returns a client for the operator at an address, such as "http://127.0.0.1:8082".
@@ -90,6 +92,13 @@ func get[T any](ctx context.Context, c *client, path string, query url.Values) (
 
 // request returns a successful response. The caller closes its body.
 func (c *client) request(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	if c.at != "" {
+		query = maps.Clone(query)
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("at", c.at)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/inspect/api/"+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", c.base, err)

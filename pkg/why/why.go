@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -45,6 +46,7 @@ type whyOptions struct {
 	target
 
 	last int
+	at   string
 }
 
 // Flags returns the flags of glassback why.
@@ -54,6 +56,8 @@ func (o *whyOptions) flags() *pflag.FlagSet {
 	o.target = target{command: "why", local: localOperator}
 	flags := o.target.flags("namespace of the object (default: that of the kubeconfig's context, or \"default\")")
 	flags.IntVar(&o.last, "last", 5, fmt.Sprintf("number of syncs, or changes, to print: 1 to %d", maxLast))
+	flags.StringVar(&o.at, "at", "", "moment, such as 2026-01-31T09:30:00Z: answer for it, if glassback inspect serves a recording at "+
+		"--address (default: the end of the recording)")
 	return flags
 }
 
@@ -67,6 +71,9 @@ func parseWhy(args []string, stdout io.Writer) (*whyOptions, error) {
 	}
 	if o.last < 1 || o.last > maxLast {
 		return nil, fmt.Errorf("--last must be from 1 to %d, not %d", maxLast, o.last)
+	}
+	if _, err := time.Parse(time.RFC3339Nano, o.at); o.at != "" && err != nil {
+		return nil, fmt.Errorf("--at must be a time such as 2026-01-31T09:30:00Z, not %q", o.at)
 	}
 	return o, nil
 }
@@ -98,6 +105,7 @@ func (o *whyOptions) ask(ctx context.Context, stderr io.Writer) (*whyAnswer, err
 		return nil, err
 	}
 	defer operator.close()
+	operator.at = o.at
 	overview, err := operator.overview(ctx)
 	if err != nil {
 		return nil, operator.unanswered(err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,11 @@ func testRecording(t *testing.T, c *cloud) {
 	operator.kill()
 
 	text := recordedText(t, dir)
+	for _, line := range []string{`"stage":{`, `"overview":{`} { // for the page
+		if !strings.Contains(text, line) {
+			t.Errorf("the recording has no line with %s", line)
+		}
+	}
 	for _, leak := range secrets.In(text) {
 		t.Errorf("the recording holds %s", leak)
 	}

@@ -33,6 +33,8 @@ export class Refused extends Error {
  */
 
 export class API {
+  /** The moment of a recording that requests are about; empty for a running operator. */
+  at = '';
   /** The bearer token. It is in memory only. */
   #token = '';
   /** @type {Promise<string> | undefined} */
@@ -50,7 +52,7 @@ export class API {
 
   /** @template T @param {string} what @param {Record<string, string>} [query] @param {AbortSignal} [signal] @returns {Promise<T>} */
   async get(what, query = {}, signal) {
-    const response = await this.#fetch(`api/${what}?${new URLSearchParams(query)}`, { signal });
+    const response = await this.#fetch(`api/${what}?${new URLSearchParams(this.#dated(query))}`, { signal });
     return withLists(await response.json());
   }
 
@@ -70,9 +72,19 @@ export class API {
    * @param {Listener} listener
    */
   stream(filter, listener) {
-    this.#streaming?.abort();
+    this.stop();
     this.#streaming = new AbortController();
-    this.#keepStreaming(streamQuery(filter), listener, this.#streaming.signal);
+    this.#keepStreaming(filter, listener, this.#streaming.signal);
+  }
+
+  /** Ends the stream. */
+  stop() {
+    this.#streaming?.abort();
+  }
+
+  /** @param {Record<string, string>} query */
+  #dated(query) {
+    return this.at ? { ...query, at: this.at } : query;
   }
 
   /** Retries the stream now, if it waits for its next attempt. */
@@ -106,12 +118,12 @@ export class API {
     }
   }
 
-  /** @param {string} query @param {Listener} listener @param {AbortSignal} stop */
-  async #keepStreaming(query, listener, stop) {
+  /** @param {Filter} filter @param {Listener} listener @param {AbortSignal} stop */
+  async #keepStreaming(filter, listener, stop) {
     let failures = 0;
     while (!stop.aborted) {
       listener.connection('connecting');
-      const { got, reason } = await this.#streamOnce(query, listener, stop);
+      const { got, reason } = await this.#streamOnce(this.#dated(streamQuery(filter)), listener, stop);
       if (stop.aborted) return;
       failures = got ? 0 : failures + 1;
       const wait = Math.min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** failures) * (0.8 + 0.4 * Math.random());
@@ -122,7 +134,7 @@ export class API {
 
   /**
    * Reads one stream to its end. It returns whether it received data, and the operator's reason for a refusal.
-   * @param {string} query
+   * @param {Record<string, string>} query
    * @param {Listener} listener
    * @param {AbortSignal} stop
    */
@@ -143,7 +155,7 @@ export class API {
     });
     try {
       const signal = AbortSignal.any([stop, broken.signal]);
-      const response = await this.#fetch(`api/stream${query}`, { signal, headers: { Accept: 'text/event-stream' } });
+      const response = await this.#fetch(`api/stream?${new URLSearchParams(query)}`, { signal, headers: { Accept: 'text/event-stream' } });
       alive();
       await read(response, (chunk) => {
         alive();
@@ -223,8 +235,8 @@ async function problem(response) {
  * The part of the filter that the operator applies. It cannot narrow by controller, since changes have informers as
  * sources, and it compares whole names. The page itself filters by these two.
  * @param {Filter} filter
+ * @returns {Record<string, string>}
  */
 function streamQuery({ kind, namespace }) {
-  const set = Object.entries({ kind, namespace }).filter(([, value]) => value);
-  return set.length ? `?${new URLSearchParams(set)}` : '';
+  return Object.fromEntries(Object.entries({ kind, namespace }).filter(([, value]) => value));
 }

@@ -88,6 +88,12 @@ export class LifeView {
     this.#render();
   }
 
+  /** Fetches the life again soon. */
+  refresh() {
+    this.#stale = true;
+    this.#asked = 0;
+  }
+
   close() {
     this.#stop.abort();
   }
@@ -117,12 +123,21 @@ export class LifeView {
     } catch (err) {
       if (this.#stop.signal.aborted) return;
       // An object that does not exist is fetched again after its next event.
-      this.#stale = !(err instanceof Refused && err.status === 404);
+      if (err instanceof Refused && err.status === 404) this.#empty();
+      else this.#stale = true;
       this.#asked = now + 2000;
       setText(this.#note, err instanceof Error ? err.message : String(err));
     } finally {
       this.#asking = false;
     }
+  }
+
+  /** Shows no life: the object does not exist yet at this moment of a recording. */
+  #empty() {
+    this.#life = undefined;
+    setText(this.#summary, '');
+    this.#more.hidden = true;
+    list(this.#passes, [], String, () => el('li'));
   }
 
   #showMore() {

@@ -23,6 +23,7 @@ SPDX-License-Identifier: Apache-2.0
 //   #search, #search-results       the search box, and a li[role=option] for each result
 //   #pause, #speed, #live          #pause has aria-pressed; the values of #speed are 1, 0.25, 0.0625
 //   #behind                        the delay of the picture
+//   #recording, #moment            the slider of a recording, and its <input>; hidden for a running operator
 //   #filter, #filter-toggle        a form: controller, kind, namespace, name; #filter-clear
 //   #ideas, #ideas-read            show and hide the hints: body.with-ideas
 //   #offer, #offer-command         a command that makes a dot move; #offer-copy copies it
@@ -47,6 +48,7 @@ import { Picture } from './picture.js';
 import { Playback } from './playback.js';
 import { Search } from './search.js';
 import { matches, noFilter, Recent, sections, shape } from './state.js';
+import { Timeline } from './timeline.js';
 
 /** @typedef {import('./types.js').Overview} Overview */
 /** @typedef {import('./types.js').Events} Events */
@@ -84,6 +86,7 @@ class Page {
   #panel;
   #controls;
   #offer;
+  #timeline = new Timeline((at) => this.#seek(at));
 
   constructor() {
     this.#panel = new Panel(
@@ -92,7 +95,7 @@ class Page {
         get: (what, query) => this.#api.get(what, query),
         hold: async (request) => this.#overview(await this.#api.post('hold', request)),
         recent: (gear, id) => this.#recent.of(gear, id),
-        now: () => Date.now() + this.#skew,
+        now: () => (this.#stands ? Date.parse(this.#api.at) : Date.now() + this.#skew),
       },
       (object) => this.#follow(object),
     );
@@ -151,10 +154,36 @@ class Page {
     if (this.#newest && this.#newest.instance !== overview.instance) this.#forget();
     this.#skew = Date.parse(overview.time) - Date.now();
     this.#newest = overview;
+    this.#reach(overview.time);
+    this.#timeline.show(overview);
     this.#playback.push({ time: Date.parse(overview.time), overview });
     this.#controls.offer(overview);
     if (first) this.#choose();
     this.#panel.update(overview);
+  }
+
+  /** Whether the time of a recording stands still. */
+  get #stands() {
+    return this.#playback.paused && this.#newest?.recording !== undefined;
+  }
+
+  /** Lets requests be about the newest moment of a recording that the page knows. @param {string} time */
+  #reach(time) {
+    if (this.#newest?.recording && !(Date.parse(time) < Date.parse(this.#api.at))) this.#api.at = time;
+  }
+
+  /** Goes to another moment of the recording. @param {string} at */
+  async #seek(at) {
+    this.#api.at = at;
+    this.#forget();
+    this.#playback.rewind();
+    this.#picture.draw(this.#motion, 0);
+    this.#panel.refresh();
+    if (!this.#stands) return this.#stream();
+    const overview = await this.#api.get('overview');
+    if (this.#api.at !== at) return;
+    this.#overview(overview);
+    this.#shown = overview;
   }
 
   /** Discards all events: those of another operator have other numbers. */
@@ -171,6 +200,7 @@ class Page {
       this.#playback.push({ time: Date.parse(event.time), event });
       this.#recent.add(event);
       this.#panel.notice(event);
+      this.#reach(event.time);
     }
   }
 
@@ -191,7 +221,7 @@ class Page {
     const node = byID('connection');
     const wait = Math.max(0, Math.ceil((this.#retryAt - Date.now()) / 1000));
     const texts = /** @type {Record<string, string>} */ ({
-      live: 'Live',
+      live: this.#newest?.recording ? 'Recording' : 'Live',
       connecting: 'Connecting …',
       lost: `Connection lost. Next try in ${wait} s`,
     });
@@ -251,12 +281,13 @@ class Page {
     const parts = [];
     if (behind >= 1000) parts.push(`${format.duration(Math.round(behind / 100) / 10)} behind`);
     if (lost) parts.push('older events were dropped');
-    this.#controls.showBehind(paused ? Math.max(behind, 1500) : behind, parts.join(', '));
+    const recorded = this.#newest?.recording !== undefined;
+    this.#controls.showBehind(recorded ? 0 : Math.max(behind, paused ? 1500 : 0), parts.join(', '));
     this.#showNotice();
     if (!this.#newest) return;
     this.#panel.update(this.#newest);
     const open = this.#address.view === 'object' ? this.#address.object : undefined;
-    this.#offer.update(sections(this.#newest, this.#filter), open, performance.now());
+    if (!this.#newest.recording) this.#offer.update(sections(this.#newest, this.#filter), open, performance.now());
   }
 
   #showNotice() {
@@ -266,6 +297,8 @@ class Page {
       texts.push(`1 in ${format.count(oneIn)} changes is shown: recording all would cost too much now. The counts include all changes.`);
     if (this.#missed.until > Date.now()) texts.push(`${format.plural(this.#missed.count, 'event')} omitted: there were too many to send.`);
     else this.#missed.count = 0;
+    const { dropped = 0, droppedStages = 0 } = this.#newest?.recording ?? {};
+    if (dropped + droppedStages) texts.push(`${format.plural(dropped + droppedStages, 'event')} not recorded: the disk was too slow.`);
     if (this.#motion.refused) texts.push('Not all moving objects are drawn: there are too many.');
     this.#motion.refused = 0;
     const node = byID('notice');
@@ -276,6 +309,10 @@ class Page {
   /** @param {boolean} paused */
   #pause(paused) {
     this.#playback.paused = paused;
+    if (this.#newest?.recording) {
+      if (paused) this.#api.stop();
+      else this.#stream();
+    }
     say(paused ? 'Paused.' : 'Resumed.');
   }
 

@@ -95,6 +95,12 @@ export class Panel {
     this.#view?.update(overview);
   }
 
+  /** Fetches the content again soon: the page shows another moment. */
+  refresh() {
+    this.#life?.refresh();
+    this.#polled = 0;
+  }
+
   /** @param {Event} event */
   notice(event) {
     this.#life?.notice(event);

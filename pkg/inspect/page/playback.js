@@ -72,6 +72,12 @@ export class Playback {
     this.lost = 0;
   }
 
+  /** Discards all items, for items of another time. */
+  rewind() {
+    this.#newest = 0;
+    this.clear();
+  }
+
   /**
    * Advances the time by elapsed milliseconds, and calls show for each item that is due.
    * @param {number} elapsed

@@ -1,0 +1,72 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestPageOfARecording moves through the recording of docs/informer.md with the keyboard, without a cluster.
+func TestPageOfARecording(t *testing.T) {
+	b := browse(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, binary(t), "inspect", "../../../docs/informer/experiments.jsonl.gz", "--bind-address", "127.0.0.1:0")
+	stdout, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = command.Wait() // The test has ended it.
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
+	p := b.open(t, address+"#/object/ApiExampleA/default/apiexamplea-jimmy")
+	p.expected = func(complaint string) bool { // The object does not exist yet at the start.
+		return strings.Contains(complaint, "status of 404") && strings.Contains(complaint, "/api/life?")
+	}
+
+	// It plays from the start. The slider has a name, and says the moment.
+	const moment = `document.getElementById('moment')`
+	p.until(pagePatience, visible("#moment")+` && `+textOf("#connection")+` === 'Recording'`, textOf("#connection"))
+	p.until(pagePatience, `Number(`+moment+`.value) > 0 && `+moment+`.labels[0].innerText.length > 0`)
+	p.until(pagePatience, moment+`.getAttribute('aria-valuetext').endsWith('after the start')`)
+	if !ask[bool](p, `document.getElementById('live').hidden && document.getElementById('offer').hidden`) {
+		t.Error("the page of a recording offers what only a running operator has")
+	}
+
+	// The time stands, and the keyboard moves it: to the end, where the last first name is Jimmy again, and back to where it was none yet.
+	p.click("#pause")
+	p.run(moment + `.focus()`)
+	p.press(kb.End)
+	p.until(pagePatience, textOf("#life")+`?.includes('Greetings to Jimmy Song')`, textOf("#life"))
+	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length > 10`, textOf(".life-summary"))
+	p.shoot("the end")
+	p.press(kb.Home)
+	p.until(pagePatience, `document.querySelectorAll('#life .pass-sync').length < 3`, textOf(".life-summary"))
+	before := ask[float64](p, `Number(`+moment+`.value)`)
+	p.press(kb.PageUp)
+	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
+	p.shoot("a tenth")
+
+	// Time goes on.
+	before = ask[float64](p, `Number(`+moment+`.value)`)
+	p.click("#pause")
+	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
+}

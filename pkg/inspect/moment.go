@@ -1,0 +1,312 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package inspect
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/glassback/glassback/pkg/trace"
+)
+
+// keptEvents is how many events of all objects together a moment keeps, as a running operator does.
+const keptEvents = 8192
+
+// moment is the server of one moment of a recording. It gets the events up to that moment in the way in which a running operator gets them.
+type moment struct {
+	*server
+
+	tape *tape
+	next int // the first step that comes later
+	at   time.Time
+
+	aliases   map[string][]string // further names of each kind
+	oneIn     int
+	informers map[string]*recordedInformer
+	loops     map[string]*recordedLoop
+}
+
+// recordedInformer is an informer with the state of the last overview and of the events since. Its index has the names of the objects
+// whose changes were recorded.
+type recordedInformer struct {
+	*shownInformer
+
+	state Informer
+}
+
+// recordedLoop is a controller with the state of the last overview and of the events since, and its keys.
+type recordedLoop struct {
+	*shownLoop
+
+	state               Controller
+	waiting, processing map[cache.ObjectName]*Entry
+	timers              map[cache.ObjectName]time.Time
+}
+
+// newMoment returns the first moment.
+func (p *player) newMoment() *moment {
+	t := p.tape
+	m := &moment{
+		tape: t, at: t.From, aliases: p.aliases, oneIn: 1, informers: map[string]*recordedInformer{}, loops: map[string]*recordedLoop{},
+	}
+	m.server = &server{
+		Config: Config{Version: t.version, Instance: t.instance, Trace: trace.NewRecorder(keptEvents), Done: p.done},
+		lags:   newLags(), streams: &p.streams, recording: &t.Recording,
+		now: func() time.Time { return m.at }, oneIn: func() int { return m.oneIn },
+	}
+	return m
+}
+
+// advance lets time go on to a moment.
+func (m *moment) advance(to time.Time) {
+	m.at = to
+	for ; m.next < len(m.tape.steps) && !m.tape.steps[m.next].time.After(to); m.next++ {
+		switch step := &m.tape.steps[m.next]; {
+		case step.started:
+			clear(m.informers)
+			clear(m.loops)
+		case step.gears != nil:
+			m.take(step.gears)
+		default:
+			m.apply(step.event)
+		}
+	}
+}
+
+// take makes the informers and controllers those of an overview.
+func (m *moment) take(g *gears) {
+	m.server.informers, m.server.loops = nil, nil
+	for _, state := range g.informers {
+		i := m.informers[state.ID]
+		if i == nil {
+			i = newRecordedInformer(state, m.aliases[state.Kind])
+			m.informers[state.ID] = i
+		}
+		i.state = *state
+		m.server.informers = append(m.server.informers, i.shownInformer)
+	}
+	for _, state := range g.controllers {
+		l := m.loops[state.ID]
+		if l == nil {
+			l = newRecordedLoop(state)
+			m.loops[state.ID] = l
+		}
+		l.state = *state
+		m.server.loops = append(m.server.loops, l.shownLoop)
+	}
+}
+
+func newRecordedInformer(state *Informer, aliases []string) *recordedInformer {
+	i := &recordedInformer{state: *state}
+	i.shownInformer = &shownInformer{
+		id: state.ID, kind: state.Kind, resource: state.Resource, namespace: state.Namespace, aliases: aliases,
+		index:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		describe: func() Informer { return i.state },
+	}
+	return i
+}
+
+func newRecordedLoop(state *Controller) *recordedLoop {
+	l := &recordedLoop{
+		state: *state, waiting: map[cache.ObjectName]*Entry{}, processing: map[cache.ObjectName]*Entry{},
+		timers: map[cache.ObjectName]time.Time{},
+	}
+	l.shownLoop = &shownLoop{
+		id: state.ID, name: state.Name, kind: state.Kind, namespace: state.Namespace,
+		describe: func() Controller { return l.state }, workqueue: l.workqueue,
+	}
+	return l
+}
+
+// apply has the trace record an event, and changes the index or the keys.
+func (m *moment) apply(e *trace.Event) {
+	m.oneIn = int(e.OneIn)
+	m.Trace.Report(*e)
+	if i := m.informers[e.Source]; i != nil && e.Stage < trace.Enqueue {
+		i.apply(e)
+	}
+	if l := m.loops[m.loopOf(e.Source, e.For.Namespace)]; l != nil && e.Stage >= trace.Enqueue {
+		l.apply(e)
+	}
+}
+
+// apply counts an event, and changes the index as the delta did.
+func (i *recordedInformer) apply(e *trace.Event) {
+	switch e.Stage {
+	case trace.Wire:
+		i.state.Arrived++
+		i.state.ResourceVersion = e.ResourceVersion
+	case trace.Queue:
+		i.state.Queued++
+	case trace.Index:
+		i.state.Queued = max(0, i.state.Queued-1)
+		i.state.Applied++
+		i.change(e)
+	}
+}
+
+// change changes the index, and counts its objects.
+func (i *recordedInformer) change(e *trace.Event) {
+	object := &metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
+	switch cache.DeltaType(e.Verb) {
+	case cache.Deleted:
+		i.state.Objects = max(0, i.state.Objects-1)
+		_ = i.index.Delete(object) // Its key has no error.
+		return
+	case cache.Added:
+		if _, exists, _ := i.index.Get(object); !exists {
+			i.state.Objects++
+		}
+	}
+	_ = i.index.Update(object)
+}
+
+// apply moves a key through the workqueue as an event did.
+func (l *recordedLoop) apply(e *trace.Event) {
+	key := cache.NewObjectName(e.For.Namespace, e.For.Name)
+	switch e.Stage {
+	case trace.Enqueue:
+		l.state.Added++
+		if l.waiting[key] == nil {
+			l.waiting[key] = &Entry{Object: objectOf(e.For), Since: e.Time}
+			l.state.Waiting++
+		}
+		cause := trace.Cause{Time: e.Time, Object: e.Object, Verb: e.Verb, ResourceVersion: e.ResourceVersion}
+		l.waiting[key].Causes = append(l.waiting[key].Causes, causesOf([]trace.Cause{cause})...)
+	case trace.Sync:
+		if l.waiting[key] != nil {
+			delete(l.waiting, key)
+			l.state.Waiting = max(0, l.state.Waiting-1)
+		}
+		l.state.Processing++
+		l.processing[key] = &Entry{Object: objectOf(e.For), Since: e.Time, Causes: causesOf(e.Causes), MoreCauses: e.More}
+		if at, set := l.timers[key]; set && !at.After(e.Time) {
+			delete(l.timers, key)
+			l.state.Timers = max(0, l.state.Timers-1)
+		}
+	case trace.Done:
+		delete(l.processing, key)
+		l.state.Processing = max(0, l.state.Processing-1)
+		l.state.Syncs++
+		if e.Err != "" {
+			l.state.Failed++
+		}
+		if e.After > 0 {
+			if _, set := l.timers[key]; !set {
+				l.state.Timers++
+			}
+			l.timers[key] = e.Time.Add(e.After)
+		}
+	}
+}
+
+// workqueue returns the keys. A key that returns after a failed sync is not among the timers: its time was not recorded.
+func (l *recordedLoop) workqueue() *Workqueue {
+	w := &Workqueue{Waiting: []Entry{}, Processing: []Entry{}, Timers: []Timer{}}
+	for _, key := range earliest(sinceOf(l.waiting), &w.More) {
+		if l.processing[key.key] == nil {
+			w.Waiting = append(w.Waiting, *l.waiting[key.key])
+		}
+	}
+	for _, key := range earliest(sinceOf(l.processing), &w.More) {
+		entry := *l.processing[key.key]
+		entry.Again = l.waiting[key.key] != nil
+		w.Processing = append(w.Processing, entry)
+	}
+	var timers []datedKey
+	for key, at := range l.timers {
+		timers = append(timers, datedKey{at, key})
+	}
+	for _, timer := range earliest(timers, &w.More) {
+		w.Timers = append(w.Timers, Timer{Object: objectOfKey(l.kind, timer.key), At: timer.at})
+	}
+	return w
+}
+
+func sinceOf(entries map[cache.ObjectName]*Entry) []datedKey {
+	var all []datedKey
+	for key, entry := range entries {
+		all = append(all, datedKey{entry.Since, key})
+	}
+	return all
+}
+
+// player serves the moments of a recording.
+type player struct {
+	tape    *tape
+	aliases map[string][]string
+	done    <-chan struct{}
+	streams atomic.Int64
+
+	mu     sync.Mutex
+	latest *moment // that of the last request
+}
+
+// NewRecorded returns the handler of the page and its API for a recording, which consists of files, and the time that it covers. aliases
+// are further names of each kind. Done ends the streams.
+func NewRecorded(files []string, aliases map[string][]string, done <-chan struct{}) (http.Handler, *Recording, error) {
+	t, err := readTape(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &player{tape: t, aliases: aliases, done: done}
+	handler, err := p.newMoment().handler(p.moment, p.following)
+	return handler, &t.Recording, err
+}
+
+// timeOf returns the moment that a request asks for.
+func (p *player) timeOf(r *http.Request, byDefault time.Time) (time.Time, *failure) {
+	text := r.URL.Query().Get(atParameter)
+	if text == "" {
+		return byDefault, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, badRequest("%q is no time: say it like %s", text, p.tape.To.Format(time.RFC3339Nano))
+	}
+	return p.clamp(at), nil
+}
+
+// clamp returns the nearest moment of the recording.
+func (p *player) clamp(at time.Time) time.Time {
+	switch {
+	case at.Before(p.tape.From):
+		return p.tape.From
+	case at.After(p.tape.To):
+		return p.tape.To
+	}
+	return at
+}
+
+// moment returns the view of one moment. Until its end, no other one begins.
+func (p *player) moment(r *http.Request) (*view, *failure) {
+	at, failed := p.timeOf(r, p.tape.To)
+	if failed != nil {
+		return nil, failed
+	}
+	p.mu.Lock()
+	if p.latest == nil || at.Before(p.latest.at) {
+		p.latest = p.newMoment()
+	}
+	p.latest.advance(at)
+	return &view{server: p.latest.server, advance: func() {}, done: p.mu.Unlock}, nil
+}
+
+// following returns a view that begins at one moment, and goes on at the pace of the recording until its end.
+func (p *player) following(r *http.Request) (*view, *failure) {
+	at, failed := p.timeOf(r, p.tape.From)
+	if failed != nil {
+		return nil, failed
+	}
+	m, began := p.newMoment(), time.Now()
+	m.advance(at)
+	return &view{server: m.server, advance: func() { m.advance(p.clamp(at.Add(time.Since(began)))) }, done: func() {}}, nil
+}

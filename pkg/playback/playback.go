@@ -1,0 +1,109 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package playback is glassback inspect: it serves the page from what an operator recorded with --record. It needs no cluster.
+package playback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/glassback/glassback/pkg/command"
+	"github.com/glassback/glassback/pkg/crds"
+	"github.com/glassback/glassback/pkg/inspect"
+	"github.com/glassback/glassback/pkg/options"
+	"github.com/glassback/glassback/pkg/recording"
+)
+
+const usage = `Inspect serves the page of the operator from what an operator has recorded with --record DIR. A slider on the page chooses
+the moment. It needs no cluster, and changes nothing.
+
+Usage:
+  glassback inspect FILE|DIR... [flags]
+
+A directory stands for all recordings in it. The page shows the state of that moment, and plays what follows. Ctrl-C ends the command.
+For the terminal, glassback why KIND/NAME --address http://127.0.0.1:8082 --at TIME answers for a moment.
+
+The exit code is 0 after Ctrl-C, 1 if a file cannot be read or the address is in use, and 2 if the command line is wrong.
+
+Flags:
+`
+
+// settings are the values of the command's flags.
+type settings struct {
+	address string
+	paths   []string
+}
+
+// Flags returns the flags of glassback inspect.
+func Flags() *pflag.FlagSet { return (&settings{}).flags() }
+
+func (o *settings) flags() *pflag.FlagSet {
+	flags := command.Flags("glassback inspect")
+	flags.StringVar(&o.address, "bind-address", "127.0.0.1:8082",
+		"HOST:PORT on loopback at which the page is served; port 0 chooses a free one")
+	return flags
+}
+
+func parse(args []string, stdout io.Writer) (*settings, error) {
+	o := &settings{}
+	flags := o.flags()
+	if err := command.Parse(flags, args, usage, stdout); err != nil {
+		return nil, err
+	}
+	if !options.Loopback(o.address) {
+		return nil, fmt.Errorf("--bind-address must be on loopback, such as 127.0.0.1:8082, not %q: the page asks for no password", o.address)
+	}
+	if o.paths = flags.Args(); len(o.paths) == 0 {
+		return nil, errors.New("name a recording, or the directory of --record: see --help")
+	}
+	return o, nil
+}
+
+// Run runs glassback inspect until ctx ends, and returns the exit code of the process.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return command.Reject(stderr, err)
+	}
+	if err := o.run(ctx, stdout); err != nil {
+		return command.Fail(stderr, err)
+	}
+	return command.OK
+}
+
+func (o *settings) run(ctx context.Context, stdout io.Writer) error {
+	files, err := recording.Files(o.paths)
+	if err != nil {
+		return err
+	}
+	handler, period, err := inspect.NewRecorded(files, crds.Aliases(), ctx.Done())
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.address)
+	if err != nil {
+		return fmt.Errorf("cannot listen at %s, choose another --bind-address: %w", o.address, err)
+	}
+	fmt.Fprintf(stdout, "The recording is from %s to %s. The page is at http://%s/inspect/\n",
+		period.From.Format(time.RFC3339), period.To.Format(time.RFC3339), listener.Addr())
+	server := &http.Server{
+		Handler: inspect.LocalOnly(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Its error is that of the listener.
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package playback
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glassback/glassback/pkg/command"
+)
+
+// experiments is the recording of the experiments of docs/informer.md.
+const experiments = "../../docs/informer/experiments.jsonl.gz"
+
+func TestWhatItCannotServe(t *testing.T) {
+	dir := t.TempDir()
+	text, newer := filepath.Join(dir, "text"), filepath.Join(dir, "newer")
+	packed, err := os.Create(newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packer := gzip.NewWriter(packed)
+	_, _ = packer.Write([]byte(`{"schema":"glassback.dev/recording/v2"}` + "\n"))
+	_ = packer.Close()
+	_ = packed.Close()
+	if err := os.WriteFile(text, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string // the beginning of the error
+	}{
+		"no file":             {nil, command.Usage, "glassback: name a recording, or the directory of --record"},
+		"an open address":     {[]string{experiments, "--bind-address=0.0.0.0:0"}, command.Usage, "glassback: --bind-address must be on"},
+		"help":                {[]string{"--help"}, command.OK, ""},
+		"a missing file":      {[]string{"/none"}, command.Failed, "glassback: stat /none"},
+		"no recording":        {[]string{text}, command.Failed, "glassback: " + text + " is not a recording of glassback --record"},
+		"a newer schema":      {[]string{newer}, command.Failed, "glassback: " + newer + ` has the schema "glassback.dev/recording/v2"`},
+		"an empty directory":  {[]string{t.TempDir()}, command.Failed, "glassback: there is no recording in"},
+		"one without changes": {[]string{"../replay/testdata"}, command.Failed, "glassback: the recording has no states of the informers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stderr strings.Builder
+			if code := Run(t.Context(), test.args, io.Discard, &stderr); code != test.code || !strings.HasPrefix(stderr.String(), test.want) ||
+				strings.Count(stderr.String(), "\n") > 1 {
+				t.Errorf("exit code %d, %s", code, stderr.String())
+			}
+		})
+	}
+}
+
+// The output has the address of the page, and Ctrl-C ends the command.
+func TestItServesUntilCtrlC(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan int)
+	go func() { ended <- Run(ctx, []string{experiments, "--bind-address=127.0.0.1:0"}, writer, io.Discard) }()
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "The page is at ")
+	response, err := http.Get(address + "api/life?kind=aea&namespace=default&name=apiexamplea-jimmy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, _ := io.ReadAll(response.Body)
+	response.Body.Close()
+	cancel()
+	if code := <-ended; code != command.OK || !strings.Contains(string(life), "Greetings to Jimmy Song") {
+		t.Errorf("exit code %d, %s, %s", code, response.Status, life)
+	}
+}
