@@ -7,8 +7,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -78,6 +80,20 @@ func aliases() map[string][]string {
 	return all
 }
 
+// page is the handler of a page on loopback. During the start it answers 503, with the step that the start waits for.
+type page struct {
+	probes  *probes
+	handler atomic.Pointer[http.Handler] // nil during the start
+}
+
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler := p.handler.Load(); handler != nil {
+		(*handler).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, fmt.Sprintf("the operator is not ready yet: %v; try again in some seconds", p.probes.step()), http.StatusServiceUnavailable)
+}
+
 // serveInspection serves the page. If it listens only on loopback, it serves every client. Else it
 // uses HTTPS, and serves the API only to users that may get the paths below /inspect/.
 func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface, op *operator, stages *trace.Recorder) error {
@@ -99,6 +115,6 @@ func (s *servers) serveInspection(o *options.Options, kube kubernetes.Interface,
 		return nil
 	}
 	s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
-	s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(handler)) })
+	s.page.handler.Store(&handler)
 	return nil
 }
