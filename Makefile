@@ -81,6 +81,7 @@ bin/demo:
 
 .PHONY: build
 build: ## Build bin/glassback, the operator
+	@echo "building bin/glassback: seconds, or a minute without a build cache" >&2
 	@go build -ldflags "$(LDFLAGS)" -o bin/glassback .
 
 .PHONY: devcluster

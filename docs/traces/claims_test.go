@@ -164,9 +164,10 @@ func TestAReconnectSendsNoList(t *testing.T) {
 type queries struct {
 	fakeapi.Source
 
-	mu   sync.Mutex
-	gone int // this many of the next requests get 410 Gone
-	made strings.Builder
+	mu     sync.Mutex
+	gone   int    // this many of the next requests get 410 Gone
+	missed func() // makes a change before the first of them, while no WATCH is open
+	made   strings.Builder
 }
 
 func (q *queries) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -193,6 +194,8 @@ func (q *queries) record(verb string, options metav1.ListOptions) error {
 	defer q.mu.Unlock()
 	fmt.Fprintf(&q.made, "%s %s", verb, cmp.Or(query.Encode(), "without parameters"))
 	if q.gone > 0 {
+		q.missed()
+		q.missed = func() {}
 		q.gone--
 		q.made.WriteString("  410 Gone\n")
 		return apierrors.NewResourceExpired("too old resource version")
@@ -205,6 +208,9 @@ func (q *queries) record(verb string, options metav1.ListOptions) error {
 func (q *queries) lose(gone int, note string) {
 	q.mu.Lock()
 	q.gone = gone
+	q.missed = func() {
+		fakeapi.Edit(q.Server, named("jimmy"), "kubectl", func(e *v1.ApiExampleA) { e.Spec.FirstName += "!" })
+	}
 	fmt.Fprintf(&q.made, "# %s\n", note)
 	q.mu.Unlock()
 	q.Server.Break(examples)
@@ -229,8 +235,8 @@ func TestRequestsOfAReflector(t *testing.T) {
 				s.greet("jimmy", "James") // 102
 				time.Sleep(later)
 				q.lose(0, "The connection breaks:")
-				q.lose(1, "It breaks again, and the API server no longer has the events since 102:")
-				q.lose(2, "It breaks again, and the API server rejects the relist as well:")
+				q.lose(1, "It breaks and misses the change to 103. The API server no longer has the events since 102:")
+				q.lose(2, "It breaks and misses the change to 104. The API server rejects the relist as well:")
 				cancel()
 				running.Wait()
 				golden(t, filepath.Join("testdata", name+".trace"), q.made.String())
@@ -270,6 +276,36 @@ func TestAnAdditionIsNotACreation(t *testing.T) {
 		s.find(examples)
 		time.Sleep(later)
 		c.expect(t, "deleted while the WATCH was away", "delete, cache.DeletedFinalStateUnknown", "update 101 → 101")
+	})
+}
+
+// TestAfter410Gone makes each kind of change while no WATCH is open.
+func TestAfter410Gone(t *testing.T) {
+	stock(t, 0, func(s *server, _ *requests, informer cache.SharedIndexInformer) {
+		for _, name := range []string{"edited", "deleted", "again"} {
+			s.greet(name, "Ada") // 102 to 104
+		}
+		c := handle(t, informer)
+		c.expect(t, "start", "add 101, initial true", "add 102, initial false", "add 103, initial false", "add 104, initial false")
+		s.lose(examples)
+		s.greet("edited", "Bob")
+		s.greet("edited", "Eve") // 106
+		s.remove(examples, "deleted")
+		s.remove(examples, "again")
+		s.greet("again", "Ada") // 109
+		s.greet("created", "Ada")
+		s.greet("short", "Ada")
+		s.remove(examples, "short")
+		s.Compact()
+		time.Sleep(later)
+		c.expect(t, "while no WATCH is open")
+		if !informer.HasSynced() {
+			t.Error("HasSynced is false while the cache is stale")
+		}
+		s.find(examples)
+		time.Sleep(later)
+		c.expect(t, "after 410 Gone", "add 110, initial false", "delete, cache.DeletedFinalStateUnknown",
+			"update 101 → 101", "update 102 → 106", "update 104 → 109")
 	})
 }
 

@@ -8,6 +8,7 @@ package traces
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,16 +22,22 @@ func at(name, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
 }
 
-// TestQueues puts the same into both queues, and empties them afterwards. There is no other
-// goroutine, so that it is certain what waits together.
+// TestQueues puts a first list into both queues, empties them, and then does the same with a relist and what follows. There is no other
+// goroutine: so the test decides which deltas wait together.
 func TestQueues(t *testing.T) {
 	known := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.Indexers{})
+	delta := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known, EmitDeltaTypeReplaced: true})
+	real := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true})
+	queues := []cache.Queue{delta, real}
+	for _, queue := range queues {
+		must(t, queue.Replace([]any{at("a", "1"), at("c", "2")}, "2"))
+		must(t, queue.Update(at("c", "3"))) // It joins the first list in a DeltaFIFO.
+	}
+	popFirstList(t, delta, real)
 	for _, obj := range []any{at("a", "1"), at("c", "3")} {
 		must(t, known.Add(obj))
 	}
-	delta := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known, EmitDeltaTypeReplaced: true})
-	real := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true})
-	for _, queue := range []cache.Queue{delta, real} {
+	for _, queue := range queues {
 		must(t, queue.Replace([]any{at("a", "4"), at("b", "5")}, "5"))
 		must(t, queue.Update(at("a", "6")))
 		must(t, queue.Add(at("d", "7")))
@@ -42,14 +49,13 @@ func TestQueues(t *testing.T) {
 	}
 
 	var text strings.Builder
-	text.WriteString("# a 1 is the object a at resourceVersion 1. The index holds a 1 and c 3. The reflector calls:\n" +
+	text.WriteString("# a 1 is the object a at resourceVersion 1. The index holds a 1 and c 3. After a broken WATCH, the reflector calls:\n" +
 		"Replace a 4, b 5 (the list: 5)\nUpdate  a 6\nAdd     d 7\nUpdate  a 8\nBookmark 9\n\n# The pop loop gets from a DeltaFIFO:\n")
 	pop := func(popped any, initial bool) error {
-		fmt.Fprintf(&text, "Pop      %s", strings.Join(deltas(popped.(cache.Deltas)), ", "))
 		if initial {
-			text.WriteString("  (initial)")
+			t.Error("a relist counts as the first list")
 		}
-		text.WriteString("\n")
+		fmt.Fprintf(&text, "Pop      %s\n", strings.Join(deltas(popped.(cache.Deltas)), ", "))
 		return nil
 	}
 	for err := error(nil); err == nil; {
@@ -64,6 +70,26 @@ func TestQueues(t *testing.T) {
 		err = real.PopBatch(batch, pop)
 	}
 	golden(t, filepath.Join("testdata", "queues.trace"), text.String())
+}
+
+// popFirstList empties both queues, and compares which deltas belong to the first list.
+func popFirstList(t *testing.T, delta *cache.DeltaFIFO, real *cache.RealFIFO) {
+	t.Helper()
+	var popped []string
+	pop := func(obj any, initial bool) error {
+		popped = append(popped, fmt.Sprint(strings.Join(deltas(obj.(cache.Deltas)), ", "), " ", initial))
+		return nil
+	}
+	batch := func(all []cache.Delta, initial bool) error { return pop(cache.Deltas(all), initial) }
+	for range 2 {
+		_, err := delta.Pop(pop)
+		must(t, err)
+		must(t, real.PopBatch(batch, pop))
+	}
+	want := []string{"Replaced a 1 true", "ReplacedAll a 1, c 2 (the list: 2) true", "Replaced c 2, Updated c 3 true", "Updated c 3 false"}
+	if !slices.Equal(popped, want) {
+		t.Errorf("the first list arrives as %q, want %q", popped, want)
+	}
 }
 
 // deltas renders what was popped together.

@@ -61,6 +61,15 @@ announce() {
 }
 announced=
 
+# still_building prints one line if the build has been silent for 5 seconds: it compiles few packages, or only links.
+began=$(date +%s)
+silent=yes
+still_building() {
+	[ -n "$silent" ] && [ -z "$announced" ] && [ $(($(date +%s) - began)) -ge 5 ] || return 0
+	silent=
+	echo "devcluster: building, which takes a minute or two on a busy machine" >&2
+}
+
 # follow COMMAND… runs the command, with its standard error in $log, and calls $show until the command ends.
 follow() {
 	: >"$log"
@@ -68,6 +77,7 @@ follow() {
 	build=$!
 	while kill -0 "$build" 2>/dev/null; do
 		$show
+		still_building
 		sleep 0.2
 	done
 	code=0
@@ -118,4 +128,4 @@ done
 mkdir -p "$(dirname "$output")"
 show=show_packages
 follow go build -v -buildvcs=false -ldflags "-s -w$stamps" -o "$output" .
-[ -z "$announced" ] || echo "devcluster: built $output" >&2
+[ -z "$announced" ] && [ -n "$silent" ] || echo "devcluster: built $output" >&2

@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 package mutants
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,8 +24,8 @@ import (
 )
 
 // Mutant is a change of one file, and the test that must fail with it. In a document it is a block of diff. The first line
-// of the block names the file. The line before the block has the command that runs the test. The paragraph before that line
-// says what the change does:
+// of the block names the file. The line before the block has the command that runs the test; or, where readers need it, a block
+// of sh behind it does. The paragraph before says what the change does:
 //
 //	The handler adds no key.
 //
@@ -44,13 +45,21 @@ type Mutant struct {
 
 const mark = "<!-- experiment: "
 
-var block = regexp.MustCompile("(?s)(?:([^\n]*)\n\n)?" + mark + "(go test [^\n]*) -->\n```diff\n (\\S+)\n(.*?)```\n")
+var block = regexp.MustCompile("(?s)(?:([^\n]*)\n\n)?(?:" + mark + "(go test [^\n]*) -->\n)?```diff\n (\\S+)\n(.*?)```\n" +
+	"(?:\n```sh\n(go test [^\n]*)\n```\n)?")
 
 // Parse returns the mutants of a document. It returns an error if a mark has no block of diff on the next line.
 func Parse(document string) ([]Mutant, error) {
 	var all []Mutant
+	marked := 0
 	for _, parts := range block.FindAllStringSubmatch(document, -1) {
-		m := Mutant{Effect: parts[1], Command: parts[2], File: parts[3]}
+		m := Mutant{Effect: parts[1], Command: cmp.Or(parts[2], parts[5]), File: parts[3]}
+		if m.Command == "" {
+			return nil, fmt.Errorf("no command runs the test of a change of %s", m.File)
+		}
+		if parts[2] != "" {
+			marked++
+		}
 		for line := range strings.Lines(parts[4]) {
 			if line[0] != '+' {
 				m.Old += line[1:]
@@ -61,8 +70,8 @@ func Parse(document string) ([]Mutant, error) {
 		}
 		all = append(all, m)
 	}
-	if marks := strings.Count(document, mark); marks != len(all) {
-		return nil, fmt.Errorf("of %d marks of experiments, %d have a block of diff on the next line", marks, len(all))
+	if marks := strings.Count(document, mark); marks != marked {
+		return nil, fmt.Errorf("of %d marks of experiments, %d have a block of diff on the next line", marks, marked)
 	}
 	return all, nil
 }

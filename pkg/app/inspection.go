@@ -7,8 +7,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -66,6 +68,20 @@ func instance() string {
 	return host
 }
 
+// page is the handler of a page on loopback. During the start it answers 503, with the step that the start waits for.
+type page struct {
+	probes  *probes
+	handler atomic.Pointer[http.Handler] // nil during the start
+}
+
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler := p.handler.Load(); handler != nil {
+		(*handler).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, fmt.Sprintf("the operator is not ready yet: %v; try again in some seconds", p.probes.step()), http.StatusServiceUnavailable)
+}
+
 // serveInspection makes the page, and serves it if it has an address. If it listens only on loopback, it serves every client. Else it
 // uses HTTPS, and serves the API only to users that may get the paths below /inspect/. The recorder gets what the page shows.
 func (s *servers) serveInspection(
@@ -79,19 +95,20 @@ func (s *servers) serveInspection(
 	if !secure {
 		guard = nil
 	}
-	page, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
+	shown, err := op.inspection(s.ctx, o, stages, guard) // The page also shows the end.
 	if err != nil {
 		return err
 	}
-	recorder.SetOverview(page.Overview)
+	recorder.SetOverview(shown.Overview)
 	switch {
 	case s.inspect == nil:
 	case secure:
 		s.logger.Info("Serving the page", "url", "https://"+s.inspect.Addr().String()+"/inspect/")
-		s.serveSecurely(s.inspect, page, op.webhooks, "The server of the page failed")
+		s.serveSecurely(s.inspect, shown, op.webhooks, "The server of the page failed")
 	default:
 		s.logger.Info("Serving the page", "url", "http://"+s.inspect.Addr().String()+"/inspect/")
-		s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(page)) })
+		var handler http.Handler = shown
+		s.page.handler.Store(&handler)
 	}
 	return nil
 }

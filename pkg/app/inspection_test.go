@@ -7,6 +7,8 @@ package app
 
 import (
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -72,5 +74,30 @@ func TestWhoSeesThePage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client that asks for the page during the start gets an answer at once, and not none at all.
+func TestThePageReportsTheStart(t *testing.T) {
+	o, p := &options.Options{InspectAddress: "127.0.0.1:0"}, newProbes()
+	s, err := newServers(t.Context(), o, &clients.Clients{}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	p.say(errors.New("checking CRDs"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.inspect.Addr().String()+"/inspect/api/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	const want = "the operator is not ready yet: checking CRDs; try again in some seconds\n"
+	if err != nil || response.StatusCode != http.StatusServiceUnavailable || string(body) != want {
+		t.Errorf("the answer is %s, %q, error %v, want 503 and %q", response.Status, body, err, want)
 	}
 }

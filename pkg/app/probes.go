@@ -94,11 +94,7 @@ type probes struct {
 func newProbes() *probes {
 	p := &probes{live: probe{name: "healthz"}, ready: probe{name: "readyz"}, stage: errors.New("starting")}
 	p.live.require("ping", func(context.Context) error { return nil })
-	p.ready.require("started", func(context.Context) error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.stage
-	})
+	p.ready.require("started", func(context.Context) error { return p.step() })
 	return p
 }
 
@@ -107,6 +103,13 @@ func (p *probes) say(stage error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stage = stage
+}
+
+// step returns the last argument of say.
+func (p *probes) step() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stage
 }
 
 func (p *probes) handler() http.Handler {

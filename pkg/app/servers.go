@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/clients"
+	"github.com/glassback/glassback/pkg/inspect"
 	"github.com/glassback/glassback/pkg/metrics"
 	"github.com/glassback/glassback/pkg/options"
 	"github.com/glassback/glassback/pkg/webhook"
@@ -30,6 +31,7 @@ type servers struct {
 	probes, metrics, inspect net.Listener // nil for none
 	handler                  http.Handler // of the metrics port
 	secure                   bool
+	page                     page
 
 	logger  klog.Logger
 	ctx     context.Context
@@ -37,7 +39,7 @@ type servers struct {
 	running sync.WaitGroup
 }
 
-// newServers listens, and serves the probes.
+// newServers listens, and serves the probes. Requests for a page on loopback get the step that the start waits for.
 func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *probes) (*servers, error) {
 	s := &servers{secure: o.MetricsSecure, logger: klog.FromContext(ctx)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -56,6 +58,10 @@ func newServers(ctx context.Context, o *options.Options, c *clients.Clients, p *
 	if s.probes != nil {
 		s.logger.Info("Serving probes", "address", s.probes.Addr())
 		s.running.Go(func() { s.serve(s.probes, p.handler()) })
+	}
+	if s.inspect != nil && options.Loopback(o.InspectAddress) {
+		s.page.probes = p
+		s.running.Go(func() { s.serve(s.inspect, inspect.LocalOnly(&s.page)) })
 	}
 	return s, nil
 }

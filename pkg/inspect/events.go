@@ -18,7 +18,7 @@ const lineTime = "15:04:05.000000"
 func (s *server) event(e *trace.Event) Event {
 	shown := Event{
 		Seq: e.Seq, Time: e.Time, Stage: e.Stage.String(), Source: e.Source, Object: objectOf(e.Object),
-		ResourceVersion: e.ResourceVersion, Verb: e.Verb, Causes: causesOf(e.Causes), MoreCauses: e.More,
+		ResourceVersion: e.ResourceVersion, Verb: e.Verb, Missed: e.Missed, Causes: causesOf(e.Causes), MoreCauses: e.More,
 		Duration: e.Duration.Seconds(), After: e.After.Seconds(), Error: e.Err, Repeats: e.Repeats,
 		Line: e.Time.Format(lineTime) + "  " + e.String(),
 	}

@@ -138,6 +138,8 @@ type Event struct {
 	// Verb is Added, Updated, Deleted, Replaced, Sync, After, Retry or Start; at write, a verb and a
 	// resource, such as "create jobs.batch".
 	Verb string `json:"verb,omitempty"`
+	// Missed is set if the watch missed the deletion and a relist revealed it: at index and dispatch.
+	Missed bool `json:"missed,omitempty"`
 	// Changes are the fields that differ from the previous state in the index: at index.
 	Changes []Change `json:"changes,omitempty"`
 	// Causes led to the sync: at sync and at done. MoreCauses counts those that were not kept.

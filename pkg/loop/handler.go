@@ -102,7 +102,7 @@ func (h *handler) OnDelete(o any) {
 		o = tombstone.Obj
 	}
 	if obj, ok := o.(metav1.Object); ok {
-		h.add(string(cache.Deleted), nil, obj, true)
+		h.add(string(cache.Deleted), nil, obj, true) // Urgent: before the keys of a restart.
 	}
 }
 

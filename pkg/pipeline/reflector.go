@@ -45,17 +45,19 @@ func (i *Informer) backoff() wait.Backoff { return ptr.Deref(i.cfg.Backoff, defa
 // objects. If the server does not support that, it sends a LIST, and a WATCH from its resourceVersion.
 // It passes these objects to the store with Replace, and then each event with Add, Update or Delete.
 // When a WATCH ends normally, ListAndWatch opens another one from the last resourceVersion. It returns
-// after any other error, such as an expired resourceVersion. Then reflect calls it again.
+// an error if a request fails, and nil if an open WATCH brings an error, such as an expired
+// resourceVersion. Then reflect calls it again.
 //
 // This is Reflector.Run, written out: only client-go can give that one an error handler.
 func (i *Informer) reflect(ctx context.Context) {
 	delay := i.backoff().DelayWithReset(i.clock, backoffReset)
+	// The first true: Until calls the func at once. The second: a delay begins when the func has returned.
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		switch err := i.reflector.ListAndWatchWithContext(ctx); {
 		case err != nil:
 			i.source.ended(err)
 			i.watchErrorHandler(ctx, i.reflector, err)
-		case ctx.Err() == nil:
+		case ctx.Err() == nil: // The reflector has logged the error of the open WATCH.
 			i.source.ended(errBroken)
 		}
 		return false, nil

@@ -74,6 +74,7 @@ func (t *tracer) event(verb cache.DeltaType, obj any) trace.Event {
 		if event.Namespace, event.Name, namespaced = strings.Cut(deleted.Key, "/"); !namespaced {
 			event.Namespace, event.Name = "", deleted.Key
 		}
+		event.Missed = true
 		obj = deleted.Obj
 	}
 	if object, ok := accessor(obj); ok {

@@ -72,6 +72,9 @@ type Event struct {
 	Time time.Time
 	// Stage is the stage that reports.
 	Stage Stage
+	// Missed is set if the watch missed the deletion and a relist revealed it: ResourceVersion is then that of the last known state (Index,
+	// Dispatch).
+	Missed bool
 	// OneIn is n if one in n changes was recorded then; 1 means all. The Recorder sets it if it is 0.
 	OneIn uint32
 	// Source is the reporting gear: an informer's resource ("jobs.batch") up to

@@ -90,6 +90,8 @@ type whyCause struct {
 	Changes         []inspect.Change `json:"changes,omitempty"`
 	// Listed is set if the change came with a LIST: the object existed before, or no watch was open at the time of the change.
 	Listed bool `json:"listed,omitempty"`
+	// Missed is set if the watch missed the deletion and a relist revealed it. ResourceVersion is that of the last known state.
+	Missed bool `json:"missed,omitempty"`
 
 	// By is the author of the change, or "" if it is not known. Did is the write of a sync.
 	By  string `json:"by,omitempty"`
@@ -266,10 +268,11 @@ func (c *chains) change(cause inspect.Cause, seq uint64, depth int) *whyCause {
 		return result
 	}
 	life := c.life(object)
-	seen := arrival(life, cause.ResourceVersion)
+	seen := arrival(life, result)
 	if seen != nil {
 		result.Changes = seen.Changes
 		result.Listed = seen.Verb == "Replaced"
+		result.Missed = seen.Missed
 	}
 	if len(result.Changes) == 0 {
 		for _, field := range cause.Fields {
@@ -307,11 +310,13 @@ func (c *chains) life(o inspect.Object) *inspect.Life {
 	return life
 }
 
-// arrival returns the event at which a version of an object reached an index, or nil if it is not recorded.
-func arrival(life *inspect.Life, resourceVersion string) *inspect.Event {
+// arrival returns the event at which a change reached an index, or nil if it is not recorded. A missed deletion has the version of the
+// last known state, which has an event of its own.
+func arrival(life *inspect.Life, change *whyCause) *inspect.Event {
 	for n := range life.Events {
 		e := &life.Events[n]
-		if e.Stage == trace.Index.String() && e.Object == life.Object && e.ResourceVersion == resourceVersion {
+		if e.Stage == trace.Index.String() && e.Object == life.Object && e.ResourceVersion == change.ResourceVersion &&
+			(e.Verb == "Deleted") == (change.Verb == "Deleted") {
 			return e
 		}
 	}

@@ -157,10 +157,13 @@ func (t *whyText) change(depth int, because string, c *whyCause) {
 		return
 	}
 	at, by := "", ""
-	if c.ResourceVersion != "" {
+	switch {
+	case c.Missed:
+		at = " (last known resourceVersion " + c.ResourceVersion + ")"
+	case c.ResourceVersion != "":
 		at = " (resourceVersion " + c.ResourceVersion + ")"
 	}
-	if c.By == byOthers && !c.Listed {
+	if c.By == byOthers && !c.Listed && !c.Missed {
 		by = ", by another client"
 	}
 	t.line(depth, "%s%s %s%s%s", because, objectName(*c.Object), happened(c), at, by)
@@ -186,7 +189,9 @@ func happened(c *whyCause) string {
 	switch {
 	case c.Verb == verbSync:
 		return "was unchanged in a relist or a resync"
-	case c.Listed && c.Verb != "Deleted":
+	case c.Missed:
+		return "was found missing in a relist"
+	case c.Listed:
 		return "was in the list with which the watch began"
 	case c.Verb == trace.VerbStart:
 		return "it is there from the start"

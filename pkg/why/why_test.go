@@ -228,6 +228,18 @@ It is not there any more.
 14:22:17.001000  mycronjob, runs since then
   because Job default/sample-1 was deleted (resourceVersion 10), by another client
 `},
+		"a deletion that the watch missed": {func(t *testing.T, h history) {
+			h.changed(t, "14:22:14.000", theJob, "Updated", "7", trace.Change{Path: "status.active"})
+			missed := trace.Event{Stage: trace.Index, Source: "watched", Object: theJob, Verb: "Deleted", ResourceVersion: "7", Missed: true}
+			h.report(t, "14:22:17.000", missed)
+			h.began(t, "14:22:17.001", cause("Deleted", theJob, "7"))
+		}, []string{"mcj/sample", "--last=1"}, `
+MyCronJob default/sample: its last sync
+It is not there any more.
+
+14:22:17.001000  mycronjob, runs since then
+  because Job default/sample-1 was found missing in a relist (last known resourceVersion 7)
+`},
 		"an object that is not synced": {func(t *testing.T, h history) {
 			h.changed(t, "14:22:14.000", theJob, "Replaced", "6")
 			h.began(t, "14:22:15.000", trace.Cause{Verb: trace.VerbAfter})

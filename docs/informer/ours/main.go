@@ -30,7 +30,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	config, err := clientcmd.BuildConfigFromFlags("", clientcmd.RecommendedHomeFile)
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err == nil {
 		err = run(ctx, kubernetes.NewForConfigOrDie(config), os.Stdout)
 	}
@@ -66,7 +66,8 @@ func run(ctx context.Context, client kubernetes.Interface, out io.Writer) error 
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return context.Cause(ctx)
 	}
-	controller.Run(ctx, ctx, 1) // It begins with the keys of all cached objects.
+	// Run begins with the keys of all cached objects. The second context ends a sync that runs when ctx ends.
+	controller.Run(ctx, ctx, 1)
 	return nil
 }
 

@@ -91,7 +91,7 @@ func (r *documentRun) document(t *testing.T, blocks []*commands.Block) {
 }
 
 // optional matches the programs that a machine can lack. The blocks that use them do not run there.
-var optional = regexp.MustCompile(`\b(curl|jq)\b`)
+var optional = regexp.MustCompile(`\b(curl|jq|pkill)\b`)
 
 // missing returns the name of a program that the block needs and this machine does not have.
 func missing(b *commands.Block) string {

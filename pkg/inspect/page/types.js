@@ -77,6 +77,7 @@ SPDX-License-Identifier: Apache-2.0
  * @property {ObjectName} [for]
  * @property {string} [resourceVersion]
  * @property {string} [verb]
+ * @property {boolean} [missed]
  * @property {Change[]} [changes]
  * @property {Cause[]} [causes]
  * @property {number} [moreCauses]
