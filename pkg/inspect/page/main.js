@@ -61,6 +61,9 @@ const BUFFER = 20000;
 /** How long the notice of omitted events stays, in milliseconds. */
 const NOTICE = 5000;
 
+/** A time after which nothing of the picture moves any more, in milliseconds. */
+const LONG_AGO = 60000;
+
 class Page {
   #api = new API(askToken);
   #picture = new Picture(byID('picture'), byID('stations'));
@@ -177,7 +180,7 @@ class Page {
     this.#api.at = at;
     this.#forget();
     this.#playback.rewind();
-    this.#picture.draw(this.#motion, 0);
+    this.#picture.draw(this.#motion, LONG_AGO); // No dot and no write of the other moment stays.
     this.#panel.refresh();
     if (!this.#stands) return this.#stream();
     const overview = await this.#api.get('overview');
