@@ -56,18 +56,15 @@ progress() {
 announce() {
 	[ -z "$announced" ] || return 0
 	announced=yes
-	echo "devcluster: the first build compiles Kubernetes, which takes several minutes; the next ones take seconds" >&2
+	echo "devcluster: building; the first build compiles Kubernetes, which takes several minutes; later builds are faster" >&2
 	last=$(date +%s)
 }
 announced=
 
-# still_building prints one line if the build has been silent for 5 seconds: it compiles few packages, or only links.
+# still_building announces the build if it has printed nothing for 5 seconds: it compiles few packages, or only links.
 began=$(date +%s)
-silent=yes
 still_building() {
-	[ -n "$silent" ] && [ -z "$announced" ] && [ $(($(date +%s) - began)) -ge 5 ] || return 0
-	silent=
-	echo "devcluster: building, which takes a minute or two on a busy machine" >&2
+	[ $(($(date +%s) - began)) -lt 5 ] || announce
 }
 
 # follow COMMAND… runs the command, with its standard error in $log, and calls $show until the command ends.
@@ -128,4 +125,4 @@ done
 mkdir -p "$(dirname "$output")"
 show=show_packages
 follow go build -v -buildvcs=false -ldflags "-s -w$stamps" -o "$output" .
-[ -z "$announced" ] && [ -n "$silent" ] || echo "devcluster: built $output" >&2
+[ -z "$announced" ] || echo "devcluster: built $output" >&2
