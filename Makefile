@@ -187,7 +187,8 @@ undeploy: $(KUBECTL_BUILD) ## Delete the operator; the CustomResourceDefinitions
 		echo "$$objects" >&2; exit 1; \
 	fi
 	hack/render.sh --without-crds $(KUBECTL) $(MANIFESTS) "$(IMG)" | $(KUBECTL) delete --ignore-not-found -f -
-	@echo "The CustomResourceDefinitions and their objects still exist. docs/install.md explains how to delete them."
+	@if $(KUBECTL) get -f artifacts/crd --output name >/dev/null 2>&1; then \
+		echo "The CustomResourceDefinitions and their objects still exist. docs/install.md explains how to delete them."; fi
 
 .PHONY: run
 run: build ## Run the operator from source (ARGS="-v=2 --namespace default": more flags)

@@ -7,9 +7,11 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -184,7 +186,8 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	if err == nil {
 		l.Queue.Forget(key)
 	} else {
-		event.Err = err.Error()
+		// The error of errors.Join has a line for each: in a log, only the first one would have its object.
+		event.Err = strings.ReplaceAll(err.Error(), "\n", "; ")
 		retry := l.limiter.When(key)
 		l.Queue.AddAfter(key, retry) // This is AddRateLimited, which does not return the delay.
 		delay = Soonest(after, retry)
@@ -197,9 +200,9 @@ func (l *Loop) finish(logger klog.Logger, key cache.ObjectName, why Pending, too
 	switch {
 	case isConflict(err):
 		// Another writer was first. The watch brings its version; nothing is wrong.
-		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", err)
+		logger.V(4).Info("Sync met a conflict and runs again", "causes", why, "err", event.Err)
 	case err != nil:
-		logger.Error(err, "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
+		logger.Error(errors.New(event.Err), "Sync failed and runs again", "causes", why, "duration", took, "retries", l.Queue.NumRequeues(key))
 	default:
 		logger.V(2).Info("Synced", "causes", why, "duration", took, "after", after)
 	}

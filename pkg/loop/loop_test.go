@@ -244,6 +244,9 @@ func TestWhatIsLogged(t *testing.T) {
 			l.Add(key, trace.Cause{Verb: "Added"})
 			l.next(t.Context(), klog.NewContext(t.Context(), logger))
 			text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if lines := strings.Count(strings.TrimSuffix(text, "\n"), "\n"); lines > 0 {
+				t.Errorf("logged %q, want one line", text)
+			}
 			if logged := strings.Contains(text, "Sync failed"); logged != test.want || !logged && text != "" {
 				t.Errorf("logged %q, want an error: %t", text, test.want)
 			}

@@ -89,7 +89,7 @@ func (t *whyText) sync(s *whySync) {
 	if s.Error != "" {
 		t.coloured(red, 1, "it failed: %s", s.Error)
 	}
-	if s.Again != nil {
+	if s.Again != nil && s.Error == "" { // After an error it runs again sooner, after a backoff.
 		t.line(1, "it asked to run again at %s", t.time(*s.Again))
 	}
 }
