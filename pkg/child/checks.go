@@ -18,8 +18,8 @@ import (
 	"github.com/glassback/glassback/pkg/apis/glassback"
 )
 
-// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison costs more than the rest
-// of a sync.
+// checks remembers which children were as desired, so that an unchanged child is not compared again. The comparison costs more than the
+// rest of a sync.
 //
 // The comparison is a pure function of the content: of the object without its status, resourceVersion and generation. A field
 // manager cannot own the last two, and an apply to the object itself cannot set the status. The content includes the UID and this

@@ -14,7 +14,8 @@ SPDX-License-Identifier: Apache-2.0
 // the Recorder in the context: without one, it does nothing.
 //
 // A file has one JSON object a line: a Header, and a Record for each sync, each stage before it, and each new overview. It consists of
-// gzip members: one is appended about once a second, with a single write. So a copy of a file is complete, also while the operator runs or after it was killed.
+// gzip members: one is appended about once a second, with a single write. So a copy of a file is complete, also while
+// the operator runs or after it was killed.
 //
 // A sync never waits for the disk. While the queue is full, records are dropped and counted: in a line of the file, and in a metric.
 // Stages take half of the queue at most.

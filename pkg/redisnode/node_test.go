@@ -168,9 +168,11 @@ func testRefusals(t *testing.T, servers []server) {
 			servers[0].SetSlots(ctx, redisnode.SlotRange(6, 8), redisnode.SlotImporting, own.ID),
 			"CLUSTER SETSLOT: ERR I'm already the owner of hash slot 6",
 		},
-		"no slots to set":    {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
-		"no keys to migrate": {servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, redisnode.Login{Password: password}, time.Second, nil), ""},
-		"meet no IP":         {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
+		"no slots to set": {servers[0].SetSlots(ctx, nil, redisnode.SlotImporting, own.ID), ""},
+		"no keys to migrate": {
+			servers[0].Migrate(ctx, servers[1].IP, servers[1].Port, redisnode.Login{Password: password}, time.Second, nil), "",
+		},
+		"meet no IP": {servers[0].Meet(ctx, "nowhere", 1, 2), "CLUSTER MEET: ERR Invalid node address specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if (test.err == nil) != (test.want == "") || (test.err != nil && !strings.Contains(test.err.Error(), test.want)) {

@@ -59,7 +59,8 @@ func TestUsers(t *testing.T) {
 	if users, err = node.Users(t.Context()); err != nil || len(users) != 2 {
 		t.Errorf("the users are %v (%v)", users, err)
 	}
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "user app on") || strings.Contains(string(text), "password") {
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "user app on") || strings.Contains(string(text), "password") {
 		t.Errorf("the file is %q (%v)", text, err)
 	}
 

@@ -62,22 +62,8 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	if own.text != "" {
 		o.accountHash = redisnode.HashPassword(own.text)
 	}
-	wanted := map[v1.SecretKeyReference]bool{ref: true}
-	for _, m := range o.members {
-		if m.pod != nil {
-			if used := passwordRefOf(m.pod); used != nil {
-				wanted[*used] = true
-			}
-		}
-	}
-	if used := o.openRef(); used != nil {
-		wanted[*used] = true
-	}
-	for _, u := range o.rdc.Spec.Users {
-		if u.PasswordSecretRef != nil {
-			wanted[*u.PasswordSecretRef] = true
-		}
-	}
+	wanted := o.passwordRefs()
+	wanted[ref] = true
 	for used := range wanted {
 		if _, err := s.readSecret(ctx, o.rdc, used); err != nil {
 			return nil, err
@@ -101,6 +87,26 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 		return read.text, nil
 	})
 	return nil, nil
+}
+
+// passwordRefs returns the references to the passwords that the users, the user default and the Pods have.
+func (o *observed) passwordRefs() map[v1.SecretKeyReference]bool {
+	refs := []*v1.SecretKeyReference{o.openRef()}
+	for _, m := range o.members {
+		if m.pod != nil {
+			refs = append(refs, passwordRefOf(m.pod))
+		}
+	}
+	for _, u := range o.rdc.Spec.Users {
+		refs = append(refs, u.PasswordSecretRef)
+	}
+	set := map[v1.SecretKeyReference]bool{}
+	for _, ref := range refs {
+		if ref != nil {
+			set[*ref] = true
+		}
+	}
+	return set
 }
 
 // readSecret returns a password, which it has read at most secretEvery ago. It keeps the last one while the Secret cannot be read.

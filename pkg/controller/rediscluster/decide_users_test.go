@@ -124,7 +124,8 @@ func TestDecideUsers(t *testing.T) {
 			o.members[3].users = nil
 		}), nil, "waitForReplicas"},
 		"before the first Pod is replaced, all nodes have the operator's user": {
-			see(six(), people(closed, app), withoutAccount("", all...), reading, have(map[string][]string{"default": nil}, 0), have(settled, 1, 2, 3, 4, 5)),
+			see(six(), people(closed, app), withoutAccount("", all...), reading,
+				have(map[string][]string{"default": nil}, 0), have(settled, 1, 2, 3, 4, 5)),
 			[]string{"set users of demo-0 glassback"}, "waitForUsers",
 		},
 		"then they are replaced": {
@@ -134,7 +135,8 @@ func TestDecideUsers(t *testing.T) {
 			o.accountMissing = true
 		}), nil, "createAccountSecret"},
 		"users go: the user default is open before a Pod is replaced": {
-			see(six(), people(closed, app), gone, reading, have(settled, all...), func(o *observed) { o.members[3].users["default"] = redisnode.User{} }),
+			see(six(), people(closed, app), gone, reading, have(settled, all...),
+				func(o *observed) { o.members[3].users["default"] = redisnode.User{} }),
 			[]string{"set users of demo-3 default"}, "waitForUsers",
 		},
 		"users go: Pods are replaced": {see(six(), people(open, app), gone, reading, have(settled, all...)), nil, "rollPods"},
@@ -170,12 +172,14 @@ func TestTheUserDefault(t *testing.T) {
 		o           *observed
 		rules, hash string
 	}{
-		"all Pods have it":                  {see(six(), people(closed, app)), "off", ""},
-		"a Pod without a password":          {see(six(), people(closed, app), withoutAccount("", 3)), everything + " nopass", ""},
-		"a Pod with a password":             {see(six(), people(closed, app), withoutAccount("redis", 3)), everything, "redis-password"},
-		"no users any more":                 {see(six(), people(closed, app), gone), everything + " nopass", ""},
-		"a password instead of users":       {see(six(), people(closed, app), gone, locked), everything, "redis-password"},
-		"the same, with a Pod that has one": {see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), everything, "redis-password"},
+		"all Pods have it":            {see(six(), people(closed, app)), "off", ""},
+		"a Pod without a password":    {see(six(), people(closed, app), withoutAccount("", 3)), everything + " nopass", ""},
+		"a Pod with a password":       {see(six(), people(closed, app), withoutAccount("redis", 3)), everything, "redis-password"},
+		"no users any more":           {see(six(), people(closed, app), gone), everything + " nopass", ""},
+		"a password instead of users": {see(six(), people(closed, app), gone, locked), everything, "redis-password"},
+		"the same, with a Pod that has one": {
+			see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), everything, "redis-password",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			i := slices.IndexFunc(read(test.o).users, func(u user) bool { return u.name == v1.UserDefault })
@@ -222,7 +226,8 @@ func TestOldPasswordsAreKept(t *testing.T) {
 		{"a node is silent meanwhile", time.Hour + 30*time.Second, []alter{both, func(o *observed) { o.members[1].users = nil }}, false},
 		{"long enough, but a node is silent", time.Hour + 61*time.Second, []alter{both, func(o *observed) { o.members[1].users = nil }}, false},
 		{"long enough", time.Hour + 62*time.Second, []alter{both}, true},
-		{"one node is left", time.Hour + 63*time.Second, []alter{have(with("app-password"), all...), have(with("old-password", "app-password"), 4)}, true},
+		{"one node is left", time.Hour + 63*time.Second,
+			[]alter{have(with("app-password"), all...), have(with("old-password", "app-password"), 4)}, true},
 		{"none is left", time.Hour + 64*time.Second, []alter{have(with("app-password"), all...)}, false},
 		{"another change", 3 * time.Hour, []alter{both}, false},
 	} {

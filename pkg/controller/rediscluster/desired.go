@@ -410,8 +410,8 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 			LocalObjectReference: corev1.LocalObjectReference{Name: configurationName(rdc)},
 			DefaultMode:          ptr.To[int32](0o555),
 		}}},
-		// Only a shell writes here, and redis-server its users: an old bash writes the input of redis-server, with the password, to a file. So the
-		// volume is in memory, and not on a disk.
+		// Only a shell writes here, and redis-server its users: an old bash writes the input of redis-server, with the password, to a file.
+		// So the volume is in memory, and not on a disk.
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi")),
 		}}},

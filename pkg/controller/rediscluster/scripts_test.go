@@ -307,7 +307,9 @@ func TestScriptsUsers(t *testing.T) {
 			}
 			n.users = true
 			n.launch()
-			n.eventually("it refuses to start without a password", func() bool { return strings.Contains(n.read(n.stderr), "cannot read the password") })
+			n.eventually("it refuses to start without a password", func() bool {
+				return strings.Contains(n.read(n.stderr), "cannot read the password")
+			})
 			n.password("first $password")
 			n.start()
 			own := []string{"--no-auth-warning", "--user", v1.UserOperator}
@@ -315,7 +317,8 @@ func TestScriptsUsers(t *testing.T) {
 			if users := cli("ACL", "LIST"); !strings.Contains(users, "user default off") || strings.Count(users, "user ") != 2 {
 				t.Errorf("a new node has the users %q", users)
 			}
-			if got := cli("CONFIG", "GET", "masteruser", "masterauth"); !strings.Contains(got, v1.UserOperator) || !strings.Contains(got, "first $password") {
+			got := cli("CONFIG", "GET", "masteruser", "masterauth")
+			if !strings.Contains(got, v1.UserOperator) || !strings.Contains(got, "first $password") {
 				t.Errorf("replicas log in as %q", got)
 			}
 			n.expect("ready.sh", "cluster_state:fail")

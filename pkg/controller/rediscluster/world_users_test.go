@@ -7,6 +7,7 @@ package rediscluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -108,7 +109,7 @@ func (w *world) tryLogin(p *corev1.Pod, login redisnode.Login) error {
 	})
 	defer client.Close()
 	err := client.Get(context.Background(), "no-such-key").Err()
-	if err != nil && (err == redis.Nil || strings.HasPrefix(err.Error(), "MOVED")) {
+	if err != nil && (errors.Is(err, redis.Nil) || strings.HasPrefix(err.Error(), "MOVED")) {
 		return nil
 	}
 	return err

@@ -60,7 +60,8 @@ func (w *world) clusterClient() *redis.ClusterClient {
 		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(redistest.DefaultPort)))
 	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: seeds, Username: w.as.User, Password: cmp.Or(w.as.Password, w.password), MaxRedirects: 3, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		Addrs: seeds, Username: w.as.User, Password: cmp.Or(w.as.Password, w.password), MaxRedirects: 3,
+		DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	})
 }
 

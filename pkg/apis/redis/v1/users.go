@@ -108,12 +108,11 @@ func (u *User) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateText(path.Child("rules"), u.Rules, maxRules,
 		func(rules string) bool { return userRules.MatchString(rules) && !control.MatchString(rules) },
 		`must be rules of ACL SETUSER with one space between them, like "~app:* +@all -@dangerous": no passwords, no reset`)...)
-	words, ok := strings.Split(u.Rules, " "), false
+	words := strings.Split(u.Rules, " ")
+	ok := slices.Contains(words, "nopass") || slices.Contains(words, "off")
 	if u.PasswordSecretRef != nil {
 		errs = append(errs, u.PasswordSecretRef.validate(path.Child("passwordSecretRef"))...)
 		ok = !slices.Contains(words, "nopass")
-	} else {
-		ok = slices.Contains(words, "nopass") || slices.Contains(words, "off")
 	}
 	if !ok {
 		errs = append(errs, field.Forbidden(path.Child("rules"),

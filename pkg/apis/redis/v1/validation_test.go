@@ -104,16 +104,28 @@ func TestValidate(t *testing.T) {
 			withUsers()(s)
 			s.AuthSecretRef = &SecretKeyReference{Name: "a", Key: "b"}
 		}), "spec.authSecretRef: Forbidden: cannot be set together with users"},
-		"the operator's user":    {valid(withUsers(User{Name: "glassback", Rules: "off"})), `spec.users[1].name: Invalid value: "glassback"`},
-		"a name with a space":    {valid(withUsers(User{Name: "my app", Rules: "off"})), `spec.users[1].name: Invalid value: "my app"`},
-		"a user twice":           {valid(withUsers(User{Name: "default", Rules: "off"})), `spec.users[1]: Duplicate value: "default"`},
-		"a password in rules":    {valid(withUsers(User{Name: "app", Rules: "off >secret"})), `spec.users[1].rules: Invalid value: "off >secret"`},
-		"a hash in rules":        {valid(withUsers(User{Name: "app", Rules: "off #00"})), `spec.users[1].rules: Invalid value: "off #00"`},
-		"a reset in rules":       {valid(withUsers(User{Name: "app", Rules: "off reset"})), `spec.users[1].rules: Invalid value: "off reset"`},
-		"no rules":               {valid(withUsers(User{Name: "app", PasswordSecretRef: &SecretKeyReference{Name: "a"}})), `spec.users[1].rules: Invalid value: ""`},
-		"two spaces in rules":    {valid(withUsers(User{Name: "app", Rules: "off  ~*"})), `spec.users[1].rules: Invalid value: "off  ~*"`},
-		"two lines of rules":     {valid(withUsers(User{Name: "app", Rules: "off ~a\n+@all"})), `spec.users[1].rules: Invalid value: "off ~a\n+@all"`},
-		"a user without a login": {valid(withUsers(User{Name: "app", Rules: "~* +@all"})), "spec.users[1].rules: Forbidden: must have nopass or off"},
+		"the operator's user": {valid(withUsers(User{Name: "glassback", Rules: "off"})), `spec.users[1].name: Invalid value: "glassback"`},
+		"a name with a space": {valid(withUsers(User{Name: "my app", Rules: "off"})), `spec.users[1].name: Invalid value: "my app"`},
+		"a user twice":        {valid(withUsers(User{Name: "default", Rules: "off"})), `spec.users[1]: Duplicate value: "default"`},
+		"a password in rules": {
+			valid(withUsers(User{Name: "app", Rules: "off >secret"})),
+			`spec.users[1].rules: Invalid value: "off >secret"`,
+		},
+		"a hash in rules":  {valid(withUsers(User{Name: "app", Rules: "off #00"})), `spec.users[1].rules: Invalid value: "off #00"`},
+		"a reset in rules": {valid(withUsers(User{Name: "app", Rules: "off reset"})), `spec.users[1].rules: Invalid value: "off reset"`},
+		"no rules": {
+			valid(withUsers(User{Name: "app", PasswordSecretRef: &SecretKeyReference{Name: "a"}})),
+			`spec.users[1].rules: Invalid value: ""`,
+		},
+		"two spaces in rules": {valid(withUsers(User{Name: "app", Rules: "off  ~*"})), `spec.users[1].rules: Invalid value: "off  ~*"`},
+		"two lines of rules": {
+			valid(withUsers(User{Name: "app", Rules: "off ~a\n+@all"})),
+			`spec.users[1].rules: Invalid value: "off ~a\n+@all"`,
+		},
+		"a user without a login": {
+			valid(withUsers(User{Name: "app", Rules: "~* +@all"})),
+			"spec.users[1].rules: Forbidden: must have nopass or off",
+		},
 		"a password and nopass": {valid(withUsers(User{Name: "app", Rules: "nopass", PasswordSecretRef: &SecretKeyReference{Name: "a"}})),
 			"spec.users[1].rules: Forbidden: must have nopass or off"},
 		"a negative time": {valid(withUsers(User{Name: "app", Rules: "off", KeepOldPasswordSeconds: ptr.To[int32](-1)})),
