@@ -166,7 +166,7 @@ func (s *session) launch(script string) *operator {
 }
 
 var (
-	started = regexp.MustCompile(`"Started controller"|glassback --ecs-endpoint http`)
+	started = regexp.MustCompile(`"Started controller"|glassback --ecs-endpoint http|The page is at http`)
 	unclean = regexp.MustCompile(`(?m)^(panic: |fatal error: |glassback: |exit status ).*`)
 	wrapper = regexp.MustCompile(`\b(go|make) run\b|\bkubectl get .*-w`)
 )
