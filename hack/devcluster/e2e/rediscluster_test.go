@@ -8,6 +8,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -371,7 +372,11 @@ func TestNodeRedisUsers(t *testing.T) {
 	loggedIn := func(what, password string, want bool) {
 		t.Helper()
 		eventually(t, redisPatience, func(context.Context) error {
-			for pod, out := range c.onEach(t, "REDISCLI_AUTH="+password+" redis-cli --user app -h $POD_IP -p $PORT CLUSTER MYID 2>&1 | tail -n 1") {
+			all, err := c.tryEach(t, "REDISCLI_AUTH="+password+" redis-cli --user app -h $POD_IP -p $PORT CLUSTER MYID 2>&1 | tail -n 1")
+			if err != nil {
+				return err
+			}
+			for pod, out := range all {
 				if in := len(out) >= 40 && !strings.Contains(out, " "); in != want {
 					return fmt.Errorf("%s: %s answers %q, want it to accept the login: %t", what, pod, out, want)
 				}
@@ -521,15 +526,21 @@ func (c *realRedis) limited(t *testing.T) {
 // onEach runs a shell script in every Pod, and returns what it printed, by Pod.
 func (c *realRedis) onEach(t *testing.T, script string) map[string]string {
 	t.Helper()
-	pods, err := c.pods(t.Context())
+	all, err := c.tryEach(t, script)
 	c.must(t, err)
+	return all
+}
+
+// tryEach does what onEach does. It returns an error if the container of a Pod does not run.
+func (c *realRedis) tryEach(t *testing.T, script string) (map[string]string, error) {
+	t.Helper()
+	pods, err := c.pods(t.Context())
 	all := map[string]string{}
 	for _, pod := range pods {
-		out, err := c.exec(t, pod.Name, script)
-		c.must(t, err)
-		all[pod.Name] = out
+		out, execErr := c.exec(t, pod.Name, script)
+		all[pod.Name], err = out, errors.Join(err, execErr)
 	}
-	return all
+	return all, err
 }
 
 // templated checks that all Pods have the containers and labels of the podTemplate, and no others.
