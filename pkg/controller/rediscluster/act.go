@@ -319,7 +319,8 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 }
 
 // copyFunctions copies the functions of one master to a new one, if all masters with slots have the same code. It asks
-// for the code only now: it can be large. A library that a user has deleted meanwhile is deleted from the new master again.
+// for the code only now: it can be large. A library that no master has any more was deleted meanwhile: it is deleted from the new master,
+// too, unless a user has loaded other code there.
 func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 	dump, err := e.node(from).DumpFunctions(ctx)
 	if err != nil {
@@ -347,13 +348,18 @@ func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 		if err != nil {
 			return err
 		}
-		for name := range libraries {
-			if left[name] != "" {
-				continue
-			}
-			if err := e.node(to).DeleteLibrary(ctx, name); err != nil {
-				return err
-			}
+		maps.DeleteFunc(libraries, func(name, _ string) bool { return left[name] != "" })
+	}
+	copied, err := e.node(to).Libraries(ctx)
+	if err != nil {
+		return err
+	}
+	for name, code := range libraries {
+		if copied[name] != code {
+			continue
+		}
+		if err := e.node(to).DeleteLibrary(ctx, name); err != nil {
+			return err
 		}
 	}
 	return nil

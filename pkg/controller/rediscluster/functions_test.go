@@ -273,6 +273,31 @@ func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
 	w.haveFunctions()
 }
 
+// TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone has one master lose all libraries, as a restart without a volume does.
+func TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "functions")
+	w.ready("the cluster to be formed")
+	w.onMasters(func(ctx context.Context, c *redis.Client) error { return c.FunctionLoad(ctx, library).Err() })
+	lost := false
+	w.lives = func(int) bool {
+		if w.last == "FUNCTION RESTORE" && !lost {
+			lost = true
+			first := sync.Once{}
+			w.onMasters(func(ctx context.Context, c *redis.Client) (err error) {
+				first.Do(func() { err = c.FunctionFlush(ctx).Err() })
+				return err
+			})
+		}
+		return true
+	}
+	w.change(size(8))
+	w.until("functions to be copied", func() bool { return lost })
+	if got := w.view("functions-6").Libraries; len(got) != 1 {
+		t.Errorf("the new master has the libraries %q, want the one that two masters still have", got)
+	}
+}
+
 // TestFunctionsOfOtherCodeAreNotCopied has a master with a library of which the code alone is
 // another one, which no View shows.
 func TestFunctionsOfOtherCodeAreNotCopied(t *testing.T) {
