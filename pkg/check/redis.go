@@ -78,7 +78,7 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		user, ref := rediscluster.LoginTo(rdc, pod)
+		user, ref := rediscluster.LoginTo(pod)
 		login := redisnode.Login{User: user}
 		if ref != nil && c.inside { // Outside of the cluster, the address of a Pod may belong to another machine.
 			if _, known := passwords[*ref]; !known {

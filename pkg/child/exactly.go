@@ -119,8 +119,8 @@ func entries(of value.Value, without *fieldpath.Set) int {
 	return n
 }
 
-// part returns the part of a value that an element of a path names, and its index in a list. The part is nil if there is none, or if several
-// items of a list have these keys.
+// part returns the part of a value that an element of a path names, and its index in a list. The part is nil if there is none, or if
+// several items of a list have these keys.
 func part(element fieldpath.PathElement, of value.Value) (named value.Value, at int) {
 	switch {
 	case element.FieldName != nil && of.IsMap():

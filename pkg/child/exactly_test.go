@@ -23,8 +23,8 @@ import (
 	"github.com/glassback/glassback/pkg/fakeapi"
 )
 
-// TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns true,
-// the extraction must return the configuration, and an apply must change nothing.
+// TestIsExactlyOfDeployments takes random steps with lists whose order counts, and with structs that may be empty. If isExactly returns
+// true, the extraction must return the configuration, and an apply must change nothing.
 func TestIsExactlyOfDeployments(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	s := fakeapi.New()

@@ -300,7 +300,7 @@ func (p *player) moment(r *http.Request) (*view, *failure) {
 	return &view{server: p.latest.server, advance: func() {}, done: p.mu.Unlock}, nil
 }
 
-// following returns a view that begins at one moment, and goes on at the pace of the recording until its end.
+// following returns a view that begins at one moment, and moves to the end of the recording at its pace.
 func (p *player) following(r *http.Request) (*view, *failure) {
 	at, failed := p.timeOf(r, p.tape.From)
 	if failed != nil {

@@ -30,7 +30,7 @@ type Overview struct {
 }
 
 // Recording is the time that a recording covers. With ?at=TIME, each request is about that moment, in the form of RFC 3339; without it,
-// about the end. A stream begins at that moment, or else at the start, and goes on at the pace of the recording.
+// about the end. A stream begins at that moment, or else at the start, and has the pace of the recording.
 type Recording struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

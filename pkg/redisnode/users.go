@@ -99,6 +99,9 @@ func (n *Node) SetUser(ctx context.Context, name string, rules []string) error {
 			if reason, ok := strings.CutPrefix(answer.Error(), "ERR Error in ACL SETUSER "); ok {
 				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{reason})
 			}
+			if strings.HasPrefix(answer.Error(), "ERR ") { // Not its text: what else Redis quotes of the command is not known.
+				return fmt.Errorf("ACL SETUSER %s: %w", name, &RefusedRulesError{"it is not a valid list of rules"})
+			}
 		}
 		return failed(cmd, cmd.Err())
 	})

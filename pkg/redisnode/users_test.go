@@ -42,6 +42,13 @@ func TestUsers(t *testing.T) {
 		t.Errorf("rules that Redis does not know: %v", err)
 	}
 
+	for _, rules := range [][]string{{"(~a", "+get"}, {"+@read", "(+get"}} {
+		err := node.SetUser(t.Context(), "app", rules)
+		if _, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok {
+			t.Errorf("rules %q: %v, want that they are refused", rules, err)
+		}
+	}
+
 	app := redisnode.Dial(s.IP, s.Port, redisnode.Login{User: "app", Password: "other-password"})
 	t.Cleanup(app.Close)
 	if _, err := app.Users(t.Context()); err == nil || errors.Is(err, redisnode.ErrPassword) {

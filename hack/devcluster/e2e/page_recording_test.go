@@ -65,7 +65,7 @@ func TestPageOfARecording(t *testing.T) {
 	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)
 	p.shoot("a tenth")
 
-	// Time goes on.
+	// The recording plays.
 	before = ask[float64](p, `Number(`+moment+`.value)`)
 	p.click("#pause")
 	p.until(pagePatience, `Number(`+moment+`.value) > `+fmt.Sprint(before), moment+`.value`)

@@ -72,7 +72,8 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	maps.DeleteFunc(current.secrets, func(used v1.SecretKeyReference, _ secretText) bool { return !wanted[used] })
 	maps.DeleteFunc(current.refusedUsers, func(name string, r refusedUser) bool {
 		same := func(u v1.User) bool { return u.Name == name && u.Rules == r.rules }
-		return r.image != o.rdc.Spec.Image || !slices.ContainsFunc(o.rdc.Spec.Users, same)
+		runs := func(m *member) bool { return m.image() == r.image }
+		return !slices.ContainsFunc(o.members, runs) || !slices.ContainsFunc(o.rdc.Spec.Users, same)
 	})
 	o.refusedUsers = maps.Clone(current.refusedUsers)
 	o.wantUsers(func(used v1.SecretKeyReference) (string, *problem) {
@@ -180,12 +181,14 @@ func (e executor) createAccount(ctx context.Context) error {
 	return err
 }
 
-// setUsers sets users in a node, and deletes those that spec.users does not have. At last it sets the mark, and saves the file of
-// users. A node whose Pod has no such file keeps the operator's user until its container restarts.
+// setUsers sets users in a node, and deletes those that spec.users does not have. It first resets the operator's user, which removes the
+// mark, and sets the mark last: after a crash in between, all users are set again, and saved. A node whose Pod has no file of users keeps
+// the operator's user until its container restarts.
 func (e executor) setUsers(ctx context.Context, m *member, names []string) error {
 	node, current := e.node(m), e.sessions.get(e.o.rdc)
-	if !hasAccount(m.pod) {
-		return node.SetUser(ctx, v1.UserOperator, append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...))
+	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
+	if err := node.SetUser(ctx, v1.UserOperator, own); err != nil || !hasAccount(m.pod) {
+		return err
 	}
 	var gone []string
 	for _, name := range names {
@@ -198,13 +201,13 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 			continue // By another node, a moment ago.
 		}
 		u := e.o.users[i]
-		rules := append([]string{"reset", "on"}, strings.Fields(u.rules)...)
-		for _, hash := range e.o.hashes(m.users[name], u) {
+		rules := append([]string{"reset", "on"}, strings.Split(u.rules, " ")...)
+		for _, hash := range e.o.hashes(m.users, u) {
 			rules = append(rules, "#"+hash)
 		}
 		err := node.SetUser(ctx, name, rules)
 		if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); ok {
-			current.refusedUsers[name] = refusedUser{rules: u.rules, image: e.o.rdc.Spec.Image, pod: m.name, reason: refused.Reason}
+			current.refusedUsers[name] = refusedUser{rules: u.rules, image: m.image(), pod: m.name, reason: refused.Reason}
 		} else if err != nil {
 			return err
 		}
@@ -220,8 +223,8 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 		_, refused := current.refusedUsers[u.name]
 		return refused
 	})}
-	if err := node.SetUser(ctx, v1.UserOperator, []string{"clearselectors", markRule(accepted.mark(users))}); err != nil {
+	if err := node.SaveUsers(ctx); err != nil {
 		return err
 	}
-	return node.SaveUsers(ctx)
+	return node.SetUser(ctx, v1.UserOperator, []string{markRule(accepted.mark(users))})
 }

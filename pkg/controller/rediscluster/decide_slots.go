@@ -258,6 +258,9 @@ func balanceSlots(o *observed) *plan {
 		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
 	}
 	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
+		if missing := o.missingUser(); missing != "" && o.slots[next.to.id].Len() == 0 {
+			return wait(check, "Waiting for the users, before %s gets slots: %s", next.to.name, missing)
+		}
 		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
 	if replica := o.surplusReplica(masters); replica != nil && (!replica.outdated || o.rejection == "") {

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,12 +42,17 @@ type user struct {
 
 // refusedUser is a user whose rules Redis refused.
 type refusedUser struct {
-	rules, image string // of the spec
-	pod, reason  string
+	rules       string // of the spec
+	image       string // of the Pod
+	pod, reason string
 }
 
-// everything are the rules of a user that may do all.
-const everything = "~* &* +@all"
+// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open: it may replicate,
+// but not read the operator's password (masterauth), change users, or make the node log in elsewhere.
+const (
+	everything       = "~* &* +@all"
+	almostEverything = "~* &* +@all -@admin +psync +replconf"
+)
 
 // hasAccount returns whether the node of a Pod starts with the operator's user.
 func hasAccount(pod *corev1.Pod) bool {
@@ -65,11 +71,11 @@ func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 
 // LoginTo returns the user as which the operator logs in to the node of a Pod, "" for the default one, and the Secret with the
 // password; nil if it needs none.
-func LoginTo(rdc *v1.RedisCluster, pod *corev1.Pod) (string, *v1.SecretKeyReference) {
+func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
 	if hasAccount(pod) {
 		return v1.UserOperator, passwordRefOf(pod)
 	}
-	return "", rdc.Spec.AuthSecretRef
+	return "", passwordRefOf(pod)
 }
 
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
@@ -118,9 +124,9 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	}
 	open := len(o.rdc.Spec.Users) == 0 || o.podWithoutAccount() != nil
 	if open {
-		rules := everything + " nopass"
+		rules := almostEverything + " nopass"
 		if o.openRef() != nil {
-			rules = everything
+			rules = almostEverything
 		}
 		add(v1.User{Name: v1.UserDefault, Rules: rules, PasswordSecretRef: o.openRef()})
 	}
@@ -131,29 +137,40 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	}
 }
 
-// mark returns a digest of the rules that the nodes should have, and of what a node with these users makes of them. The node keeps
-// it beside the operator's user. So another operator knows whether the node has the rules, and whether another client has changed
-// them since: nodes write rules in a way of their own.
+// mark returns a digest of the rules that the nodes should have, and of what a node with these users makes of them and of the rules of the
+// operator's user. The node keeps it beside the operator's user. So another operator knows whether the node has the rules, and whether
+// another client has changed them since: nodes write rules in a way of their own.
 func (o *observed) mark(users map[string]redisnode.User) string {
 	digest := sha256.New()
+	fmt.Fprintf(digest, "%q\n", marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
 	for _, u := range o.users {
 		fmt.Fprintf(digest, "%q %q %q\n", u.name, u.rules, users[u.name].Rules)
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
+// marks matches the selector of markRule, as a node writes it.
+var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)
+
 // markRule is a selector that allows nothing.
 func markRule(mark string) string { return "(~users:" + mark + ")" }
 
 // hashes returns the hashes of passwords that a user of a node should have, sorted: old ones stay until all nodes have the new one
-// for long enough.
-func (o *observed) hashes(has redisnode.User, u user) []string {
+// for long enough. A node without the user gets those of the other nodes, too.
+func (o *observed) hashes(users map[string]redisnode.User, u user) []string {
 	if u.hash == "" {
 		return nil
 	}
 	all := []string{u.hash}
-	if !o.retired[u.name] {
+	has, exists := users[u.name]
+	switch {
+	case o.retired[u.name]:
+	case exists:
 		all = append(all, has.Hashes...)
+	default:
+		for _, m := range o.members {
+			all = append(all, m.users[u.name].Hashes...)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -189,10 +206,12 @@ func (o *observed) pendingUsersOf(m *member) []string {
 		return []string{v1.UserOperator}
 	}
 	pending := map[string]bool{}
-	same := strings.Contains(m.users[v1.UserOperator].Rules, strings.TrimSuffix(markRule(o.mark(m.users)), ")")+" ")
+	own := m.users[v1.UserOperator]
+	same := slices.Equal(own.Hashes, []string{o.accountHash}) &&
+		strings.Contains(own.Rules, strings.TrimSuffix(markRule(o.mark(m.users)), ")")+" ")
 	for _, u := range o.users {
 		has, exists := m.users[u.name]
-		if !exists || !same || !slices.Equal(has.Hashes, o.hashes(has, u)) {
+		if !exists || !same || !slices.Equal(has.Hashes, o.hashes(m.users, u)) {
 			pending[u.name] = true
 		}
 	}
@@ -230,6 +249,23 @@ func waitForUsers(o *observed) *plan {
 		return wait(brief, "%s", settingStep("users", pending))
 	}
 	return nil
+}
+
+// missingUser returns why new nodes would not have a user of the spec, although the others may have it; "" if they would. Rules that only
+// Pods of another image refused are tried again in new ones.
+func (o *observed) missingUser() string {
+	if len(o.rdc.Spec.Users) == 0 {
+		return ""
+	}
+	for _, p := range o.userProblems {
+		return p.message
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.refusedUsers)) {
+		if r := o.refusedUsers[name]; r.image == o.rdc.Spec.Image {
+			return fmt.Sprintf("%s rejected the rules of the user %s", r.pod, name)
+		}
+	}
+	return ""
 }
 
 // userProblems returns a problem for each user that the nodes do not have as in spec.users.

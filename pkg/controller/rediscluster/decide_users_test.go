@@ -73,6 +73,8 @@ func have(users map[string][]string, ordinals ...int) alter {
 				m.users[name] = redisnode.User{Hashes: hashes, Rules: "the rules of " + name}
 			}
 			own := m.users[v1.UserOperator]
+			own.Rules = "on"
+			m.users[v1.UserOperator] = own
 			own.Rules = "on (~users:" + o.mark(m.users) + " resetchannels -@all)"
 			m.users[v1.UserOperator] = own
 		}
@@ -107,6 +109,19 @@ func TestDecideUsers(t *testing.T) {
 			user.Rules = "the rules of another"
 			o.members[3].users["app"] = user
 		}), []string{"set users of demo-3 app default"}, "waitForUsers"},
+		"another client gave the operator's user a password": {see(six(), people(closed, app), reading, have(settled, all...),
+			have(but("glassback", accountPassword, "theirs"), 3)), []string{"set users of demo-3 app default"}, "waitForUsers"},
+		"another client changed the rules of the operator's user": {see(six(), people(closed, app), reading, have(settled, all...),
+			func(o *observed) {
+				own := o.members[3].users[v1.UserOperator]
+				own.Rules = "sanitize-payload " + own.Rules
+				o.members[3].users[v1.UserOperator] = own
+			}), []string{"set users of demo-3 app default"}, "waitForUsers"},
+		"a new node while two passwords are valid": {see(six(), people(closed, app), reading,
+			have(but("app", "old-password", "app-password"), all...),
+			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)), []string{"set users of demo-4 app"}, "waitForUsers"},
+		"no Pod is replaced by one without a user": {see(six(), people(closed, aUser("app", "~* +@all", "none")), reading,
+			have(but("app", "old-password"), all...), podIs(old, 3)), nil, "rollPods waits"},
 		"another password": {see(six(), people(closed, app), reading, have(but("app", "old-password"), 1), have(settled, 0, 2, 3, 4, 5)),
 			[]string{"set users of demo-1 app"}, "waitForUsers"},
 		"both passwords are everywhere": {
@@ -150,6 +165,9 @@ func TestDecideUsers(t *testing.T) {
 					got = append(got, c.String())
 				}
 			}
+			if p.policy == "rollPods" && len(p.commands) == 0 {
+				p.policy += " waits"
+			}
 			if !slices.Equal(got, test.want) || p.policy != test.policy {
 				t.Errorf("got %q by %q (%s), want %q by %q", got, p.policy, p.step, test.want, test.policy)
 			}
@@ -173,12 +191,12 @@ func TestTheUserDefault(t *testing.T) {
 		rules, hash string
 	}{
 		"all Pods have it":            {see(six(), people(closed, app)), "off", ""},
-		"a Pod without a password":    {see(six(), people(closed, app), withoutAccount("", 3)), everything + " nopass", ""},
-		"a Pod with a password":       {see(six(), people(closed, app), withoutAccount("redis", 3)), everything, "redis-password"},
-		"no users any more":           {see(six(), people(closed, app), gone), everything + " nopass", ""},
-		"a password instead of users": {see(six(), people(closed, app), gone, locked), everything, "redis-password"},
+		"a Pod without a password":    {see(six(), people(closed, app), withoutAccount("", 3)), almostEverything + " nopass", ""},
+		"a Pod with a password":       {see(six(), people(closed, app), withoutAccount("redis", 3)), almostEverything, "redis-password"},
+		"no users any more":           {see(six(), people(closed, app), gone), almostEverything + " nopass", ""},
+		"a password instead of users": {see(six(), people(closed, app), gone, locked), almostEverything, "redis-password"},
 		"the same, with a Pod that has one": {
-			see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), everything, "redis-password",
+			see(six(), people(closed, app), withoutAccount("redis", 3), gone, locked), almostEverything, "redis-password",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -197,6 +215,20 @@ func TestTheUserDefault(t *testing.T) {
 
 func locked(o *observed) {
 	o.rdc.Spec.AuthSecretRef = &v1.SecretKeyReference{Name: "redis", Key: "password"}
+}
+
+// TestANewNodeGetsOldPasswords is about a Pod that is created while two passwords are valid.
+func TestANewNodeGetsOldPasswords(t *testing.T) {
+	both := map[string][]string{"glassback": {accountPassword}, "default": nil, "app": {"old-password", "app-password"}}
+	o := see(six(), people(aUser("default", "off", ""), aUser("app", "~* +@all", "app")), reading, have(both, all...))
+	i := slices.IndexFunc(o.users, func(u user) bool { return u.name == "app" })
+	if got, want := o.hashes(nil, o.users[i]), o.members[0].users["app"].Hashes; !slices.Equal(got, want) {
+		t.Errorf("it gets %q, want both: %q", got, want)
+	}
+	o.retired = map[string]bool{"app": true}
+	if got := o.hashes(nil, o.users[i]); !slices.Equal(got, []string{o.users[i].hash}) {
+		t.Errorf("after the time of the old one it gets %q, want the new one alone", got)
+	}
 }
 
 // TestOldPasswordsAreKept follows the time for which an old password stays valid.

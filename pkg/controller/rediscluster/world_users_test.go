@@ -246,6 +246,33 @@ func TestUsersWithAPassword(t *testing.T) {
 	}
 }
 
+// TestACrashBeforeUsersAreSaved ends the life of the operator before it saves the users of a node. The next one saves them: else, a
+// container that restarts would have the users of before.
+func TestACrashBeforeUsersAreSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "users", withUsers(aUser("default", openRules, "")))
+	w.ready("the cluster to be formed")
+	died := false
+	w.lives = func(int) bool {
+		if w.last != "ACL SAVE" || died {
+			return true
+		}
+		died = true
+		return false
+	}
+	w.change(withUsers(aUser("default", "off", "")))
+	w.ready("the cluster to be closed")
+	for _, p := range w.pods() {
+		text, err := os.ReadFile(filepath.Join(w.dirs["users "+string(p.UID)], "users.acl"))
+		if err != nil || strings.Contains(string(text), "nopass") {
+			t.Errorf("%s begins with the users %q, error %v; want the user default off", p.Name, text, err)
+		}
+	}
+	if !died {
+		t.Error("no life ended")
+	}
+}
+
 // TestUsersFromTheBeginning forms a cluster with users and changes them, also to what Redis refuses; then it scales.
 func TestUsersFromTheBeginning(t *testing.T) {
 	t.Parallel()
@@ -274,7 +301,9 @@ func TestUsersFromTheBeginning(t *testing.T) {
 
 	// A user of another client is deleted, and a change by it undone.
 	node := w.node("users-2")
-	for name, rules := range map[string][]string{"stranger": {"on", "nopass", "+@all"}, "app": {"-@all"}} {
+	for name, rules := range map[string][]string{
+		"stranger": {"on", "nopass", "+@all"}, "app": {"-@all"}, v1.UserOperator: {">theirs", "%R~theirs"},
+	} {
 		if err := node.SetUser(t.Context(), name, rules); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +311,9 @@ func TestUsersFromTheBeginning(t *testing.T) {
 	w.until("the stranger to be gone", func() bool {
 		users, err := node.Users(t.Context())
 		_, there := users["stranger"]
-		return err == nil && !there && strings.Contains(users["app"].Rules, "+@all")
+		own := users[v1.UserOperator]
+		return err == nil && !there && strings.Contains(users["app"].Rules, "+@all") && len(own.Hashes) == 1 &&
+			!strings.Contains(own.Rules, "theirs")
 	})
 	node.Close()
 

@@ -27,10 +27,10 @@ type User struct {
 
 	// rules are the rules of the user, as for ACL SETUSER, with one space between them, such as
 	// "~app:* &app:* +@all -@dangerous". The user begins without any permission, and is on. With
-	// off, nobody can log in as the user. With nopass, every password is accepted.
+	// off, no client can log in as the user. With nopass, every password is accepted.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+|on|off|nopass|all(keys|channels|commands)|nocommands|reset(keys|channels)|(sanitize|skip-sanitize)-payload)[)]?( [(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+|on|off|nopass|all(keys|channels|commands)|nocommands|reset(keys|channels)|(sanitize|skip-sanitize)-payload)[)]?)*$') && !self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="must be rules of ACL SETUSER with one space between them, like \"~app:* +@all -@dangerous\": no passwords, no reset"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+|on|off|nopass|all(keys|channels|commands)|nocommands|reset(keys|channels)|(sanitize|skip-sanitize)-payload)[)]?( [(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+|on|off|nopass|all(keys|channels|commands)|nocommands|reset(keys|channels)|(sanitize|skip-sanitize)-payload)[)]?)*$') && !self.matches('[\\\\x00-\\\\x1f\\\\x7f]') && self.matches('^[^()]*([(][^()]*[)][^()]*)*$')",message="must be rules of ACL SETUSER with one space between them, like \"~app:* +@all -@dangerous\": no passwords, no reset"
 	Rules string `json:"rules"`
 
 	// passwordSecretRef is the Secret with the password of the user. After a change of the
@@ -68,6 +68,7 @@ const ruleOfUser = `[(]?([~&][^ ()]+|%(R|W|RW|WR)~[^ ()]+|[+-]@?[a-zA-Z0-9_|.-]+
 var (
 	userName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	userRules = regexp.MustCompile(`^` + ruleOfUser + `( ` + ruleOfUser + `)*$`)
+	selectors = regexp.MustCompile(`^[^()]*([(][^()]*[)][^()]*)*$`) // Each parenthesis that is opened is closed, and none within another.
 )
 
 // HasUser returns whether users has the name.
@@ -106,7 +107,9 @@ func (u *User) validate(path *field.Path) field.ErrorList {
 		func(name string) bool { return userName.MatchString(name) && name != UserOperator },
 		`must be the name of a user, like "app": letters, digits, "-", "_" and "."; not glassback, which is the operator's own`)
 	errs = append(errs, validateText(path.Child("rules"), u.Rules, maxRules,
-		func(rules string) bool { return userRules.MatchString(rules) && !control.MatchString(rules) },
+		func(rules string) bool {
+			return userRules.MatchString(rules) && selectors.MatchString(rules) && !control.MatchString(rules)
+		},
 		`must be rules of ACL SETUSER with one space between them, like "~app:* +@all -@dangerous": no passwords, no reset`)...)
 	words := strings.Split(u.Rules, " ")
 	ok := slices.Contains(words, "nopass") || slices.Contains(words, "off")

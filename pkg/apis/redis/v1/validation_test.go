@@ -118,6 +118,14 @@ func TestValidate(t *testing.T) {
 			`spec.users[1].rules: Invalid value: ""`,
 		},
 		"two spaces in rules": {valid(withUsers(User{Name: "app", Rules: "off  ~*"})), `spec.users[1].rules: Invalid value: "off  ~*"`},
+		"a selector that is not closed": {
+			valid(withUsers(User{Name: "app", Rules: "off (~a +get"})),
+			`spec.users[1].rules: Invalid value: "off (~a +get"`,
+		},
+		"a selector in a selector": {
+			valid(withUsers(User{Name: "app", Rules: "off (~a (+get) +set)"})),
+			`spec.users[1].rules: Invalid value: "off (~a (+get) +set)"`,
+		},
 		"two lines of rules": {
 			valid(withUsers(User{Name: "app", Rules: "off ~a\n+@all"})),
 			`spec.users[1].rules: Invalid value: "off ~a\n+@all"`,

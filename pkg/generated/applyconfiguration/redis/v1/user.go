@@ -17,7 +17,7 @@ type UserApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// rules are the rules of the user, as for ACL SETUSER, with one space between them, such as
 	// "~app:* &app:* +@all -@dangerous". The user begins without any permission, and is on. With
-	// off, nobody can log in as the user. With nopass, every password is accepted.
+	// off, no client can log in as the user. With nopass, every password is accepted.
 	Rules *string `json:"rules,omitempty"`
 	// passwordSecretRef is the Secret with the password of the user. After a change of the
 	// Secret, the nodes accept both passwords for keepOldPasswordSeconds.
