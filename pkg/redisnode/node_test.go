@@ -7,6 +7,7 @@ package redisnode_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -621,13 +622,37 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// record forwards one connection to a server, and tells the commands sent so far.
+// sentBytes are what a client sent.
+type sentBytes struct {
+	mu    sync.Mutex
+	bytes []byte
+}
+
+func (s *sentBytes) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes = append(s.bytes, p...)
+	return len(p), nil
+}
+
+func (s *sentBytes) commands() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reader := bufio.NewReader(bytes.NewReader(s.bytes))
+	var commands []string
+	for command, err := readCommand(reader); err == nil; command, err = readCommand(reader) {
+		commands = append(commands, command)
+	}
+	return commands
+}
+
+// record forwards one connection to a server, and tells the commands sent so far. It keeps them before it forwards them: who has an
+// answer finds the command.
 func record(t *testing.T, address string) (port int, sent func() []string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	var mu sync.Mutex
-	var commands []string
+	var kept sentBytes
 	var copying sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()
@@ -646,22 +671,9 @@ func record(t *testing.T, address string) (port int, sent func() []string) {
 		}
 		defer server.Close()
 		copying.Go(func() { _, _ = io.Copy(client, server) })
-		reader := bufio.NewReader(io.TeeReader(client, server))
-		for {
-			command, err := readCommand(reader)
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			commands = append(commands, command)
-			mu.Unlock()
-		}
+		_, _ = io.Copy(io.MultiWriter(&kept, server), client)
 	})
-	return listener.Addr().(*net.TCPAddr).Port, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(commands)
-	}
+	return listener.Addr().(*net.TCPAddr).Port, kept.commands
 }
 
 // readCommand reads an array of bulk strings without line breaks:

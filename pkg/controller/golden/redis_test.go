@@ -256,18 +256,17 @@ func (c redisConn) Users(context.Context) (map[string]redisnode.User, error) {
 	})
 }
 
-// SetUser keeps the rules as they are, without the words that reset something.
+// SetUser keeps the rules as they are. It writes a selector as a node does.
 func (c redisConn) SetUser(_ context.Context, name string, rules []string) error {
 	return c.with(func(node *redisServer) error {
 		user := node.users[name]
-		if rules[0] == "reset" {
-			user = redisnode.User{}
-		}
-		for _, rule := range rules[1:] {
+		for _, rule := range rules {
 			if hash, ok := strings.CutPrefix(rule, "#"); ok {
 				user.Hashes = append(user.Hashes, hash)
+			} else if rule == "reset" {
+				user = redisnode.User{}
 			} else {
-				user.Rules += strings.TrimSuffix(rule, ")") + " "
+				user.Rules = strings.TrimSpace(user.Rules + " " + strings.Replace(rule, ")", " resetchannels -@all)", 1))
 			}
 		}
 		node.users[name] = user

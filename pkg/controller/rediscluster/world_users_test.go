@@ -302,7 +302,7 @@ func TestUsersFromTheBeginning(t *testing.T) {
 	// A user of another client is deleted, and a change by it undone.
 	node := w.node("users-2")
 	for name, rules := range map[string][]string{
-		"stranger": {"on", "nopass", "+@all"}, "app": {"-@all"}, v1.UserOperator: {">theirs", "%R~theirs"},
+		"stranger": {"on", "nopass", "+@all"}, "app": {"-@all"}, v1.UserOperator: {">theirs", "(~theirs +get)"},
 	} {
 		if err := node.SetUser(t.Context(), name, rules); err != nil {
 			t.Fatal(err)
