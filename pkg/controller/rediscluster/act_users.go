@@ -10,165 +10,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
-
-// secretEvery is how often the operator reads the Secrets of spec.users. It does not watch them: that would need the right to read
-// all Secrets.
-const secretEvery = 30 * time.Second
-
-// secretText is a password of a Secret.
-type secretText struct {
-	text    string    // the last one; "" if there was none
-	missing bool      // whether the Secret does not exist
-	foreign bool      // whether it is of another owner, or being deleted
-	readAt  time.Time // when it was read
-}
-
-// readUsers reads the Secrets of the users, of the operator's own user, and of the Pods that do not have it yet. It returns a problem
-// if the operator cannot log in.
-func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error) {
-	current, ref := s.get(o.rdc), accountRef(o.rdc)
-	if current.secrets == nil {
-		current.secrets = map[v1.SecretKeyReference]secretText{}
-	}
-	own, err := s.readSecret(ctx, o.rdc, ref)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case own.foreign:
-		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, or being deleted: rename or delete one of the two",
-			ref.Name)}, nil
-	case own.text == "" && own.missing && slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) }):
-		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s does not exist, and the nodes still have its password: "+
-			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, dirAuth, fileAuth, ref.Key)}, nil
-	case own.text == "" && !own.missing:
-		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s has no password in %s: delete it, and create it again", ref.Name, ref.Key)}, nil
-	}
-	o.accountMissing = own.missing
-	if own.text != "" {
-		o.accountHash = redisnode.HashPassword(own.text)
-	}
-	wanted := o.passwordRefs()
-	wanted[ref] = true
-	for used := range wanted {
-		if _, err := s.readSecret(ctx, o.rdc, used); err != nil {
-			return nil, err
-		}
-	}
-	maps.DeleteFunc(current.secrets, func(used v1.SecretKeyReference, _ secretText) bool { return !wanted[used] })
-	maps.DeleteFunc(current.refusedUsers, func(name string, r refusedUser) bool {
-		same := func(u v1.User) bool { return u.Name == name && u.Rules == r.rules }
-		runs := func(m *member) bool { return m.image() == r.image }
-		return !slices.ContainsFunc(o.members, runs) || !slices.ContainsFunc(o.rdc.Spec.Users, same)
-	})
-	o.refusedUsers = maps.Clone(current.refusedUsers)
-	o.wantUsers(func(used v1.SecretKeyReference) (string, *problem) {
-		read := current.secrets[used]
-		switch {
-		case read.missing:
-			return "", &problem{reasonNoPassword,
-				fmt.Sprintf("Secret %s does not exist: create it, with a password in the key %s", used.Name, used.Key)}
-		case read.text == "":
-			return "", &problem{reasonNoPassword, fmt.Sprintf("Secret %s has no password in %s: set it, or name another key", used.Name, used.Key)}
-		}
-		return read.text, nil
-	})
-	return nil, nil
-}
-
-// passwordRefs returns the references to the passwords that the users, the user default and the Pods have.
-func (o *observed) passwordRefs() map[v1.SecretKeyReference]bool {
-	refs := []*v1.SecretKeyReference{o.openRef()}
-	for _, m := range o.members {
-		if m.pod != nil {
-			refs = append(refs, passwordRefOf(m.pod))
-		}
-	}
-	for _, u := range o.rdc.Spec.Users {
-		refs = append(refs, u.PasswordSecretRef)
-	}
-	set := map[v1.SecretKeyReference]bool{}
-	for _, ref := range refs {
-		if ref != nil {
-			set[*ref] = true
-		}
-	}
-	return set
-}
-
-// readSecret returns a password, which it has read at most secretEvery ago. It keeps the last one while the Secret cannot be read.
-func (s *sessions) readSecret(ctx context.Context, rdc *v1.RedisCluster, ref v1.SecretKeyReference) (secretText, error) {
-	current := s.get(rdc)
-	last, known := current.secrets[ref]
-	age := s.clock.Since(last.readAt)
-	if known && age < secretEvery && (!current.refused || age < minPasswordAge) {
-		return last, nil
-	}
-	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	read := secretText{text: last.text, readAt: s.clock.Now()}
-	switch {
-	case apierrors.IsNotFound(err):
-		read.missing = true
-	case err != nil && known:
-		return last, nil
-	case err != nil:
-		return read, fmt.Errorf("get Secret %s, which has a password: %w", ref.Name, err)
-	default:
-		owner := metav1.GetControllerOf(secret)
-		read.foreign = ref == accountRef(rdc) && (secret.DeletionTimestamp != nil || (owner != nil && owner.UID != rdc.UID))
-		read.text = strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
-	}
-	current.secrets[ref] = read
-	return read, nil
-}
-
-// loginTo returns how the operator logs in to the node of a Pod: with the password that the Pod was created with.
-func (s *session) loginTo(pod *corev1.Pod) redisnode.Login {
-	if s.secrets == nil {
-		return redisnode.Login{Password: s.password}
-	}
-	ref := passwordRefOf(pod)
-	if ref == nil {
-		return redisnode.Login{}
-	}
-	login := redisnode.Login{Password: s.secrets[*ref].text}
-	if hasAccount(pod) {
-		login.User = v1.UserOperator
-	}
-	return login
-}
-
-// loginToAny returns how one node logs in to another one: with spec.users, all nodes have the operator's user.
-func (s *session) loginToAny(rdc *v1.RedisCluster) redisnode.Login {
-	if s.secrets == nil {
-		return redisnode.Login{Password: s.password}
-	}
-	return redisnode.Login{User: v1.UserOperator, Password: s.secrets[accountRef(rdc)].text}
-}
-
-// askUsers sets the users that a node has.
-func (m *member) askUsers(ctx context.Context, node Node) {
-	users, err := node.Users(ctx)
-	if err != nil {
-		m.fail(err)
-		return
-	}
-	m.users = users
-}
 
 // createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it.
 func (e executor) createAccount(ctx context.Context) error {

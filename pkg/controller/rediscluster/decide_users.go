@@ -54,30 +54,6 @@ const (
 	almostEverything = "~* &* +@all -@admin +psync +replconf"
 )
 
-// hasAccount returns whether the node of a Pod starts with the operator's user.
-func hasAccount(pod *corev1.Pod) bool {
-	return pod != nil && pod.Annotations[AnnotationUser] != ""
-}
-
-// passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
-func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
-			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
-		}
-	}
-	return nil
-}
-
-// LoginTo returns the user as which the operator logs in to the node of a Pod, "" for the default one, and the Secret with the
-// password; nil if it needs none.
-func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
-	if hasAccount(pod) {
-		return v1.UserOperator, passwordRefOf(pod)
-	}
-	return "", passwordRefOf(pod)
-}
-
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
 func (o *observed) usesAccount() bool {
 	return len(o.rdc.Spec.Users) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) })

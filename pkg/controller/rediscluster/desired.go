@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,10 +45,6 @@ const AnnotationRevision = v1.GroupName + "/revision"
 // the upgrade. Without raising it, a change reaches only new Pods, and all Pods with the next change of the spec.
 // The existing ConfigMap of a revision stays as it is.
 const podRevision = 1
-
-// AnnotationUser on a Pod has the name of the operator's user, with which its node starts. A Pod that was created without spec.users
-// does not have it.
-const AnnotationUser = v1.GroupName + "/user"
 
 const (
 	containerName = "redis"
@@ -92,29 +87,6 @@ var (
 var stopCommand = strings.Join(slices.DeleteFunc(strings.SplitAfter(stopScript, "\n"), func(line string) bool {
 	return strings.HasPrefix(strings.TrimSpace(line), "#") || line == "\n"
 }), "")
-
-// asOperator returns a script that logs in as the operator's user. Without it, the script sends the password alone.
-func asOperator(rdc *v1.RedisCluster, script string) string {
-	if len(rdc.Spec.Users) == 0 {
-		return script
-	}
-	return callOfCLI.ReplaceAllString(script, `$0 --user "$$`+envUser+`"`)
-}
-
-var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
-
-// accountRef returns the Secret with the password of the operator's user.
-func accountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
-	return v1.SecretKeyReference{Name: rdc.Name + "-glassback", Key: corev1.BasicAuthPasswordKey}
-}
-
-// passwordRef returns the Secret with the password that the scripts send; nil without one.
-func passwordRef(rdc *v1.RedisCluster) *v1.SecretKeyReference {
-	if len(rdc.Spec.Users) > 0 {
-		return ptr.To(accountRef(rdc))
-	}
-	return rdc.Spec.AuthSecretRef
-}
 
 func podName(rdc *v1.RedisCluster, ordinal int) string { return rdc.Name + "-" + strconv.Itoa(ordinal) }
 
@@ -463,21 +435,6 @@ func claim(rdc *v1.RedisCluster, ordinal int) *corev1.PersistentVolumeClaim {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: storage.StorageClassName,
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: storage.Size}},
-		},
-	}
-}
-
-// account returns the Secret with the password of the operator's user. It is immutable: the nodes depend on it.
-func account(rdc *v1.RedisCluster, password string) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: accountRef(rdc).Name, Namespace: rdc.Namespace, Labels: labels(rdc),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
-		},
-		Immutable: ptr.To(true),
-		Type:      corev1.SecretTypeBasicAuth,
-		Data: map[string][]byte{
-			corev1.BasicAuthUsernameKey: []byte(v1.UserOperator), corev1.BasicAuthPasswordKey: []byte(password),
 		},
 	}
 }

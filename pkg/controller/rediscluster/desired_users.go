@@ -1,0 +1,82 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// AnnotationUser on a Pod has the name of the operator's user, with which its node starts. A Pod that was created without spec.users
+// does not have it.
+const AnnotationUser = v1.GroupName + "/user"
+
+// asOperator returns a script that logs in as the operator's user. Without it, the script sends the password alone.
+func asOperator(rdc *v1.RedisCluster, script string) string {
+	if len(rdc.Spec.Users) == 0 {
+		return script
+	}
+	return callOfCLI.ReplaceAllString(script, `$0 --user "$$`+envUser+`"`)
+}
+
+var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
+
+// accountRef returns the Secret with the password of the operator's user.
+func accountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
+	return v1.SecretKeyReference{Name: rdc.Name + "-glassback", Key: corev1.BasicAuthPasswordKey}
+}
+
+// passwordRef returns the Secret with the password that the scripts send; nil without one.
+func passwordRef(rdc *v1.RedisCluster) *v1.SecretKeyReference {
+	if len(rdc.Spec.Users) > 0 {
+		return ptr.To(accountRef(rdc))
+	}
+	return rdc.Spec.AuthSecretRef
+}
+
+// account returns the Secret with the password of the operator's user. It is immutable: the nodes depend on it.
+func account(rdc *v1.RedisCluster, password string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: accountRef(rdc).Name, Namespace: rdc.Namespace, Labels: labels(rdc),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rdc, kind)},
+		},
+		Immutable: ptr.To(true),
+		Type:      corev1.SecretTypeBasicAuth,
+		Data: map[string][]byte{
+			corev1.BasicAuthUsernameKey: []byte(v1.UserOperator), corev1.BasicAuthPasswordKey: []byte(password),
+		},
+	}
+}
+
+// hasAccount returns whether the node of a Pod starts with the operator's user.
+func hasAccount(pod *corev1.Pod) bool {
+	return pod != nil && pod.Annotations[AnnotationUser] != ""
+}
+
+// passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
+func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
+			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
+		}
+	}
+	return nil
+}
+
+// LoginTo returns the user as which the operator logs in to the node of a Pod, "" for the default one, and the Secret with the
+// password; nil if it needs none.
+func LoginTo(pod *corev1.Pod) (string, *v1.SecretKeyReference) {
+	if hasAccount(pod) {
+		return v1.UserOperator, passwordRefOf(pod)
+	}
+	return "", passwordRefOf(pod)
+}
