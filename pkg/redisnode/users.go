@@ -66,7 +66,7 @@ var errUsers = errors.New("ACL LIST: malformed answer") // The answer has hashes
 func parseUsers(lines []string) (map[string]User, error) {
 	users := make(map[string]User, len(lines))
 	for _, line := range lines {
-		words := strings.Fields(line)
+		words := strings.Split(line, " ") // Patterns may hold other white space.
 		if len(words) < 2 || words[0] != "user" {
 			return nil, errUsers
 		}

@@ -42,6 +42,14 @@ func TestUsers(t *testing.T) {
 		t.Errorf("rules that Redis does not know: %v", err)
 	}
 
+	check(t, node.SetUser(t.Context(), "spaces", []string{"on", "~a\u2003#b", "+@read"}))
+	users, err = node.Users(t.Context())
+	check(t, err)
+	if got := users["spaces"]; len(got.Hashes) > 0 || !strings.Contains(got.Rules, "~a\u2003#b ") {
+		t.Errorf("a pattern with another white space: the user is %+v", got)
+	}
+	check(t, node.DeleteUsers(t.Context(), []string{"spaces"}))
+
 	for _, rules := range [][]string{{"(~a", "+get"}, {"+@read", "(+get"}} {
 		err := node.SetUser(t.Context(), "app", rules)
 		if _, ok := errors.AsType[*redisnode.RefusedRulesError](err); !ok {

@@ -322,11 +322,11 @@ func mark(ctx context.Context, node Node, slots redisnode.Slots, how redisnode.S
 // for the code only now: it can be large. A library that no master has any more was deleted meanwhile: it is deleted from the new master,
 // too, unless a user has loaded other code there.
 func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
-	dump, err := e.node(from).DumpFunctions(ctx)
+	libraries, err := e.node(from).Libraries(ctx)
 	if err != nil {
 		return err
 	}
-	libraries, err := e.node(from).Libraries(ctx)
+	dump, err := e.node(from).DumpFunctions(ctx)
 	if err != nil {
 		return err
 	}
@@ -349,6 +349,9 @@ func (e executor) copyFunctions(ctx context.Context, to, from *member) error {
 			return err
 		}
 		maps.DeleteFunc(libraries, func(name, _ string) bool { return left[name] != "" })
+	}
+	if len(libraries) == 0 {
+		return nil
 	}
 	copied, err := e.node(to).Libraries(ctx)
 	if err != nil {

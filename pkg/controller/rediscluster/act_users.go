@@ -48,7 +48,7 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 			gone = append(gone, name)
 			continue
 		}
-		if _, refused := current.refusedUsers[name]; refused {
+		if _, refused := current.refusals[refusedUser{name, m.image()}]; refused {
 			continue // By another node, a moment ago.
 		}
 		u := e.o.users[i]
@@ -58,7 +58,7 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 		}
 		err := node.SetUser(ctx, name, rules)
 		if refused, ok := errors.AsType[*redisnode.RefusedRulesError](err); ok {
-			current.refusedUsers[name] = refusedUser{rules: u.rules, image: m.image(), pod: m.name, reason: refused.Reason}
+			current.refusals[refusedUser{name, m.image()}] = refusal{u.rules, m.name, refused.Reason}
 		} else if err != nil {
 			return err
 		}
@@ -70,12 +70,8 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 	if err != nil {
 		return err
 	}
-	accepted := observed{users: slices.DeleteFunc(slices.Clone(e.o.users), func(u user) bool {
-		_, refused := current.refusedUsers[u.name]
-		return refused
-	})}
 	if err := node.SaveUsers(ctx); err != nil {
 		return err
 	}
-	return node.SetUser(ctx, v1.UserOperator, []string{markRule(accepted.mark(users))})
+	return node.SetUser(ctx, v1.UserOperator, []string{markRule(markOf(current.refusals.acceptedBy(m, e.o.users), users))})
 }

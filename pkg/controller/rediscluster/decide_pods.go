@@ -186,8 +186,8 @@ func rollPods(o *observed) *plan {
 	if pending := directiveCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.
 	}
-	if missing := o.missingUser(); missing != "" {
-		return wait(check, "Waiting for the users, which a new Pod would not have: %s", missing)
+	if o.missingUser != "" {
+		return wait(check, "Waiting for the users, which a new Pod would not have: %s", o.missingUser)
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p

@@ -258,14 +258,17 @@ func balanceSlots(o *observed) *plan {
 		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
 	}
 	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
-		if missing := o.missingUser(); missing != "" && o.slots[next.to.id].Len() == 0 {
-			return wait(check, "Waiting for the users, before %s gets slots: %s", next.to.name, missing)
+		if o.missingUser != "" && o.slots[next.to.id].Len() == 0 {
+			return wait(check, "Waiting for the users, before %s gets slots: %s", next.to.name, o.missingUser)
 		}
 		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
 	if replica := o.surplusReplica(masters); replica != nil && (!replica.outdated || o.rejection == "") {
 		if p := cmp.Or(waitForReplicas(o), waitForRewrites(o)); p != nil {
 			return p // The cluster may still need the replica's copy of the data.
+		}
+		if o.missingUser != "" {
+			return wait(check, "Waiting for the users, which a new master would not have: %s", o.missingUser)
 		}
 		return do(replaceNode(o, replica), "Replacing %s, to become a master", replica.name)
 	}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -40,18 +41,33 @@ type user struct {
 	keep  time.Duration // how long an old password stays valid
 }
 
-// refusedUser is a user whose rules Redis refused.
+// refusals are the rules of users that Redis refused. Another image may accept them.
+type refusals map[refusedUser]refusal
+
 type refusedUser struct {
+	name  string
+	image string // of the Pod
+}
+
+type refusal struct {
 	rules       string // of the spec
-	image       string // of the Pod
 	pod, reason string
 }
 
+// acceptedBy returns the users whose rules the image of a Pod has not refused.
+func (r refusals) acceptedBy(m *member, users []user) []user {
+	return slices.DeleteFunc(slices.Clone(users), func(u user) bool {
+		_, refused := r[refusedUser{u.name, m.image()}]
+		return refused
+	})
+}
+
 // everything are the rules of a user that may do all. almostEverything are those of the user default while it is open: it may replicate,
-// but not read the operator's password (masterauth), change users, or make the node log in elsewhere.
+// and hand the slots of a Pod over that ends (stop.sh), but not read the operator's password (masterauth), change users, or make the node
+// log in elsewhere.
 const (
 	everything       = "~* &* +@all"
-	almostEverything = "~* &* +@all -@admin +psync +replconf"
+	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
 )
 
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
@@ -79,7 +95,7 @@ func (o *observed) openRef() *v1.SecretKeyReference {
 }
 
 // wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
-// user then stays as it is.
+// user then stays as it is, and no Pod is replaced. So a Secret must also exist for the user default while that is still open.
 func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
 	add := func(u v1.User) {
 		wanted := user{name: u.Name, rules: u.Rules}
@@ -94,9 +110,7 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 			}
 			wanted.hash = redisnode.HashPassword(text)
 		}
-		if _, refused := o.refusedUsers[u.Name]; !refused {
-			o.users = append(o.users, wanted)
-		}
+		o.users = append(o.users, wanted)
 	}
 	open := len(o.rdc.Spec.Users) == 0 || o.podWithoutAccount() != nil
 	if open {
@@ -109,17 +123,21 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	for _, u := range o.rdc.Spec.Users {
 		if !open || u.Name != v1.UserDefault {
 			add(u)
+		} else if u.PasswordSecretRef != nil {
+			if _, missing := password(*u.PasswordSecretRef); missing != nil {
+				o.userProblems = append(o.userProblems, *missing)
+			}
 		}
 	}
 }
 
-// mark returns a digest of the rules that the nodes should have, and of what a node with these users makes of them and of the rules of the
+// markOf returns a digest of the rules that a node should have, and of what the node with these users makes of them and of the rules of the
 // operator's user. The node keeps it beside the operator's user. So another operator knows whether the node has the rules, and whether
 // another client has changed them since: nodes write rules in a way of their own.
-func (o *observed) mark(users map[string]redisnode.User) string {
+func markOf(wanted []user, users map[string]redisnode.User) string {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%q\n", marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
-	for _, u := range o.users {
+	for _, u := range wanted {
 		fmt.Fprintf(digest, "%q %q %q\n", u.name, u.rules, users[u.name].Rules)
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:16])
@@ -132,17 +150,17 @@ var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)
 func markRule(mark string) string { return "(~users:" + mark + ")" }
 
 // hashes returns the hashes of passwords that a user of a node should have, sorted: old ones stay until all nodes have the new one
-// for long enough. A node without the user gets those of the other nodes, too.
+// for long enough. A node on which the user has no password gets those of the other nodes, too.
 func (o *observed) hashes(users map[string]redisnode.User, u user) []string {
 	if u.hash == "" {
 		return nil
 	}
 	all := []string{u.hash}
-	has, exists := users[u.name]
+	has := users[u.name].Hashes
 	switch {
 	case o.retired[u.name]:
-	case exists:
-		all = append(all, has.Hashes...)
+	case len(has) > 0:
+		all = append(all, has...)
 	default:
 		for _, m := range o.members {
 			all = append(all, m.users[u.name].Hashes...)
@@ -164,11 +182,12 @@ func (o *observed) hasOldPasswords(u user) bool {
 	return slices.ContainsFunc(o.members, func(m *member) bool { return len(m.users[u.name].Hashes) > 1 })
 }
 
-// markUsers sets which users are to be set in each node, or deleted from it.
+// markUsers sets which users are to be set in each node, or deleted from it, and which user new nodes would not have.
 func (o *observed) markUsers() {
 	for _, m := range o.members {
 		m.pendingUsers = o.pendingUsersOf(m)
 	}
+	o.missingUser = o.findMissingUser()
 }
 
 func (o *observed) pendingUsersOf(m *member) []string {
@@ -182,10 +201,10 @@ func (o *observed) pendingUsersOf(m *member) []string {
 		return []string{v1.UserOperator}
 	}
 	pending := map[string]bool{}
-	own := m.users[v1.UserOperator]
+	own, wanted := m.users[v1.UserOperator], o.refusals.acceptedBy(m, o.users)
 	same := slices.Equal(own.Hashes, []string{o.accountHash}) &&
-		strings.Contains(own.Rules, strings.TrimSuffix(markRule(o.mark(m.users)), ")")+" ")
-	for _, u := range o.users {
+		strings.Contains(own.Rules, strings.TrimSuffix(markRule(markOf(wanted, m.users)), ")")+" ")
+	for _, u := range wanted {
 		has, exists := m.users[u.name]
 		if !exists || !same || !slices.Equal(has.Hashes, o.hashes(m.users, u)) {
 			pending[u.name] = true
@@ -227,30 +246,30 @@ func waitForUsers(o *observed) *plan {
 	return nil
 }
 
-// missingUser returns why new nodes would not have a user of the spec, although the others may have it; "" if they would. Rules that only
-// Pods of another image refused are tried again in new ones.
-func (o *observed) missingUser() string {
+// findMissingUser returns why new nodes would not have a user of the spec, although the others may have it; "" if they would.
+func (o *observed) findMissingUser() string {
 	if len(o.rdc.Spec.Users) == 0 {
 		return ""
 	}
 	for _, p := range o.userProblems {
 		return p.message
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.refusedUsers)) {
-		if r := o.refusedUsers[name]; r.image == o.rdc.Spec.Image {
-			return fmt.Sprintf("%s rejected the rules of the user %s", r.pod, name)
+	for _, u := range o.rdc.Spec.Users {
+		if r, refused := o.refusals[refusedUser{u.Name, o.rdc.Spec.Image}]; refused {
+			return fmt.Sprintf("%s rejected the rules of the user %s", r.pod, u.Name)
 		}
 	}
 	return ""
 }
 
-// userProblems returns a problem for each user that the nodes do not have as in spec.users.
+// userProblems returns a problem for each user that a node does not have as in spec.users.
 func userProblems(o *observed) []problem {
 	all := slices.Clone(o.userProblems)
-	for _, name := range slices.Sorted(maps.Keys(o.refusedUsers)) {
-		r := o.refusedUsers[name]
+	byName := func(a, b refusedUser) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.image, b.image)) }
+	for _, u := range slices.SortedFunc(maps.Keys(o.refusals), byName) {
+		r := o.refusals[u]
 		all = append(all, problem{reasonUser, fmt.Sprintf("Redis in %s rejected the rules of the user %s: %s. "+
-			"The nodes keep the user as it was. Correct spec.users", r.pod, name, r.reason)})
+			"The nodes with its image keep the user as it was. Correct spec.users", r.pod, u.name, r.reason)})
 	}
 	return all
 }

@@ -6,12 +6,16 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/recording/recordtest"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
@@ -75,7 +79,7 @@ func have(users map[string][]string, ordinals ...int) alter {
 			own := m.users[v1.UserOperator]
 			own.Rules = "on"
 			m.users[v1.UserOperator] = own
-			own.Rules = "on (~users:" + o.mark(m.users) + " resetchannels -@all)"
+			own.Rules = "on (~users:" + markOf(o.refusals.acceptedBy(m, o.users), m.users) + " resetchannels -@all)"
 			m.users[v1.UserOperator] = own
 		}
 	}
@@ -122,6 +126,18 @@ func TestDecideUsers(t *testing.T) {
 			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)), []string{"set users of demo-4 app"}, "waitForUsers"},
 		"no Pod is replaced by one without a user": {see(six(), people(closed, aUser("app", "~* +@all", "none")), reading,
 			have(but("app", "old-password"), all...), podIs(old, 3)), nil, "rollPods waits"},
+		"no Pod is replaced while the user default would have no password afterwards": {
+			see(six(), people(aUser("default", "~* +@all", "none"), app), withoutAccount("", 3), reading, have(settled, all...)),
+			nil, "rollPods waits"},
+		"no Pod is replaced after its image has refused rules": {see(six(), people(closed, app), reading,
+			refusing("app", ""), have(settled, all...), podIs(old, 3)), nil, "rollPods waits"},
+		"no replica is replaced to become a master without a user": {
+			see(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...),
+				func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }), nil, "balanceSlots waits"},
+		"another image accepts rules that the nodes refused": {see(six(), people(closed, app), reading, podIs(old, all...),
+			refusing("app", "redis:before"), podIs(image("redis:before"), 0, 1, 2, 3, 5), have(settled, all...),
+			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4)),
+			[]string{"set users of demo-4 app"}, "waitForUsers"},
 		"another password": {see(six(), people(closed, app), reading, have(but("app", "old-password"), 1), have(settled, 0, 2, 3, 4, 5)),
 			[]string{"set users of demo-1 app"}, "waitForUsers"},
 		"both passwords are everywhere": {
@@ -165,7 +181,8 @@ func TestDecideUsers(t *testing.T) {
 					got = append(got, c.String())
 				}
 			}
-			if p.policy == "rollPods" && len(p.commands) == 0 {
+			recordtest.Check(t, Decisions, test.o, p)
+			if (p.policy == "rollPods" || p.policy == "balanceSlots") && len(p.commands) == 0 {
 				p.policy += " waits"
 			}
 			if !slices.Equal(got, test.want) || p.policy != test.policy {
@@ -179,6 +196,19 @@ func TestDecideUsers(t *testing.T) {
 }
 
 func reading(o *observed) { read(o) }
+
+// refusing has Redis of an image have refused the rules of a user; "" is the image of the spec.
+func refusing(name, image string) alter {
+	return func(o *observed) {
+		i := slices.IndexFunc(o.rdc.Spec.Users, func(u v1.User) bool { return u.Name == name })
+		refused := refusedUser{name, cmp.Or(image, o.rdc.Spec.Image)}
+		o.refusals = refusals{refused: {o.rdc.Spec.Users[i].Rules, "demo-0", "modifier '+new'"}}
+	}
+}
+
+func image(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Containers[0].Image = name }
+}
 
 // gone has the spec have no users, with Pods from before.
 func gone(o *observed) { o.rdc.Spec.Users = nil }
@@ -219,15 +249,18 @@ func locked(o *observed) {
 
 // TestANewNodeGetsOldPasswords is about a Pod that is created while two passwords are valid.
 func TestANewNodeGetsOldPasswords(t *testing.T) {
-	both := map[string][]string{"glassback": {accountPassword}, "default": nil, "app": {"old-password", "app-password"}}
-	o := see(six(), people(aUser("default", "off", ""), aUser("app", "~* +@all", "app")), reading, have(both, all...))
-	i := slices.IndexFunc(o.users, func(u user) bool { return u.name == "app" })
-	if got, want := o.hashes(nil, o.users[i]), o.members[0].users["app"].Hashes; !slices.Equal(got, want) {
-		t.Errorf("it gets %q, want both: %q", got, want)
-	}
-	o.retired = map[string]bool{"app": true}
-	if got := o.hashes(nil, o.users[i]); !slices.Equal(got, []string{o.users[i].hash}) {
-		t.Errorf("after the time of the old one it gets %q, want the new one alone", got)
+	passwords := []string{"old-password", "app-password"}
+	both := map[string][]string{"glassback": {accountPassword}, "default": passwords, "app": passwords}
+	o := see(six(), people(aUser("default", "~* +@all", "app"), aUser("app", "~* +@all", "app")), reading, have(both, all...))
+	atStart := map[string]redisnode.User{"default": {Rules: "off"}}
+	for _, u := range o.users {
+		if got, want := o.hashes(atStart, u), o.members[0].users[u.name].Hashes; !slices.Equal(got, want) {
+			t.Errorf("%s gets %q, want both: %q", u.name, got, want)
+		}
+		o.retired = map[string]bool{u.name: true}
+		if got := o.hashes(atStart, u); !slices.Equal(got, []string{u.hash}) {
+			t.Errorf("after the time of the old one %s gets %q, want the new one alone", u.name, got)
+		}
 	}
 }
 

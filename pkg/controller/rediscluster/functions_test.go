@@ -248,29 +248,42 @@ func TestDeletedFunctionsStayDeleted(t *testing.T) {
 	}
 }
 
-// TestALibraryDeletedDuringACopyStaysDeleted deletes a library after the last FUNCTION LIST of a copy, before its FUNCTION RESTORE.
+// TestALibraryDeletedDuringACopyStaysDeleted deletes a library after the code was read, or after the masters were compared.
 func TestALibraryDeletedDuringACopyStaysDeleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "functions")
-	w.ready("the cluster to be formed")
-	w.onMasters(func(ctx context.Context, c *redis.Client) error {
-		return errors.Join(c.FunctionLoad(ctx, library).Err(), c.FunctionLoad(ctx, strings.ReplaceAll(library, "note", "other")).Err())
-	})
-	deleted := false
-	w.lives = func(int) bool {
-		if w.last == "FUNCTION RESTORE" && !deleted {
-			deleted = true
-			w.onMasters(func(ctx context.Context, c *redis.Client) error { return c.FunctionDelete(ctx, "notes").Err() })
-		}
-		return true
+	for sentence, when := range map[string]func(w *world, then func()){
+		"after FUNCTION DUMP": func(w *world, then func()) { w.dumped = then },
+		"before FUNCTION RESTORE": func(w *world, then func()) {
+			w.lives = func(int) bool {
+				if w.last == "FUNCTION RESTORE" {
+					then()
+				}
+				return true
+			}
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "functions")
+			w.ready("the cluster to be formed")
+			w.onMasters(func(ctx context.Context, c *redis.Client) error {
+				return errors.Join(c.FunctionLoad(ctx, library).Err(), c.FunctionLoad(ctx, strings.ReplaceAll(library, "note", "other")).Err())
+			})
+			deleted := false
+			when(w, func() {
+				if !deleted {
+					deleted = true
+					w.onMasters(func(ctx context.Context, c *redis.Client) error { return c.FunctionDelete(ctx, "notes").Err() })
+				}
+			})
+			w.change(size(8))
+			w.until("functions to be copied", func() bool { return deleted && len(w.view("functions-6").Libraries) > 0 })
+			if got := w.view("functions-6").Libraries; len(got) != 1 || got["others"] == "" {
+				t.Fatalf("the new master has the libraries %q, want others alone", got)
+			}
+			w.ready("the new size")
+			w.haveFunctions()
+		})
 	}
-	w.change(size(8))
-	w.until("functions to be copied", func() bool { return deleted })
-	if got := w.view("functions-6").Libraries; len(got) != 1 || got["others"] == "" {
-		t.Fatalf("the new master has the libraries %q, want others alone", got)
-	}
-	w.ready("the new size")
-	w.haveFunctions()
 }
 
 // TestAMasterThatLosesItsFunctionsDuringACopyDeletesNone has one master lose all libraries, as a restart without a volume does.

@@ -61,12 +61,14 @@ type observed struct {
 	// known.
 	revisions map[string]bool
 	configs   map[string]map[string]v1.ConfigValue
-	// users are those that the nodes should have, as far as Redis has not refused them. They are not recorded. userProblems are of
-	// users whose Secret has no password. accountHash is of the password of the operator's user; "" if it has none. accountMissing is
-	// whether its Secret has to be created. retired are the users whose old passwords are no longer valid.
+	// users are those that the nodes should have, beside refusals. They are not recorded. userProblems are of users whose Secret has no
+	// password. missingUser is why new nodes would not have a user; "" if they would. accountHash is of the password of the operator's
+	// user; "" if it has none. accountMissing is whether its Secret has to be created. retired are the users whose old passwords are no
+	// longer valid.
 	users          []user
 	userProblems   []problem
-	refusedUsers   map[string]refusedUser
+	refusals       refusals
+	missingUser    string
 	accountHash    string
 	accountMissing bool
 	retired        map[string]bool

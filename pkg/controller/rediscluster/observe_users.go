@@ -66,12 +66,12 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 		}
 	}
 	maps.DeleteFunc(current.secrets, func(used v1.SecretKeyReference, _ secretText) bool { return !wanted[used] })
-	maps.DeleteFunc(current.refusedUsers, func(name string, r refusedUser) bool {
-		same := func(u v1.User) bool { return u.Name == name && u.Rules == r.rules }
-		runs := func(m *member) bool { return m.image() == r.image }
+	maps.DeleteFunc(current.refusals, func(refused refusedUser, r refusal) bool {
+		same := func(u v1.User) bool { return u.Name == refused.name && u.Rules == r.rules }
+		runs := func(m *member) bool { return m.image() == refused.image }
 		return !slices.ContainsFunc(o.members, runs) || !slices.ContainsFunc(o.rdc.Spec.Users, same)
 	})
-	o.refusedUsers = maps.Clone(current.refusedUsers)
+	o.refusals = maps.Clone(current.refusals)
 	o.wantUsers(func(used v1.SecretKeyReference) (string, *problem) {
 		read := current.secrets[used]
 		switch {

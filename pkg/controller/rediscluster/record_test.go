@@ -18,7 +18,7 @@ import (
 
 func TestAllFieldsAreRecorded(t *testing.T) {
 	recordtest.Covers(t, observed{}, recordedObserved{}, "rdc", "byID", "slots", "configs", "rules", // merge sets byID and slots
-		"users", "userProblems", "refusedUsers", "accountHash", "retired") // Hashes of passwords are secret.
+		"users", "userProblems", "refusals", "accountHash", "retired") // missingUser follows from them; hashes of passwords are secret.
 	// markOutdated has used the others: outdated, pending and pendingUsers follow from them. Values of directives may be secret.
 	recordtest.Covers(t, member{}, recordedMember{}, "entries", "config", "set", "wanted", "directives", "noConfig", "users")
 	recordtest.Covers(t, node{}, recordedNode{}, "Entry", "member")

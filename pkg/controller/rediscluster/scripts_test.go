@@ -324,6 +324,15 @@ func TestScriptsUsers(t *testing.T) {
 			n.expect("ready.sh", "cluster_state:fail")
 			n.expect("live.sh", "")
 			n.secretIsNowhere("first $password")
+			// Another Pod ends, which has no operator's user, and hands its slots over: see stop.sh.
+			cli(append([]string{"ACL", "SETUSER", "default", "reset", "on", "nopass"}, strings.Fields(almostEverything)...)...)
+			if got := cli("ACL", "DRYRUN", "default", "CLUSTER", "FAILOVER"); got != "OK" {
+				t.Errorf("CLUSTER FAILOVER by the open user default: %s", got)
+			}
+			if got := cli("ACL", "DRYRUN", "default", "CONFIG", "GET", "masterauth"); !strings.Contains(got, "no permissions") {
+				t.Errorf("CONFIG GET masterauth by the open user default: %s", got)
+			}
+			cli("ACL", "SETUSER", "default", "reset")
 			cli("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
 			cli("ACL", "SAVE")
 			cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")

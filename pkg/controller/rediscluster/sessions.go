@@ -80,8 +80,8 @@ type session struct {
 	readAt   time.Time // when the password was read; zero if there is none
 	refused  bool      // whether a node refused the password
 	// secrets are the passwords by which the operator logs in and that users have; nil if it has no user of its own.
-	secrets      map[v1.SecretKeyReference]secretText
-	refusedUsers map[string]refusedUser // by name
+	secrets  map[v1.SecretKeyReference]secretText
+	refusals refusals
 
 	failure         error     // the error of the last commands
 	evictionRefused string    // why the last eviction was refused; "" if it was not
@@ -127,9 +127,9 @@ func (s *sessions) get(rdc *v1.RedisCluster) *session {
 		known.close()
 	}
 	s.byKey[key] = &session{uid: rdc.UID, conns: map[types.UID]conn{}, asked: map[types.UID]answer{},
-		rules:        directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
-		refusedUsers: map[string]refusedUser{},
-		linked:       map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
+		rules:    directiveRules{map[[2]string]bool{}, map[[3]string]bool{}, map[[2]string]string{}, map[string]rejection{}},
+		refusals: refusals{},
+		linked:   map[string]link{}, reached: map[string]time.Time{}, since: map[string]time.Time{}}
 	return s.byKey[key]
 }
 

@@ -81,6 +81,7 @@ type world struct {
 	lives  func(write int) bool // whether to die before this write of this life
 	writes int                  // of this life
 	last   string               // the write that is about to be made
+	dumped func()               // after a FUNCTION DUMP; may be nil
 	deaths int
 	all    []string // all writes, of all lives
 	asked  atomic.Int64
@@ -272,6 +273,14 @@ func (n mortal) DeleteUsers(ctx context.Context, names []string) error {
 func (n mortal) SaveUsers(ctx context.Context) error {
 	n.w.write("ACL SAVE")
 	return n.Node.SaveUsers(ctx)
+}
+
+func (n mortal) DumpFunctions(ctx context.Context) (string, error) {
+	dump, err := n.Node.DumpFunctions(ctx)
+	if n.w.dumped != nil {
+		n.w.dumped()
+	}
+	return dump, err
 }
 
 func (n mortal) RestoreFunctions(ctx context.Context, dump string) error {
