@@ -652,7 +652,8 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 			want: does("Clearing the migrating or importing state of the slots 5461 on demo-1", "close slots demo-1 5461"),
 		},
 		"the mark of a giver that has given is removed": {
-			seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463"),
+			seen: see(six(), moving("5461-5463", 0, 1, false)),
+			want: does("Clearing the migrating or importing state", "close slots demo-0 5461-5463"),
 		},
 		"but not before it has heard": {
 			seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)),
