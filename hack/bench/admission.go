@@ -47,7 +47,7 @@ func admission(ctx context.Context, b *bench, participant string, s size) (got s
 	}
 	args := []string{"--webhook-port", strconv.Itoa(port), "--webhook-cert-path", dir}
 	host := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if participant == all {
+	if participant == full {
 		args = []string{"--webhook-url", "https://" + host}
 	}
 	p, err := b.launch(ctx, participant, args...)
@@ -71,11 +71,11 @@ func admission(ctx context.Context, b *bench, participant string, s size) (got s
 		return nil, err
 	}
 	before, err1 := usageOf(p.cmd.Process.Pid)
-	took, err2 := c.flood(ctx, time.Duration(s.seconds)*time.Second)
+	latencies, err2 := c.flood(ctx, time.Duration(s.seconds)*time.Second)
 	after, err3 := usageOf(p.cmd.Process.Pid)
 	return sample{
-		perSecond: float64(len(took)) / float64(s.seconds), lateP50: millis(percentile(took, 50)), lateP99: millis(percentile(took, 99)),
-		operatorCPU: millis(after.cpu-before.cpu) / float64(max(1, len(took))), peakRSS: after.peak / 1e6,
+		perSecond: float64(len(latencies)) / float64(s.seconds), p50: millis(percentile(latencies, 50)), p99: millis(percentile(latencies, 99)),
+		operatorCPU: millis(after.cpu-before.cpu) / float64(max(1, len(latencies))), peakRSS: after.peak / 1e6,
 	}, errors.Join(err1, err2, err3)
 }
 
@@ -110,7 +110,7 @@ func newCaller(url string) (*caller, error) {
 	review.APIVersion, review.Kind = admissionv1.SchemeGroupVersion.String(), "AdmissionReview"
 	body, err2 := json.Marshal(review)
 	transport := &http.Transport{
-		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // The certificates are of the participants' own making.
+		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // The certificates of the participants are self-signed.
 		MaxIdleConnsPerHost: writers,
 	}
 	return &caller{client: http.Client{Transport: transport, Timeout: 10 * time.Second}, url: url, body: body}, errors.Join(err1, err2)
@@ -135,10 +135,10 @@ func (c *caller) call(ctx context.Context) error {
 	return err
 }
 
-// flood sends requests for so long, and returns how long each took.
+// flood sends requests for the given duration, and returns the latency of each.
 func (c *caller) flood(ctx context.Context, duration time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex
-	var all []time.Duration
+	var latencies []time.Duration
 	end := time.Now().Add(duration)
 	err := each(ctx, writers, func(ctx context.Context, _ int) error {
 		var own []time.Duration
@@ -151,8 +151,8 @@ func (c *caller) flood(ctx context.Context, duration time.Duration) ([]time.Dura
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, own...)
+		latencies = append(latencies, own...)
 		return nil
 	})
-	return all, err
+	return latencies, err
 }

@@ -31,7 +31,7 @@ func name(i int) string { return fmt.Sprintf("app-%d", i) }
 // launch starts a participant.
 func (b *bench) launch(ctx context.Context, participant string, args ...string) (*process, error) {
 	command := map[string][]string{
-		all:        {b.bin("glassback")},
+		full:       {b.bin("glassback")},
 		alone:      {b.bin("glassback"), "--controllers", "application"},
 		cr16:       {b.bin("bench", "peer"), "--workers", "16"},
 		cr1:        {b.bin("bench", "peer")},

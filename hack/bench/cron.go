@@ -40,7 +40,7 @@ func cron(ctx context.Context, b *bench, participant string, s size) (got sample
 		}
 		got, err = w.close(ctx, len(late))
 		// The counts include the creation of MyCronJobs and more slots than are measured.
-		got = sample{lateP50: millis(percentile(late, 50)), lateP99: millis(percentile(late, 99)), peakRSS: got[peakRSS]}
+		got = sample{p50: millis(percentile(late, 50)), p99: millis(percentile(late, 99)), peakRSS: got[peakRSS]}
 		return err
 	})
 	return got, err

@@ -18,7 +18,7 @@ import (
 
 // The participants.
 const (
-	all        = "glassback"                    // with its default flags, and with all of its controllers
+	full       = "glassback"                    // with its default flags, and with all of its controllers
 	alone      = "glassback, application alone" // as the peer, which has one controller
 	cr16       = "controller-runtime, 16 workers"
 	cr1        = "controller-runtime, 1 worker" // its default
@@ -35,20 +35,20 @@ type scenario struct {
 }
 
 var (
-	operators  = []string{cr16, cr1, all, alone}
+	operators  = []string{cr16, cr1, full, alone}
 	everything = append(slices.Clone(operators), bareClient)
-	pair       = []string{cr16, all, alone}
+	pair       = []string{cr16, full, alone}
 )
 
 var scenarios = []scenario{
 	{"burst500", everything, 5, size{objects: 500}, size{objects: 20}, burst},
-	{"burst5000", []string{cr16, all, alone, bareClient}, 2, size{objects: 5000}, size{objects: 40}, burst},
-	{"change", []string{cr16, cr1, all, alone, bareClient}, 5, size{objects: 500}, size{objects: 20}, change},
+	{"burst5000", []string{cr16, full, alone, bareClient}, 2, size{objects: 5000}, size{objects: 40}, burst},
+	{"change", []string{cr16, cr1, full, alone, bareClient}, 5, size{objects: 500}, size{objects: 20}, change},
 	{"restart", pair, 2, size{objects: 5000}, size{objects: 40}, restart},
 	{"status", pair, 5, size{objects: 500, rate: 500, seconds: 20}, size{objects: 20, rate: 50, seconds: 2}, statuses},
-	{"cron500", []string{bareClient, all}, 2, size{objects: 500, seconds: 5, slots: 8}, size{objects: 20, seconds: 5, slots: 1}, cron},
-	{"cron2000", []string{bareClient, all}, 2, size{objects: 2000, seconds: 60, slots: 2}, size{objects: 40, seconds: 5, slots: 1}, cron},
-	{"admission", []string{cr16, all}, 5, size{seconds: 10}, size{seconds: 1}, admission},
+	{"cron500", []string{bareClient, full}, 2, size{objects: 500, seconds: 5, slots: 8}, size{objects: 20, seconds: 5, slots: 1}, cron},
+	{"cron2000", []string{bareClient, full}, 2, size{objects: 2000, seconds: 60, slots: 2}, size{objects: 40, seconds: 5, slots: 1}, cron},
+	{"admission", []string{cr16, full}, 5, size{seconds: 10}, size{seconds: 1}, admission},
 }
 
 // size is how much a scenario does.

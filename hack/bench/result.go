@@ -20,8 +20,8 @@ type metric string
 const (
 	perSecond   metric = "objects a second"
 	readyTime   metric = "time until ready, s"
-	lateP50     metric = "p50, ms"
-	lateP99     metric = "p99, ms"
+	p50         metric = "p50, ms"
+	p99         metric = "p99, ms"
 	operatorCPU metric = "operator CPU an object, ms"
 	serverCPU   metric = "API server CPU an object, ms"
 	requests    metric = "requests an object"
@@ -31,7 +31,7 @@ const (
 	settledRSS  metric = "RSS settled, MB"
 )
 
-var metrics = []metric{perSecond, readyTime, lateP50, lateP99, operatorCPU, serverCPU, requests, received, sent, peakRSS, settledRSS}
+var metrics = []metric{perSecond, readyTime, p50, p99, operatorCPU, serverCPU, requests, received, sent, peakRSS, settledRSS}
 
 // sample holds the measurements of one run of one participant.
 type sample map[metric]float64

@@ -60,7 +60,7 @@ import (
 )
 
 // factories make the informers of one namespace, or of all. Each informer belongs to a generated factory, so that generated informers and
-// listers are used everywhere. But the factory gets a pipeline.Informer to run.
+// listers are used everywhere. The factory runs a pipeline.Informer in place of one of client-go.
 type factories struct {
 	namespace string
 	queue     pipeline.Queue
@@ -96,7 +96,7 @@ func newFactories(c *clients.Clients, namespace string, queue pipeline.Queue, re
 	}
 }
 
-// start starts all informers that were asked for. They run until ctx ends: see shutdown.
+// start starts all informers that the factories have made. They run until ctx ends: see shutdown.
 func (f *factories) start(ctx context.Context) {
 	for _, kube := range f.kube {
 		kube.StartWithContext(ctx)
@@ -104,8 +104,8 @@ func (f *factories) start(ctx context.Context) {
 	f.glassback.StartWithContext(ctx)
 }
 
-// synced waits until all caches are, and returns false if ctx ended before that.
-func (f *factories) synced(ctx context.Context) bool {
+// waitForSync waits until all caches have synced, and returns false if ctx ended before that.
+func (f *factories) waitForSync(ctx context.Context) bool {
 	for _, kube := range f.kube {
 		if kube.WaitForCacheSyncWithContext(ctx).Err != nil {
 			return false
@@ -122,35 +122,35 @@ func (f *factories) shutdown() {
 	f.glassback.Shutdown()
 }
 
-// own watches all objects of one of Glassback's resources.
-func (f *factories) own(object runtime.Object, resource string, client rest.Interface) {
+// custom adds an informer for all objects of one of Glassback's custom resources.
+func (f *factories) custom(object runtime.Object, resource string, client rest.Interface) {
 	f.glassback.InformerFor(object, func(clientset versioned.Interface, _ time.Duration) cache.SharedIndexInformer {
 		return f.informer(object, resource, selector{}, withoutManagedFields, client, clientset)
 	})
 }
 
 func (f *factories) apiExampleAs() groupainformers.ApiExampleAInformer {
-	f.own(&groupav1.ApiExampleA{}, "apiexampleas", f.clients.Glassback.GroupaV1().RESTClient())
+	f.custom(&groupav1.ApiExampleA{}, "apiexampleas", f.clients.Glassback.GroupaV1().RESTClient())
 	return f.glassback.Groupa().V1().ApiExampleAs()
 }
 
 func (f *factories) applications() appinformers.ApplicationInformer {
-	f.own(&appv1.Application{}, "applications", f.clients.Glassback.AppV1().RESTClient())
+	f.custom(&appv1.Application{}, "applications", f.clients.Glassback.AppV1().RESTClient())
 	return f.glassback.App().V1().Applications()
 }
 
 func (f *factories) myCronJobs() mcjinformers.MyCronJobInformer {
-	f.own(&mcjv1.MyCronJob{}, "mycronjobs", f.clients.Glassback.BatchV1().RESTClient())
+	f.custom(&mcjv1.MyCronJob{}, "mycronjobs", f.clients.Glassback.BatchV1().RESTClient())
 	return f.glassback.Batch().V1().MyCronJobs()
 }
 
 func (f *factories) redisClusters() redisinformers.RedisClusterInformer {
-	f.own(&redisv1.RedisCluster{}, "redisclusters", f.clients.Glassback.RedisV1().RESTClient())
+	f.custom(&redisv1.RedisCluster{}, "redisclusters", f.clients.Glassback.RedisV1().RESTClient())
 	return f.glassback.Redis().V1().RedisClusters()
 }
 
 func (f *factories) ecsInstances() ecsinformers.ECSInstanceInformer {
-	f.own(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
+	f.custom(&ecsv1alpha1.ECSInstance{}, "ecsinstances", f.clients.Glassback.AlibabacloudV1alpha1().RESTClient())
 	return f.glassback.Alibabacloud().V1alpha1().ECSInstances()
 }
 
@@ -166,17 +166,17 @@ func (f *factories) watchSecret(namespace, name string) cache.SharedIndexInforme
 	})
 }
 
-// builtIn watches the selected objects of a built-in resource, of which keep leaves the part that is read. It returns the
-// factory that has the informer. There is a factory for each selector: a factory has one informer for each type, and several
-// controllers have children of a type, each by a label of its own.
+// builtIn adds an informer for the selected objects of a built-in resource, and returns its factory. trim drops the fields that nothing
+// reads. There is a factory for each selector: a factory has one informer for each type, and several controllers have children of a type,
+// each with a label of its own.
 func (f *factories) builtIn(
-	object runtime.Object, resource string, s selector, keep cache.TransformFunc, client rest.Interface,
+	object runtime.Object, resource string, s selector, trim cache.TransformFunc, client rest.Interface,
 ) kubeinformers.SharedInformerFactory {
 	if f.kube[s] == nil {
 		f.kube[s] = kubeinformers.NewSharedInformerFactoryWithOptions(f.clients.Kube, 0, kubeinformers.WithNamespace(f.namespace))
 	}
 	f.kube[s].InformerFor(object, func(clientset kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
-		return f.informer(object, resource, s, keep, client, clientset)
+		return f.informer(object, resource, s, trim, client, clientset)
 	})
 	return f.kube[s]
 }
@@ -259,16 +259,16 @@ func (f *factories) claims() coreinformers.PersistentVolumeClaimInformer {
 		withoutManagedFields, client).Core().V1().PersistentVolumeClaims()
 }
 
-// watchBackoff makes a watch come back soon after the API server does. client-go's own backoff grows to half a minute, for which
-// Jobs that are due would wait.
+// watchBackoff is the backoff of a watch that reconnects. client-go's own backoff grows to half a minute: Jobs that are due
+// would wait so long after the API server is back.
 var watchBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 4 * time.Second}
 
 // informer makes an informer that runs for as long as the factories do.
 func (f *factories) informer(
-	object runtime.Object, resource string, s selector, keep cache.TransformFunc, client rest.Interface, clientset any,
+	object runtime.Object, resource string, s selector, trim cache.TransformFunc, client rest.Interface, clientset any,
 ) *pipeline.Informer {
 	config := pipeline.Config{
-		Resource: qualified(client, resource), Object: object, Transform: keep,
+		Resource: qualified(client, resource), Object: object, Transform: trim,
 		ListerWatcher: listWatch(client, clientset, resource, f.namespace, s),
 	}
 	if shared.Has(resource) && s.label != "" {
@@ -279,7 +279,7 @@ func (f *factories) informer(
 	return made
 }
 
-// shared are the resources that are children of several controllers.
+// shared holds the resources of which several controllers have children.
 var shared = sets.New("configmaps", "services", "poddisruptionbudgets")
 
 func (f *factories) make(config pipeline.Config) *pipeline.Informer {
@@ -325,7 +325,7 @@ func withOwnManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimDeployment drops what withOwnManagedFields drops. The Deployment and its Pods have the same labels: one map holds them.
+// trimDeployment drops what withOwnManagedFields drops. It also makes a Deployment and its Pod template share one map of equal labels.
 func trimDeployment(obj any) (any, error) {
 	if d, ok := obj.(*appsv1.Deployment); ok && maps.Equal(d.Labels, d.Spec.Template.Labels) {
 		d.Spec.Template.Labels = d.Labels

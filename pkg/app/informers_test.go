@@ -218,7 +218,7 @@ func TestInformersAskForNoMoreThanTheyNeed(t *testing.T) {
 		}
 		synctest.Wait() // Each waits for its next try.
 		cancel()
-		if f.synced(ctx) || cluster.synced(ctx) {
+		if f.waitForSync(ctx) || cluster.waitForSync(ctx) {
 			t.Error("they are synced, and the API server has not answered")
 		}
 		f.shutdown()

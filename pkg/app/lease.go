@@ -135,7 +135,7 @@ func (l *leadership) run(ctx context.Context, lost func()) {
 		stopWatching()
 		l.watch.shutdown()
 	}()
-	if !l.watch.synced(ctx) {
+	if !l.watch.waitForSync(ctx) {
 		return // ctx has ended
 	}
 	for !l.led() && l.awaitFree(ctx, logger) {

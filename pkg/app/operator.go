@@ -215,7 +215,7 @@ func (s *scope) run(ctx, drain context.Context, workers int, leads <-chan struct
 		s.informers.shutdown()
 	}()
 	start := time.Now()
-	if !s.informers.synced(ctx) {
+	if !s.informers.waitForSync(ctx) {
 		return // ctx has ended
 	}
 	logger.Info("Caches are synced", "duration", time.Since(start))

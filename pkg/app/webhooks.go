@@ -238,7 +238,7 @@ func (w *webhooks) runKeeper(ctx, drain context.Context) {
 		f.start(caches)
 	}
 	for _, f := range w.informers {
-		if !f.synced(ctx) {
+		if !f.waitForSync(ctx) {
 			return // ctx has ended
 		}
 	}

@@ -55,7 +55,7 @@ func BenchmarkMemory(b *testing.B) {
 	kinds := []string{"Deployment", "Service", "Ingress"}
 	for name, remember := range map[string]func(o *Owners, owner *metav1.ObjectMeta, kind string){
 		"repairs": func(o *Owners, owner *metav1.ObjectMeta, kind string) {
-			o.repairs.applied(owner, kind, checksum{}, fingerprint(greeting("a", owner.Name+kind)))
+			o.repairs.applied(owner, kind, checksum{}, checksumOf(greeting("a", owner.Name+kind)))
 		},
 		"checks": func(o *Owners, owner *metav1.ObjectMeta, kind string) {
 			o.checks.replace(cache.MetaObjectToName(owner), func(*check) bool { return false }, &check{kind: kind, name: owner.Name})

@@ -42,8 +42,8 @@ type check struct {
 // checksum identifies a configuration by its JSON. The zero checksum belongs to none.
 type checksum [sha256.Size]byte
 
-// fingerprint returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
-func fingerprint[A comparable](configuration A) checksum {
+// checksumOf returns the checksum of a configuration; the zero checksum if it is nil, or has no JSON.
+func checksumOf[A comparable](configuration A) checksum {
 	var none A
 	if configuration == none {
 		return checksum{}
@@ -106,7 +106,7 @@ func (k *Kind[T, A]) extractOwned(object T) (A, error) {
 	return k.extract(withoutStatus(object), glassback.Name)
 }
 
-// lastCheck returns the check that holds for the present content of object; nil if there is none.
+// lastCheck returns the check that holds for the current content of object; nil if there is none.
 func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	key := cache.MetaObjectToName(owner)
 	last := k.owners.checks.get(key, k.Name, object.GetName())
@@ -123,7 +123,7 @@ func (k *Kind[T, A]) lastCheck(owner metav1.Object, object T) *check {
 	return &next
 }
 
-// remember records that the observed child is as desired. desired is the fingerprint of the desired configuration.
+// remember records that the observed child is as desired. desired is the checksum of the desired configuration.
 func (k *Kind[T, A]) remember(owner metav1.Object, observed Observed[T, A], desired checksum) {
 	next := check{kind: k.Name, name: observed.Object.GetName(), object: observed.Object, desired: desired}
 	if next.desired == (checksum{}) {

@@ -77,7 +77,7 @@ type Observed[T Object, A Configuration[A]] struct {
 	Object T
 	// Other is an object of that name that the owner does not control.
 	Other T
-	// Owned are the fields of Object that this operator owns, with their present values. Only WithOwned sets them. Do not change them.
+	// Owned are the fields of Object that this operator owns, with their current values. Only WithOwned sets them. Do not change them.
 	Owned A
 	// Unreadable says why WithOwned cannot read these fields; "" if it can.
 	Unreadable string
@@ -98,8 +98,8 @@ func (k *Kind[T, A]) Observe(owner metav1.Object, name string) Observed[T, A] {
 	return observed
 }
 
-// WithOwned returns the observed child of owner with its Owned, for a Desired that reads them. It extracts them only if the content of the
-// child has changed: see checks.
+// WithOwned sets Owned of the observed child of owner. A Desired that reads these fields needs it. WithOwned extracts them only if the
+// content of the child has changed: see checks.
 func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Observed[T, A] {
 	var none T
 	if observed.Object == none {
@@ -116,11 +116,11 @@ func (k *Kind[T, A]) WithOwned(owner metav1.Object, observed Observed[T, A]) Obs
 	return observed
 }
 
-// Desired returns the desired fields of a child. owned are the Owned of the Observed, which a Desired must not change; nil if the child
-// does not exist, or if WithOwned was not called. A nil Desired says that the child must not exist. The caller may change the result.
+// Desired returns the desired fields of a child. owned is the field Owned of the Observed; nil if the child does not exist, or if WithOwned
+// was not called. A Desired must not change owned, but its caller may change the result. A nil Desired says that the child must not exist.
 type Desired[A any] func(owned A) (A, error)
 
-// Exactly returns the Desired of a child that does not depend on the present fields; nil if configuration is nil.
+// Exactly returns the Desired of a child that does not depend on its current fields; nil if configuration is nil.
 func Exactly[A comparable](configuration A) Desired[A] {
 	var none A
 	if configuration == none {
@@ -130,7 +130,7 @@ func Exactly[A comparable](configuration A) Desired[A] {
 }
 
 // Reconcile returns the change from the observed child of owner to the desired one. It writes nothing. listed says
-// that the owner had such a child before: if the cache does not show it, it may have lost the label by which the
+// that the status of owner lists this child: if the cache does not have it, the child may have lost the label by which the
 // cache selects.
 func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observed[T, A], listed bool, desired Desired[A]) Change {
 	var none T
@@ -156,8 +156,8 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	case object == none:
 		change.Verb = Create
 		change.do = func(ctx context.Context) (Outcome, error) { return k.create(ctx, owner, name, desired) }
-		change.fields = func() (_, _, _ any, err error) {
-			configuration, err := desired(observed.Owned)
+		change.fields = func() (owned, configuration, live any, err error) {
+			configuration, err = desired(observed.Owned)
 			return nil, configuration, nil, err
 		}
 	case object.GetDeletionTimestamp() != nil:
@@ -170,21 +170,22 @@ func (k *Kind[T, A]) Reconcile(owner metav1.Object, name string, observed Observ
 	return change
 }
 
-// update returns change if the observed child is as desired, and otherwise change with the apply that makes it so.
+// update returns change without a verb if the observed child is as desired. Otherwise it returns change with an apply of the desired
+// configuration.
 func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observed[T, A], desired Desired[A]) Change {
 	var none A
 	object, owned, last := observed.Object, observed.Owned, k.lastCheck(owner, observed.Object)
 	configuration, err := desired(owned)
 	var sum checksum
 	if err == nil {
-		sum = fingerprint(configuration)
+		sum = checksumOf(configuration)
 	}
-	known := last != nil && sum == last.desired
-	if !known && err == nil && isExactly(object, configuration) {
+	checked := last != nil && sum == last.desired
+	if !checked && err == nil && isExactly(object, configuration) {
 		k.remember(owner, observed, sum)
 		return change
 	}
-	if !known && owned == none {
+	if !checked && owned == none {
 		var unreadable error
 		if owned, unreadable = k.extractOwned(object); unreadable != nil {
 			change.do = func(context.Context) (Outcome, error) { return k.unreadable(change.Name, unreadable.Error()), nil }
@@ -192,8 +193,8 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 		}
 	}
 	switch {
-	case known && (observed.Owned == none || last.owned != nil):
-	case known || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
+	case checked && (observed.Owned == none || last.owned != nil): // The last check says the same.
+	case checked || (err == nil && equality.Semantic.DeepEqual(owned, configuration)):
 		k.remember(owner, observed, sum)
 	default:
 		change.Verb = Update
@@ -203,12 +204,13 @@ func (k *Kind[T, A]) update(owner metav1.Object, change Change, observed Observe
 			}
 			return k.apply(ctx, owner, object, owned, configuration)
 		}
-		change.fields = func() (_, _, _ any, _ error) { return owned, configuration, object, err }
+		change.fields = func() (ownedFields, desiredFields, live any, _ error) { return owned, configuration, object, err }
 	}
 	return change
 }
 
-// create applies an object that must not exist. If it exists, create handles it as the live object requires.
+// create creates the child, by an apply that fails if an object has its name. If the owner controls that object, create applies the desired
+// configuration to it.
 func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name string, desired Desired[A]) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
@@ -219,10 +221,10 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		return Outcome{}, err
 	}
 	client := k.client(owner.GetNamespace())
-	digest := fingerprint(configuration) // Without the version.
+	sum := checksumOf(configuration) // Before it gets the resourceVersion.
 	created, err := client.Apply(ctx, configuration.WithResourceVersion(neverVersion), applyOptions)
 	if err == nil {
-		k.owners.repairs.applied(owner, k.Name, checksum{}, digest)
+		k.owners.repairs.applied(owner, k.Name, checksum{}, sum)
 		k.wrote(ctx, owner, "create", created)
 		return Outcome{Wrote: true}, nil
 	}
@@ -234,7 +236,7 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 	case apierrors.IsNotFound(getErr):
 		return Outcome{}, err // It was just deleted: the next sync creates it.
 	case getErr != nil:
-		return Outcome{}, fmt.Errorf("get %s %s, which exists: %w", k.Name, name, getErr)
+		return Outcome{}, fmt.Errorf("get %s %s after a conflict with it: %w", k.Name, name, getErr)
 	case !metav1.IsControlledBy(live, owner):
 		return Outcome{}, k.owners.taken(owner, k.Name, live)
 	}
@@ -249,8 +251,8 @@ func (k *Kind[T, A]) create(ctx context.Context, owner metav1.Object, name strin
 		k.Name, name, k.owners.label, glassback.Name)}}, nil
 }
 
-// restore applies to a child that the cache does not show: the child was created just before a restart, or another
-// client removed the label by which the cache selects.
+// restore applies the desired configuration to a child that the cache does not have: the child was created just before a
+// restart, or another client removed the label by which the cache selects.
 func (k *Kind[T, A]) restore(ctx context.Context, owner metav1.Object, live T, desired Desired[A]) (Outcome, error) {
 	owned, err := k.extractOwned(live)
 	if err != nil {
@@ -268,13 +270,13 @@ func (k *Kind[T, A]) unreadable(name, reason string) Outcome {
 		"%s cannot read which fields of %s %s it owns, and leaves it as it is: %s", glassback.Name, k.Name, name, reason)}}
 }
 
-// apply applies to exactly this version of object. The UID makes sure that the object exists: without it, an apply
-// would create a deleted object again. owned holds the fields that the operator owns in that version.
+// apply applies configuration to object, unless object was changed meanwhile. The UID makes sure that the object exists:
+// without it, an apply would create a deleted object again. owned holds the fields of object that the operator owns.
 func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, owned, configuration A) (Outcome, error) {
 	if contested := k.owners.contested(owner, k.Name); contested.Wait > 0 {
 		return contested, nil
 	}
-	digest := fingerprint(configuration) // Without the UID and the version.
+	sum := checksumOf(configuration) // Before it gets the UID and the resourceVersion.
 	configuration = configuration.WithUID(object.GetUID()).WithResourceVersion(object.GetResourceVersion())
 	applied, err := k.client(owner.GetNamespace()).Apply(ctx, configuration, applyOptions)
 	if err != nil {
@@ -283,7 +285,7 @@ func (k *Kind[T, A]) apply(ctx context.Context, owner metav1.Object, object T, o
 	if applied.GetResourceVersion() == object.GetResourceVersion() {
 		return Outcome{}, nil
 	}
-	k.owners.repairs.applied(owner, k.Name, fingerprint(owned), digest)
+	k.owners.repairs.applied(owner, k.Name, checksumOf(owned), sum)
 	k.wrote(ctx, owner, "apply", applied)
 	return Outcome{Wrote: true}, nil
 }
@@ -314,8 +316,8 @@ func (k *Kind[T, A]) deleteHidden(ctx context.Context, owner metav1.Object, name
 	return Outcome{Gone: true}, nil
 }
 
-// delete deletes exactly this version of object, and then the objects that it owns: a later version may have another
-// controller. It succeeds if the object is already gone.
+// delete deletes object, unless object was changed meanwhile: a later version may have another controller. The garbage collector
+// then deletes the objects that object owns. It is no error if object is already gone.
 func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) (Outcome, error) {
 	err := k.client(owner.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion())},
@@ -325,6 +327,6 @@ func (k *Kind[T, A]) delete(ctx context.Context, owner metav1.Object, object T) 
 		return Outcome{}, fmt.Errorf("delete %s %s: %w", k.Name, object.GetName(), err)
 	}
 	k.owners.written.RecordDelete(cache.MetaObjectToName(owner), "delete "+k.resource, k.cache, object)
-	klog.FromContext(ctx).V(2).Info("Wrote "+k.Name, "verb", "delete", "child", klog.KObj(object))
+	klog.FromContext(ctx).V(2).Info("Deleted "+k.Name, "child", klog.KObj(object))
 	return Outcome{Wrote: true}, nil
 }

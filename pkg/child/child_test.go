@@ -437,7 +437,7 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 		},
 		"a look at what is in the way": {
 			fails: "get", wanted: greeting("a", "1"), given: put(foreign(nil)),
-			hidden: true, err: "get ConfigMap sample-greeting, which exists: refused",
+			hidden: true, err: "get ConfigMap sample-greeting after a conflict with it: refused",
 		},
 		"an update": {
 			fails: "apply", wanted: greeting("a", "2"), given: kept, err: "apply ConfigMap sample-greeting: refused",

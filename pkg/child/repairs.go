@@ -42,7 +42,7 @@ type repair struct {
 	generation int64 // of the owner
 	times      int
 	last       time.Time
-	desired    checksum // the fingerprint of the configuration that was applied the last time
+	desired    checksum // the checksum of the configuration that was applied the last time
 }
 
 // sameGeneration returns whether r counts repairs for the present generation of owner.
@@ -79,7 +79,7 @@ func (r *repairs) wait(owner metav1.Object, kind string) time.Duration {
 	return max(0, last.delay()-r.clock.Since(last.last))
 }
 
-// applied counts an apply to the child. found and desired are the fingerprints of the fields that the operator owned
+// applied counts an apply to the child. found and desired are the checksums of the fields that the operator owned
 // before and after.
 func (r *repairs) applied(owner metav1.Object, kind string, found, desired checksum) {
 	r.mu.Lock()

@@ -241,16 +241,16 @@ func badRequest(format string, args ...any) *failure {
 }
 
 // answer returns a handler that writes the result of get as JSON.
-func answer[T any](of viewOf, get func(*server, *http.Request) (T, *failure)) http.HandlerFunc {
+func answer[T any](viewFor viewOf, get func(*server, *http.Request) (T, *failure)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		shown, failed := of(r)
+		v, failed := viewFor(r)
 		if failed != nil {
 			fail(w, failed)
 			return
 		}
 		result, failed := func() (T, *failure) {
-			defer shown.done()
-			return get(shown.server, r)
+			defer v.done()
+			return get(v.server, r)
 		}()
 		if failed != nil {
 			fail(w, failed)

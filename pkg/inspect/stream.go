@@ -16,28 +16,28 @@ import (
 const (
 	eventsEvery    = 100 * time.Millisecond
 	overviewEvery  = 500 * time.Millisecond
-	authorizeEvery = time.Minute     // interval at which the Guard is called again
-	sendTimeout    = 5 * time.Second // after this time without a read, the stream ends
-	maxEvents      = 500             // the most in one message
+	authorizeEvery = time.Minute     // interval at which the Guard of Config checks the request again
+	sendTimeout    = 5 * time.Second // a stream ends if its client does not read a message within this time
+	maxEvents      = 500             // maximum number in one message
 	maxStreams     = 32
 )
 
-// stream returns a handler of streams.
-func stream(of viewOf) http.HandlerFunc {
+// stream returns a handler that streams the view of each request.
+func stream(viewFor viewOf) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		shown, failed := of(r)
+		v, failed := viewFor(r)
 		if failed != nil {
 			fail(w, failed)
 			return
 		}
-		defer shown.done()
-		shown.stream(w, r)
+		defer v.done()
+		v.stream(w, r)
 	}
 }
 
 // stream sends server-sent events until the client closes the connection. See
-// https://html.spec.whatwg.org/multipage/server-sent-events.html. It reads the Recorder's ring at
-// intervals, so that recording costs the same with and without streams.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html. It reads the ring buffer of
+// the Recorder at intervals, so that recording costs the same with and without streams.
 func (s *view) stream(w http.ResponseWriter, r *http.Request) {
 	wanted, failed := s.filter(r)
 	if failed != nil {
@@ -51,7 +51,7 @@ func (s *view) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.streams.Add(-1)
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // The stream has no end of its own.
+	_ = out.SetReadDeadline(time.Time{}) // The read deadline of the server must not end the stream.
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(name string, data any) error {
 		encoded, err := json.Marshal(data)
@@ -64,15 +64,15 @@ func (s *view) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush()
 	}
-	seen, next := s.Trace.Last(), time.Time{}
+	seen, nextOverview := s.Trace.Last(), time.Time{}
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
 	authorize := time.NewTicker(authorizeEvery)
 	defer authorize.Stop()
 	for {
 		s.advance()
-		if now := time.Now(); !now.Before(next) {
-			next = now.Add(overviewEvery)
+		if now := time.Now(); !now.Before(nextOverview) {
+			nextOverview = now.Add(overviewEvery)
 			if send("overview", s.shared()) != nil {
 				return
 			}
@@ -155,7 +155,7 @@ func (s *server) filter(r *http.Request) (filter, *failure) {
 func (s *server) since(seen uint64, wanted filter) (Events, uint64) {
 	limit := maxEvents
 	if wanted != (filter{}) {
-		limit = 0 // The filter drops events before they are sent.
+		limit = 0 // Not here: below, maxEvents limits the events that the filter keeps.
 	}
 	recorded, missed := s.Trace.Since(seen, limit)
 	batch := Events{Events: []Event{}, Missed: missed}

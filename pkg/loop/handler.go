@@ -36,12 +36,12 @@ func ControllerOf(group, kind string) func(metav1.Object) (cache.ObjectName, boo
 	}
 }
 
-// Watch makes each change of an object of informer add the key that keyOf returns for the object.
-// When an update changes that key, it adds both. kind is the kind of the objects.
-// Call it before Run, and before the informer runs.
+// Watch adds an event handler to informer. Each change of an object adds the key that keyOf returns for the object.
+// If an update changes that key, the handler adds the old and the new key. kind is the kind of the objects.
+// Call Watch before Run, and before the informer runs.
 //
-// Before Run, handlers add no keys: a standby would collect the keys of all objects that come and go.
-// Run begins with the objects that the caches hold then.
+// Before Run, handlers add no keys: a standby would collect the keys of all objects that are created and deleted.
+// Run begins with the keys of the objects that are in the caches then.
 func (l *Loop) Watch(informer cache.SharedIndexInformer, kind string, keyOf func(metav1.Object) (cache.ObjectName, bool)) error {
 	h := &handler{loop: l, kind: kind, keyOf: keyOf, objects: informer.GetStore()}
 	if _, err := informer.AddEventHandler(h); err != nil {
@@ -102,11 +102,11 @@ func (h *handler) OnDelete(o any) {
 		o = tombstone.Obj
 	}
 	if obj, ok := o.(metav1.Object); ok {
-		h.add(string(cache.Deleted), nil, obj, true) // Urgent: before the keys of a restart.
+		h.add(string(cache.Deleted), nil, obj, true) // Urgent: it goes before the keys that Run begins with.
 	}
 }
 
-// add adds the key of obj. Of an update, old is the state before. Urgent is as in trace.Cause.
+// add adds the key of obj. After an update, old is the previous state of obj; otherwise nil. urgent is as in trace.Cause.
 func (h *handler) add(verb string, old, obj metav1.Object, urgent bool) {
 	if !h.loop.begun.Load() {
 		return

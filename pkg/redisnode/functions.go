@@ -55,7 +55,7 @@ func (n *Node) RestoreFunctions(ctx context.Context, dump string) error {
 	})
 }
 
-// DeleteLibrary deletes a library of functions from the node. It is no error if the node does not have it:
+// DeleteLibrary deletes a function library from the node. It is no error if the node does not have it:
 // https://redis.io/docs/latest/commands/function-delete/
 func (n *Node) DeleteLibrary(ctx context.Context, name string) error {
 	return n.request(ctx, "FUNCTION DELETE", func(client *redis.Client) error {

@@ -26,16 +26,16 @@ import (
 	"github.com/glassback/glassback/pkg/generated/clientset/versioned"
 )
 
-// patience is the longest duration of a review. The API server waits for timeoutSeconds, which is shorter.
-const patience = 10 * time.Second
+// reviewTimeout is the longest duration of a review. The webhook configurations have a shorter timeoutSeconds.
+const reviewTimeout = 10 * time.Second
 
-// reviewShape is the shape of every request.
+// reviewShape describes the Go type of every request. From it follows how much memory its objects take.
 var reviewShape = shapeOf(reflect.TypeFor[admissionv1.AdmissionReview]())
 
 // Handler answers the API server's admission requests, AdmissionReview of
-// admission.k8s.io/v1 in JSON, on two paths for each kind. A verdict has the HTTP status
-// 200, also if it refuses the object. 4xx answers an invalid request; 429 and 507 answer a
-// request that would take too much memory (see limits).
+// admission.k8s.io/v1 in JSON, on two paths for each kind. The response of a review has the HTTP
+// status 200, also if it denies the request. 429 and 507 are for a request that would take too
+// much memory (see limits), and the other 4xx for an invalid request.
 type Handler struct {
 	mux    http.ServeMux
 	limits *limits
@@ -69,15 +69,15 @@ func (h *Handler) handle(verb string, k kind, object *shape, review reviewFunc) 
 	path := Path(verb, k.GroupVersionKind)
 	metrics := metricsOf(path)
 	h.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		start, status := time.Now(), http.StatusInternalServerError // after a panic
+		start, status := time.Now(), http.StatusInternalServerError // The status remains after a panic.
 		metrics.Started()
 		defer func() { metrics.Finished(status, time.Since(start)) }()
 		status = h.serve(w, r, k, object, review)
 	})
 }
 
-// serve answers one request, and returns the HTTP status. It holds memory for it until the
-// answer is written: a client may be slow to read, too.
+// serve answers one request, and returns the HTTP status. The memory stays reserved until the
+// response is written: a client may read slowly.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *shape, review reviewFunc) int {
 	memory := h.limits.account(r.RemoteAddr)
 	defer memory.close()
@@ -88,7 +88,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, k kind, object *
 	start := time.Now()
 	logger := klog.FromContext(r.Context()).WithValues("path", r.URL.Path, "operation", request.Operation,
 		"object", klog.KRef(request.Namespace, request.Name))
-	ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), patience)
+	ctx, cancel := context.WithTimeout(klog.NewContext(r.Context(), logger), reviewTimeout)
 	defer cancel()
 	response := answer(ctx, k, request, review)
 	response.UID = request.UID
@@ -120,7 +120,7 @@ func (k kind) concerns(request *admissionv1.AdmissionRequest) bool {
 	return request.Resource == metav1.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.resource}
 }
 
-// refuse answers a request without a verdict on its object.
+// refuse answers a request that is not reviewed, with the status of an error.
 func refuse(w http.ResponseWriter, r *http.Request, why *refused) int {
 	klog.FromContext(r.Context()).V(2).Info("Refused a request",
 		"path", r.URL.Path, "client", r.RemoteAddr, "status", why.status, "err", why.err)
@@ -161,16 +161,17 @@ func readBody(w http.ResponseWriter, r *http.Request, memory *account) ([]byte, 
 	if refused != nil {
 		return nil, refused
 	}
-	// A recorder of a test supports no deadline. The deadline must not end the review: net/http
-	// cancels the context of r with it.
+	// The deadline is for the body only. It is removed afterwards: when it passes, net/http cancels the
+	// context of r, and that would end the review. An httptest.ResponseRecorder supports no deadline.
 	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(bodyPatience))
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body := bytes.NewBuffer(make([]byte, 0, length+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge("the AdmissionReview has more than %d bytes: two objects of %d and what is around them", maxBody, maxObject)
+		return nil, tooLarge("the AdmissionReview has more than %d bytes: two objects of %d bytes each, and the fields around them",
+			maxBody, maxObject)
 	}
-	if err != nil { // The deadline stays: net/http reads the rest before it answers.
+	if err != nil { // The deadline stays: net/http reads the rest of the body before it sends the response.
 		return nil, badRequest(fmt.Errorf("read the body: %w", err))
 	}
 	_ = connection.SetReadDeadline(time.Time{})
@@ -201,14 +202,14 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return request, nil
 }
 
-// write returns the HTTP status of the answer.
+// write writes the response, and returns its HTTP status.
 func write(ctx context.Context, w http.ResponseWriter, response *admissionv1.AdmissionResponse) int {
 	review := &admissionv1.AdmissionReview{Response: response}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	body, err := marshal(review)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not write an answer")
-		http.Error(w, "the answer cannot be written, see the log of glassback", http.StatusInternalServerError)
+		klog.FromContext(ctx).Error(err, "Could not encode a response")
+		http.Error(w, "the response cannot be encoded, see the log of glassback", http.StatusInternalServerError)
 		return http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -232,7 +233,7 @@ func mutation(operations []operation, err error) *admissionv1.AdmissionResponse 
 		}
 	}
 	if response.Patch, err = marshal(operations); err != nil {
-		return refusal(apierrors.NewInternalError(fmt.Errorf("write the patch: %w", err)))
+		return refusal(apierrors.NewInternalError(fmt.Errorf("encode the patch: %w", err)))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.PatchType = &patchType
@@ -246,7 +247,7 @@ func validation(warnings []string, err error) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}
 }
 
-// refusal returns the answer that refuses for err. kubectl prints the causes of a StatusError.
+// refusal returns the response that denies a request because of err. kubectl prints the causes of a StatusError.
 func refusal(err error) *admissionv1.AdmissionResponse {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {

@@ -225,7 +225,7 @@ func TestHandlerTakesAdmissionReviewsAlone(t *testing.T) {
 		"no body":                        posted("", http.StatusBadRequest, "the body is no AdmissionReview"),
 		"as large a body as may be":      posted(padded(maxBody), http.StatusOK, `"allowed":true`),
 		"a body of one byte more": posted(padded(maxBody+1), http.StatusInsufficientStorage,
-			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 and what is around them"),
+			"the AdmissionReview has 3407873 bytes, and may have 3407872: two objects of 1572864 bytes each, and the fields around them"),
 		"half a review": posted(good[:len(good)/2], http.StatusBadRequest, "the body is no AdmissionReview: unexpected end of JSON input"),
 		"two reviews":   posted(good+good, http.StatusBadRequest, "the body is no AdmissionReview"),
 		"no JSON":       posted("kind: AdmissionReview", http.StatusBadRequest, "the body is no AdmissionReview"),
@@ -776,7 +776,7 @@ func (waiting) mutate(ctx context.Context, _ *admissionv1.AdmissionRequest) ([]o
 	return nil, ctx.Err()
 }
 
-func TestAReviewTakesNoLongerThanItsPatience(t *testing.T) {
+func TestAReviewTakesNoLongerThanItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := kindOf(t, "RedisCluster")
 		slow.reviewer = func(schema.GroupVersionKind, versioned.Interface) reviewer { return waiting{} }
@@ -784,7 +784,7 @@ func TestAReviewTakesNoLongerThanItsPatience(t *testing.T) {
 		got := review(t, newHandler([]kind{slow}, nil), "mutate", "RedisCluster", ask(t, "RedisCluster", sample(t, "RedisCluster", `{}`), ""))
 		const want = `Error from server (InternalError): admission webhook "webhook" denied the request: Internal error occurred: ` +
 			`context deadline exceeded`
-		if text := kubectl(got); text != want || time.Since(began) != patience {
+		if text := kubectl(got); text != want || time.Since(began) != reviewTimeout {
 			t.Errorf("after %s: %s, want %s", time.Since(began), text, want)
 		}
 	})

@@ -59,11 +59,11 @@ const (
 	// parentSize is the memory for the object that a Scale belongs to: mutateScale reads all of it. It counts as the largest object.
 	parentSize = objectCopies*maxObject + expandedCopies*maxExpanded
 
-	// turnPatience is how long a request waits for its share. Then the answer asks the API server
+	// shareTimeout is how long a request waits for its share. Then the answer asks the API server
 	// to retry. It does so within its timeoutSeconds, perhaps with another replica.
-	turnPatience = time.Second
-	// bodyPatience is how long a client may take to send a body. The API server gives up then.
-	bodyPatience = 5 * time.Second
+	shareTimeout = time.Second
+	// bodyTimeout is how long a client may take to send a body. The API server gives up then.
+	bodyTimeout = 5 * time.Second
 )
 
 // limits is the memory of all requests together.
@@ -98,7 +98,7 @@ func (a *account) close() {
 // unknown.
 func (a *account) forBody(ctx context.Context, length int64) (int64, *refused) {
 	if length > maxBody {
-		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d and what is around them",
+		return 0, tooLarge("the AdmissionReview has %d bytes, and may have %d: two objects of %d bytes each, and the fields around them",
 			length, maxBody, maxObject)
 	}
 	if length < 0 {
@@ -158,7 +158,7 @@ func isScale(body []byte) bool {
 }
 
 func (a *account) wait(ctx context.Context, s *shares, n int64) *refused {
-	ctx, cancel := context.WithTimeout(ctx, turnPatience)
+	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	if s.acquire(ctx, a.from, n) == nil {
 		return nil

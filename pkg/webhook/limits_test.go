@@ -317,7 +317,7 @@ func TestASlowAttackerDelaysNoOtherClient(t *testing.T) {
 				t.Errorf("status %d after %s: %s", w.Code, time.Since(began), w.Body)
 			}
 		}
-		time.Sleep(turnPatience)
+		time.Sleep(shareTimeout)
 		synctest.Wait()
 		if held := int64(64) - refused.Load(); held*bodyCopies*maxBody > shippedMemory/5 || held == 0 {
 			t.Errorf("%d requests of the attacker hold memory", held)
@@ -337,7 +337,7 @@ func TestUsersSeeWhatIsTooLarge(t *testing.T) {
 	}{
 		"a body that is too large": {maxBody + 100, "objects in an unknown list", false,
 			`an error on the server ("the AdmissionReview has 34079%d bytes, and may have 3407872: ` +
-				`two objects of 1572864 and what is around them") has prevented the request from succeeding`},
+				`two objects of 1572864 bytes each, and the fields around them") has prevented the request from succeeding`},
 		"an object that has too much in it": {100 << 10, "containers", false,
 			`an error on the server ("the objects of the AdmissionReview take %d bytes of memory, strings not counted, and may take 2097152: ` +
 				`they have too many list elements or map entries") has prevented the request from succeeding`},

@@ -24,7 +24,7 @@ const (
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 2 * time.Minute // longer than that of the API server, so that the API server closes
-	shutdownPatience  = 10 * time.Second
+	shutdownTimeout   = 10 * time.Second
 )
 
 // MaxHeaderBytes is the longest header of a request, in bytes; net/http accepts 4 KiB more. A header
@@ -65,7 +65,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler,
 		case <-time.After(linger):
 		case <-broken:
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		stopped <- server.Shutdown(ctx)
 	})

@@ -260,7 +260,7 @@ func TestServeLingers(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		// It waits a little for connections that have asked for nothing yet.
-		if err := <-s.ended; err != nil || time.Since(stopped) < linger || time.Since(stopped) > linger+shutdownPatience {
+		if err := <-s.ended; err != nil || time.Since(stopped) < linger || time.Since(stopped) > linger+shutdownTimeout {
 			t.Errorf("ended %s after it was stopped, error %v, want %s or a little more", time.Since(stopped), err, linger)
 		}
 		if _, err := s.get("/"); err == nil {
@@ -336,8 +336,8 @@ func TestServeWaitsForNothingForEver(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "answer the last requests for webhooks: ") {
 			t.Errorf("error %v", err)
 		}
-		if waited := time.Since(at); waited != shutdownPatience {
-			t.Errorf("it waited for %s, want %s", waited, shutdownPatience)
+		if waited := time.Since(at); waited != shutdownTimeout {
+			t.Errorf("it waited for %s, want %s", waited, shutdownTimeout)
 		}
 		if err := <-failed; err == nil {
 			t.Error("answered without a server")
@@ -393,7 +393,7 @@ func TestServeEndsWhenTheListenerBreaksWhileItLingers(t *testing.T) {
 	})
 }
 
-func TestServeHasLittlePatience(t *testing.T) {
+func TestServeEndsSlowConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		sent  string
 		after time.Duration
@@ -580,11 +580,11 @@ func TestHalfABodyIsAnswered(t *testing.T) {
 		at := time.Now()
 		go fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\nhalf",
 			Path("validate", kindOf(t, "RedisCluster").GroupVersionKind))
-		stuck := time.AfterFunc(10*bodyPatience, func() { conn.NetConn().Close() })
+		stuck := time.AfterFunc(10*bodyTimeout, func() { conn.NetConn().Close() })
 		answer, _ := io.ReadAll(conn) // The error is unspecified.
 		stuck.Stop()
 		text := string(answer)
-		if took := time.Since(at); took < bodyPatience || took > bodyPatience+2*time.Second ||
+		if took := time.Since(at); took < bodyTimeout || took > bodyTimeout+2*time.Second ||
 			!strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "\r\nConnection: close\r\n") ||
 			!strings.Contains(text, "read the body: ") {
 			t.Errorf("after %s: %q", took, text)

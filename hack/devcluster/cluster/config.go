@@ -119,10 +119,10 @@ func (c Config) spec() (state.Spec, error) {
 // check checks what all kinds of nodes have in common.
 func (c Config) check(s state.Spec) error {
 	if s.Timeout < 0 {
-		return bad("timeout %s: a positive duration", s.Timeout)
+		return bad("timeout %s: want a positive duration", s.Timeout)
 	}
 	if s.APIPort < 0 || s.APIPort > 65535 {
-		return bad("API port %d: 1 to 65535, or 0 for any free one", s.APIPort)
+		return bad("API port %d: want 1 to 65535, or 0 for a free port", s.APIPort)
 	}
 	for name := range s.ExtraArgs {
 		if !s.Has(name) {

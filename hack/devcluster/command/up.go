@@ -25,9 +25,8 @@ nodes are Ready. The cluster then runs until "devcluster down".
 
 The directory is created, or reused if it holds a cluster that is dead. Ctrl-C before the cluster is usable ends it and leaves nothing.`
 
-const runHelp = `Start a cluster and stay until Ctrl-C, SIGTERM, or until this process is killed in whatever way: ` +
-	`the cluster ends with it, and its
-files are removed.`
+const runHelp = `Start a cluster, and run in the foreground until Ctrl-C or SIGTERM. The cluster ends with this process, also after SIGKILL,
+and its files are removed.`
 
 // startFlags are those of up and run.
 type startFlags struct {
@@ -62,14 +61,14 @@ func newStart(
 	flags.SortFlags = false
 	flags.StringVar(&f.config.Node, "node", "",
 		`kind of node: "simulated" (kwok; the default), "real" (runs containers; Linux and root) or "none" (etcd and the API server alone)`)
-	flags.IntVar(&f.config.Nodes, "nodes", 0, "number of nodes (default 1, if there are any)")
-	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default any free one)")
+	flags.IntVar(&f.config.Nodes, "nodes", 0, "number of nodes (default 1; 0 with --node=none)")
+	flags.IntVar(&f.config.APIPort, "api-port", 0, "port of the API server on 127.0.0.1 (default a free port)")
 	flags.StringSliceVar(&f.config.Components, "components", nil,
 		"run only these: a list of etcd,kube-apiserver,kube-controller-manager,kube-scheduler,kwok (not with a real node)")
 	flags.StringVar(&f.config.Images, "images", "", "image store of a real node (default the directory images beside this program)")
-	flags.StringArrayVar(&f.args, "arg", nil, "an argument more for a component, such as kube-apiserver=--v=4; may be repeated")
-	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "how long it may take until the cluster is usable")
-	flags.BoolVar(&f.quiet, "quiet", false, "no progress")
+	flags.StringArrayVar(&f.args, "arg", nil, "an extra argument for a component, such as kube-apiserver=--v=4; may be repeated")
+	flags.DurationVar(&f.config.Timeout, "timeout", cluster.DefaultTimeout, "the longest time until the cluster is usable")
+	flags.BoolVar(&f.quiet, "quiet", false, "print no progress")
 	return cmd
 }
 
@@ -79,12 +78,12 @@ func newUp() *cobra.Command {
 }
 
 func newRun() *cobra.Command {
-	return newStart("run", "Start a cluster that ends with this process", runHelp, cluster.Start, keep)
+	return newStart("run", "Start a cluster that ends with this process", runHelp, cluster.Start, waitAndStop)
 }
 
-// keepFiles makes sure that the cluster does not inherit open files from this process's parent, such as locks. The cluster may outlive
-// both.
-func keepFiles() error {
+// closeFilesOnExec makes sure that the cluster does not inherit the open files that this process got from its parent, such as locks. The
+// cluster may outlive both processes.
+func closeFilesOnExec() error {
 	files, err := os.ReadDir("/dev/fd")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -103,18 +102,18 @@ func keepFiles() error {
 // complete returns the configuration that the flags ask for.
 func (f *startFlags) complete(cmd *cobra.Command, dir string) (cluster.Config, error) {
 	config := f.config
-	if err := keepFiles(); err != nil {
+	if err := closeFilesOnExec(); err != nil {
 		return config, err
 	}
 	config.Dir = dir
 	if config.Timeout <= 0 {
-		return config, cli.Usagef("--timeout %s: a positive duration, such as 2m", config.Timeout)
+		return config, cli.Usagef("--timeout %s: want a positive duration, such as 2m", config.Timeout)
 	}
 	if cmd.Flags().Changed("api-port") && config.APIPort == 0 {
-		return config, cli.Usagef("--api-port 0: 1 to 65535, or leave it out for any free one")
+		return config, cli.Usagef("--api-port 0: want 1 to 65535, or no --api-port for a free port")
 	}
 	if cmd.Flags().Changed("components") && len(config.Components) == 0 {
-		return config, cli.Usagef("--components is empty: at least etcd")
+		return config, cli.Usagef("--components is empty: want at least etcd")
 	}
 	var err error
 	if config.ExtraArgs, err = extraArgs(f.args); err != nil {
@@ -142,8 +141,8 @@ func extraArgs(given []string) (map[string][]string, error) {
 	return extra, nil
 }
 
-// keep waits for the end of ctx, which is how run is meant to end, or of the cluster, which is not.
-func keep(ctx context.Context, c *cluster.Cluster) error {
+// waitAndStop waits until ctx is cancelled, and stops the cluster. It returns an error if the cluster ends before.
+func waitAndStop(ctx context.Context, c *cluster.Cluster) error {
 	err := c.Wait(ctx)
 	if stopErr := c.Stop(); stopErr != nil {
 		return stopErr

@@ -39,7 +39,7 @@ var fights = map[string]struct {
 }
 
 // count returns how many writes there are to children, and to the status.
-func count(all []written) (children, statuses int) {
+func count(all []write) (children, statuses int) {
 	for _, w := range all {
 		if w.request == statusRequest {
 			statuses++
@@ -73,7 +73,7 @@ func TestAFight(t *testing.T) {
 			if all[0].at != 0 || all[0].request == statusRequest {
 				t.Errorf("the first write is %v, want the first change undone at once", all[0])
 			}
-			if at := slices.IndexFunc(all, func(w written) bool { return w.request == statusRequest }); at < 0 || all[at].at > time.Minute {
+			if at := slices.IndexFunc(all, func(w write) bool { return w.request == statusRequest }); at < 0 || all[at].at > time.Minute {
 				t.Errorf("the status tells of it in %v, want it within a minute", all)
 			}
 			if got := reasonOf(s.app(), glassback.ConditionReady); got != test.reason {

@@ -252,10 +252,10 @@ func (h *history) drift(resource string) {
 	h.note("another client does %d to the %s", n, resource)
 	switch n {
 	case 0:
-		h.server.destroy(resource)
+		h.server.delete(resource)
 		return
 	case 4:
-		h.server.hold(resource)
+		h.server.addFinalizer(resource)
 		return
 	}
 	alter(h.server, resource, "other-client", func(child object) {
@@ -307,7 +307,7 @@ func (h *history) scale() {
 func (h *history) release(resource string) {
 	if child := h.server.child(resource); child != nil && len(child.GetFinalizers()) > 0 {
 		h.note("the %s are released", resource)
-		h.server.release(resource)
+		h.server.removeFinalizers(resource)
 	}
 }
 

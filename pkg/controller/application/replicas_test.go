@@ -87,20 +87,22 @@ func TestTheAutoscalersNumberIsKept(t *testing.T) {
 		},
 		"the autoscaler is not wanted any more": {given: []func(*server){unwanted}, want: 3, never: []int32{1}},
 		"the autoscaler is not wanted, and stays for a while": {
-			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
+			given: []func(*server){func(s *server) { s.addFinalizer("horizontalpodautoscalers") }, unwanted}, want: 4, never: []int32{1, 3},
 		},
 		"the autoscaler is not wanted and stays, and another image is": {
-			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) {
+			given: []func(*server){func(s *server) { s.addFinalizer("horizontalpodautoscalers") }, unwanted, func(s *server) {
 				s.edit(func(a *v1.Application) { a.Spec.Image = "nginx:1.30" })
 			}},
 			want: 4, never: []int32{1, 3},
 		},
 		"the autoscaler is not wanted and stays, and another client deletes the Deployment": {
-			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, func(s *server) { s.remove("deployments") }},
-			want:  4, never: []int32{1, 3},
+			given: []func(*server){func(s *server) { s.addFinalizer("horizontalpodautoscalers") }, unwanted, func(s *server) {
+				s.remove("deployments")
+			}},
+			want: 4, never: []int32{1, 3},
 		},
 		"the autoscaler is not wanted, and the Deployment loses its label": {
-			given: []func(*server){func(s *server) { s.hold("horizontalpodautoscalers") }, unwanted, unlabel("deployments")},
+			given: []func(*server){func(s *server) { s.addFinalizer("horizontalpodautoscalers") }, unwanted, unlabel("deployments")},
 			want:  4, never: []int32{1, 3},
 		},
 	} {
@@ -144,7 +146,7 @@ func TestALostLabelOfAnAutoscaledDeployment(t *testing.T) {
 // there, it scales.
 func TestAnAutoscalerThatStaysForAWhile(t *testing.T) {
 	s := autoscaled(t)
-	s.hold("horizontalpodautoscalers")
+	s.addFinalizer("horizontalpodautoscalers")
 	s.edit(func(a *v1.Application) { a.Spec.Autoscaling = nil })
 	s.settle(t)
 	if h := s.child("horizontalpodautoscalers"); h == nil || h.GetDeletionTimestamp() == nil || len(s.app().Status.Resources) != 5 {
@@ -154,7 +156,7 @@ func TestAnAutoscalerThatStaysForAWhile(t *testing.T) {
 	if got := replicasOf(s.settle(t)); got != 5 {
 		t.Errorf("%d replicas while the autoscaler asks for 5", got)
 	}
-	s.release("horizontalpodautoscalers")
+	s.removeFinalizers("horizontalpodautoscalers")
 	if got := replicasOf(s.settle(t)); got != 3 || len(s.app().Status.Resources) != 4 {
 		t.Errorf("%d replicas and %v once the autoscaler is gone, want the 3 of the spec", got, s.app().Status.Resources)
 	}

@@ -66,9 +66,9 @@ func application(change ...func(*v1.Application)) *v1.Application {
 type server struct {
 	*fakeapi.Server
 
-	clock *clocktesting.FakeClock
-	key   cache.ObjectName // of the Application and of each child
-	blind string           // a resource that no cache shows
+	clock  *clocktesting.FakeClock
+	key    cache.ObjectName // of the Application and of each child
+	hidden string           // a resource of which no cache has the children, as they have no label; "" for none
 }
 
 func newServer(app *v1.Application) *server {
@@ -78,7 +78,7 @@ func newServer(app *v1.Application) *server {
 	return s
 }
 
-// admit sets the defaults of a Deployment that these tests rely on, and takes the label from a blind resource.
+// admit sets the defaults of a Deployment that these tests rely on, and removes the label from children of the hidden resource.
 func (s *server) admit(_, now object) {
 	if d, ok := now.(*appsv1.Deployment); ok {
 		if d.Spec.Replicas == nil {
@@ -92,7 +92,7 @@ func (s *server) admit(_, now object) {
 			}
 		}
 	}
-	if fakeapi.ResourceOf(now) == s.blind {
+	if fakeapi.ResourceOf(now) == s.hidden {
 		withoutLabel(now)
 	}
 }
@@ -114,7 +114,7 @@ func (s *server) children() map[string]object {
 	return all
 }
 
-// deployments returns the states of the Deployment since so many events.
+// deployments returns each state of the Deployment after the first since events.
 func (s *server) deployments(since int) []*appsv1.Deployment {
 	var all []*appsv1.Deployment
 	for _, event := range s.Events()[since:] {
@@ -125,7 +125,7 @@ func (s *server) deployments(since int) []*appsv1.Deployment {
 	return all
 }
 
-// edit changes the Application as another client does. Each edit makes a generation.
+// edit changes the Application as another client does. Each edit increments the generation.
 func (s *server) edit(change func(*v1.Application)) {
 	fakeapi.Edit(s.Server, s.key, "user", func(app *v1.Application) {
 		app.Generation++
@@ -138,22 +138,24 @@ func alter[T object](s *server, resource, who string, change func(T)) {
 	s.Edit(resource, s.key, who, func(child object) { change(child.(T)) })
 }
 
-// remove takes a child away, whatever it has of finalizers.
+// remove removes a child at once, also if it has finalizers.
 func (s *server) remove(resource string) { s.Remove(resource, s.key) }
 
-// destroy deletes a child as another client does.
-func (s *server) destroy(resource string) { s.Delete(resource, s.key) }
+// delete deletes a child as another client does: a child with a finalizer gets a deletionTimestamp.
+func (s *server) delete(resource string) { s.Delete(resource, s.key) }
 
-// hold gives a child a finalizer, and release takes it away.
-func (s *server) hold(resource string) {
+// addFinalizer adds a finalizer to a child.
+func (s *server) addFinalizer(resource string) {
 	alter(s, resource, "other-client", func(child object) { child.SetFinalizers([]string{"example.com/held"}) })
 }
 
-func (s *server) release(resource string) {
+// removeFinalizers removes all finalizers of a child.
+func (s *server) removeFinalizers(resource string) {
 	alter(s, resource, "other-client", func(child object) { child.SetFinalizers(nil) })
 }
 
-// foreign is an object that the Application does not control, but perhaps another owner. With the label, the caches show it.
+// foreign returns an object that has the name of a child, but is not controlled by the Application. controller is its owner, nil for none.
+// With the label, the caches have it.
 func foreign(resource string, labelled bool, controller *metav1.OwnerReference) object {
 	obj, err := fakeapi.Scheme.New(kinds[resource])
 	if err != nil {
@@ -172,8 +174,8 @@ func foreign(resource string, labelled bool, controller *metav1.OwnerReference) 
 	return child
 }
 
-// words returns a request as these tests compare it.
-func words(r fakeapi.Request) string {
+// requestText returns a request as a text, for comparisons.
+func requestText(r fakeapi.Request) string {
 	text := r.Action() + " " + r.Path()
 	if r.Verb == "delete" && r.Propagation != metav1.DeletePropagationBackground {
 		text += ", not in the background"
@@ -185,13 +187,12 @@ func words(r fakeapi.Request) string {
 func (s *server) requests(n int) []string {
 	var all []string
 	for _, r := range s.Requests()[n:] {
-		all = append(all, words(r))
+		all = append(all, requestText(r))
 	}
 	return all
 }
 
-// rollOut is what the Deployment's controller does: it brings the Deployment to
-// where all is done.
+// rollOut sets the status that the Deployment has at the end of a rollout, as the Deployment controller does.
 func (s *server) rollOut() {
 	alter(s, "deployments", "kube-controller-manager", func(d *appsv1.Deployment) {
 		n := *d.Spec.Replicas
@@ -205,8 +206,7 @@ func (s *server) rollOut() {
 	})
 }
 
-// settle lets an operator and the Deployment's controller do all that there is to
-// do.
+// settle runs syncs of an operator, and rollouts, until nothing changes.
 func (s *server) settle(t testing.TB) *server {
 	t.Helper()
 	for range 10 {
@@ -237,7 +237,7 @@ type operator struct {
 	events *record.FakeRecorder
 }
 
-// connect starts an operator whose caches show the current state.
+// connect returns an operator whose caches show the current state.
 func (s *server) connect() *operator {
 	config := s.config()
 	o := s.operator(newController(config), map[string]cache.Store{
@@ -261,7 +261,7 @@ func (s *server) operator(c *Controller, stores map[string]cache.Store) *operato
 			switch resource {
 			case "applications":
 				return obj
-			case s.blind:
+			case s.hidden:
 				return nil
 			}
 			return labelled(obj)
@@ -270,7 +270,7 @@ func (s *server) operator(c *Controller, stores map[string]cache.Store) *operato
 	return o
 }
 
-// config has informers that are never started, unless prepare makes others.
+// config returns a Config. Its informers are never started. prepare may replace informers: it gets the factories first.
 func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, externalversions.SharedInformerFactory)) Config {
 	kube, client := s.Kube(), s.Glassback()
 	kubeFactory, factory := kubeinformers.NewSharedInformerFactory(kube, 0), externalversions.NewSharedInformerFactory(client, 0)
@@ -292,16 +292,16 @@ func (s *server) config(prepare ...func(kubeinformers.SharedInformerFactory, ext
 
 // catchUp makes all caches show the current state.
 func (o *operator) catchUp() {
-	for _, shown := range o.caches {
-		shown.CatchUp()
+	for _, c := range o.caches {
+		c.CatchUp()
 	}
 }
 
 // at returns which versions of the server the caches show.
 func (o *operator) at() map[string]int64 {
 	at := map[string]int64{}
-	for resource, shown := range o.caches {
-		at[resource] = shown.At()
+	for resource, c := range o.caches {
+		at[resource] = c.At()
 	}
 	return at
 }
@@ -314,18 +314,17 @@ func (o *operator) sync(t testing.TB) ([]string, time.Duration, error) {
 	return o.server.requests(made), after, err
 }
 
-// written is a write of an operator's.
-type written struct {
-	at      time.Duration // since the beginning
+// write is one write of an operator.
+type write struct {
+	at      time.Duration // since the start of run
 	request string
 }
 
-// run lets the operator sync for so long as its loop does: at once after a change,
-// and else when the sync before has asked for it. After each write to a child, then
-// is what others do.
-func (o *operator) run(t testing.TB, long time.Duration, then func()) []written {
+// run calls Sync as the loop does, for the given duration: at once after a change, and otherwise after the time that the last
+// Sync returned. It calls afterWrite after each write to a child, for what other clients do then.
+func (o *operator) run(t testing.TB, duration time.Duration, afterWrite func()) []write {
 	t.Helper()
-	var all []written
+	var all []write
 	s := o.server
 	start := s.clock.Now()
 	for range 10_000 {
@@ -337,14 +336,14 @@ func (o *operator) run(t testing.TB, long time.Duration, then func()) []written 
 		}
 		if s.Version() > was {
 			request := requests[len(requests)-1]
-			all = append(all, written{at, request})
+			all = append(all, write{at, request})
 			if request != statusRequest {
-				then()
+				afterWrite()
 			}
 			continue
 		}
-		if after == 0 || at+after > long {
-			s.clock.SetTime(start.Add(long))
+		if after == 0 || at+after > duration {
+			s.clock.SetTime(start.Add(duration))
 			return all
 		}
 		s.clock.SetTime(s.clock.Now().Add(after))
@@ -366,20 +365,21 @@ func (o *operator) sent() []string {
 	}
 }
 
-// failing answers the requests that begin so with err.
+// failing returns a function that answers with err the requests whose requestText begins with prefix.
 func failing(prefix string, err error) func(fakeapi.Request) error {
 	return func(r fakeapi.Request) error {
-		if strings.HasPrefix(words(r), prefix) {
+		if strings.HasPrefix(requestText(r), prefix) {
 			return err
 		}
 		return nil
 	}
 }
 
-// hide has another client take the label away from the children of a kind again and again, so that no cache shows them.
+// hide returns a change of a server: another client removes the label from children of this resource after each write, so that no
+// cache has them.
 func hide(resource string) func(*server) {
 	return func(s *server) {
-		s.blind = resource
+		s.hidden = resource
 		alter(s, resource, "", withoutLabel)
 	}
 }

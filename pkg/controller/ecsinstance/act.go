@@ -38,7 +38,7 @@ type outcome struct {
 	wait    time.Duration
 }
 
-// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh look makes needless
+// newOutcome returns the outcome of a plan before act did anything. A trial that a fresh poll makes needless
 // is forgotten.
 func newOutcome(o *observed, p plan) outcome {
 	out := outcome{ecs: o.ecs, memory: o.memory}
@@ -51,7 +51,7 @@ func newOutcome(o *observed, p plan) outcome {
 // nextStep is the wait until the step that follows an outcome. The next sync decides on it.
 const nextStep = time.Millisecond
 
-// act takes the step of a plan. A rejection by ECS is no error: the outcome holds the step for some time.
+// act takes the step of a plan. A rejection by ECS is no error: the outcome has a backoff.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
 	out := newOutcome(o, p)
 	var err error
@@ -59,16 +59,16 @@ func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, err
 		err = c.take(ctx, o, p, &out)
 	}
 	s := c.sessions.open(o.ecs)
-	if out.memory.hold != o.memory.hold {
-		s.heldWith = s.access
+	if out.memory.backoff != o.memory.backoff {
+		s.backoffAccess = s.access
 	}
 	s.memory = out.memory // Also after an error: ECS may have received the call.
-	look := p.look
-	if p.changes() {
-		look = lookSoon
+	poll := p.poll
+	if p.changesInstance() {
+		poll = pollSoon
 	}
-	if look > 0 {
-		c.fleets.soon(s.access, o.id, look)
+	if poll > 0 {
+		c.fleets.soon(s.access, o.id, poll)
 	}
 	return out, err
 }
@@ -99,7 +99,7 @@ var changeEvents = map[step]string{
 	stepStart: "Started", stepStop: "Stopped", stepDelete: "Deleted",
 }
 
-// change requests one change of the instance. From then on, earlier looks at the instance are stale.
+// change requests one change of the instance. From then on, earlier polls of the instance are stale.
 func (c *Controller) change(ctx context.Context, o *observed, p plan, out *outcome) error {
 	err := callChange(ctx, c.cloud(o), o, p)
 	out.memory.changedAt = c.clock.Now()
@@ -145,15 +145,15 @@ func (c *Controller) failed(ctx context.Context, o *observed, p plan, out *outco
 		c.recorder.Eventf(o.ecs, corev1.EventTypeWarning, "TypeChangeRefused", "ECS refused the new type of instance %s: %v", o.id, err)
 		return nil
 	}
-	c.hold(o, p.step, problemOf(err, o.credentialsFrom()), out)
+	c.backOff(o, p.step, problemOf(err, o.credentialsFrom()), out)
 	return nil
 }
 
-// hold keeps a step from being repeated before the time of a problem is over.
-func (c *Controller) hold(o *observed, what step, p *problem, out *outcome) {
+// backOff delays the retry of a step by the wait of its problem.
+func (c *Controller) backOff(o *observed, failed step, p *problem, out *outcome) {
 	now := c.clock.Now()
 	out.problem, out.wait = p, later(p.wait, string(o.ecs.UID), now)
-	out.memory.hold = hold{problem: p, step: what, until: now.Add(out.wait), generation: o.ecs.Generation}
+	out.memory.backoff = backoff{problem: p, step: failed, until: now.Add(out.wait), generation: o.ecs.Generation}
 }
 
 // create creates the instance, unless there is one. A lookup always comes first: it shows what earlier
@@ -205,7 +205,7 @@ func (c *Controller) writeAttempt(ctx context.Context, o *observed, p plan, out 
 		next.create.RequestedTime = requestedAt(c.clock.Now(), o.ecs.Status.Create)
 	}
 	// The conditions keep the last problem until there is an instance.
-	p.silent = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
+	p.keepsConditions = len(o.ecs.Status.Conditions) > 0 && o.ecs.Status.ObservedGeneration == o.ecs.Generation
 	status := plannedStatus(o.after(*out), p)
 	status.Create, status.AccountID = next.create, o.account
 	out.ecs, err = c.status.Write(ctx, out.ecs, status)
@@ -234,7 +234,7 @@ func (c *Controller) lookUp(ctx context.Context, o *observed, p plan, out *outco
 	next := nextAttempt(o.after(*out), found, parameters, lookedUp)
 	switch {
 	case next.problem != nil:
-		c.hold(o, p.step, next.problem, out)
+		c.backOff(o, p.step, next.problem, out)
 	case next.id != "":
 		klog.FromContext(ctx).V(2).Info("Found instance of an earlier attempt", "instance", next.id)
 		return attempt{}, c.record(ctx, o, p, out, next.id)
@@ -271,7 +271,7 @@ func (c *Controller) verifyGone(ctx context.Context, o *observed, p plan, out *o
 		return err
 	}
 	if problem := leftovers(o, found); problem != nil {
-		c.hold(o, p.step, problem, out)
+		c.backOff(o, p.step, problem, out)
 		return nil
 	}
 	return c.setFinalizer(ctx, out, false)

@@ -78,7 +78,7 @@ func bench(b *testing.B) (*Controller, *int) {
 		if _, err := c.Sync(b.Context(), key("vm")); err != nil {
 			b.Fatal(err)
 		}
-		s := c.fleets.look(beijing, testInstance, key("vm"))
+		s := c.fleets.subscribe(beijing, testInstance, key("vm"))
 		if s != nil && *writes > 0 {
 			return c, writes
 		}
@@ -126,7 +126,7 @@ func tenThousand(now time.Time, due time.Duration) *fleet {
 	return f
 }
 
-// BenchmarkFleetNext measures how a fleet of 10,000 finds the next hundred instances to look at, which happens a hundred times in a minute.
+// BenchmarkFleetNext measures how a fleet of 10,000 finds the next hundred instances to poll, which happens a hundred times in a minute.
 func BenchmarkFleetNext(b *testing.B) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, due := range map[string]time.Duration{"due": -time.Minute, "waiting": time.Minute} {

@@ -100,9 +100,9 @@ func (o *observed) try(p plan) *plan {
 		return &p
 	}
 	if wait := t.again.Sub(o.now); wait > 0 {
-		p.step, p.wait, p.look = stepNone, wait, wait
+		p.step, p.wait, p.poll = stepNone, wait, wait
 		if t.times == 1 {
-			p.look = lookOften
+			p.poll = pollOften
 		}
 	}
 	if t.times >= maxTrials {

@@ -26,7 +26,7 @@ func adoptInstance(o *observed) *plan {
 	if !o.adopting() {
 		return nil
 	}
-	if p := waitForLook(o); p != nil {
+	if p := waitForPoll(o); p != nil {
 		return p
 	}
 	if o.instance == nil {
@@ -64,11 +64,12 @@ func replaceInstance(o *observed) *plan {
 	case !missing:
 		return nil
 	case !surely:
-		return &plan{silent: true, look: lookOften}
+		return &plan{keepsConditions: true, poll: pollOften}
 	case o.neverRan():
-		return &plan{step: stepRenew, reason: reasonCreating, message: fmt.Sprintf("ECS gave up creating instance %s; creating another one", id)}
+		message := fmt.Sprintf("ECS gave up creating instance %s; creating another one", id)
+		return &plan{step: stepRecreate, reason: reasonCreating, message: message}
 	case o.ecs.Spec.RecreatePolicy == v1alpha1.RecreateAlways && o.ecs.Spec.AdoptInstanceID == "":
-		return &plan{step: stepRenew, reason: reasonCreating, message: fmt.Sprintf("Instance %s is gone; creating another one", id)}
+		return &plan{step: stepRecreate, reason: reasonCreating, message: fmt.Sprintf("Instance %s is gone; creating another one", id)}
 	}
 	remedy := "set recreatePolicy: Always to create another one, or delete this object"
 	if o.ecs.Spec.AdoptInstanceID != "" {

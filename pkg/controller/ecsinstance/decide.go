@@ -11,15 +11,15 @@ import (
 	"github.com/glassback/glassback/pkg/cloud/aliyun"
 )
 
-// step is the one thing that a sync changes in the cloud or of the object, beside the status.
+// step is the one action that a sync takes in ECS or on the object, apart from a write of the status.
 type step string
 
 const (
 	stepNone        step = ""
 	stepFinalize    step = "finalize"     // add the finalizer
 	stepCreate      step = "create"       // look up the instance, and create it if there is none
-	stepFindAttempt step = "find attempt" // look up what the last attempt created
-	stepRenew       step = "renew"        // begin another attempt, as the instance is gone
+	stepFindAttempt step = "find attempt" // look up the instance that the last call to create may have left
+	stepRecreate    step = "recreate"     // begin to create another instance, as the last one is gone
 	stepAdopt       step = "adopt"        // write the adopted instance into the status
 	stepTag         step = "tag"
 	stepUntag       step = "untag"
@@ -28,7 +28,7 @@ const (
 	stepStart       step = "start"
 	stepStop        step = "stop"
 	stepDelete      step = "delete"
-	stepVerifyGone  step = "verify gone" // look up that no instance is left, and remove the finalizer
+	stepVerifyGone  step = "verify gone" // check that no instance is left, and remove the finalizer
 	stepRelease     step = "release"     // remove the finalizer
 )
 
@@ -40,47 +40,46 @@ type plan struct {
 	keys   []string          // of stepUntag
 	change aliyun.Change     // of stepModify
 
-	// problem says why the object cannot become Ready. Without a problem, reason and message say how far
-	// it is.
+	// problem says why the object cannot become Ready. If it is nil, reason and message describe the progress.
 	problem         *problem
 	reason, message string
-	// ready reports that the instance is as the spec says, except for drift.
+	// ready reports that the instance matches the spec, except for drift: differences that the operator reports, and does not correct.
 	ready bool
 	drift []string
-	// silent leaves the conditions as they are.
-	silent bool
+	// keepsConditions reports that the sync writes no conditions.
+	keepsConditions bool
 
-	// wants is the step that the plan waits to repeat, or takes.
+	// wants is the change of the instance that the plan requests now, or requests again after wait.
 	wants step
-	// gone reports that the instance is gone.
+	// gone reports that ECS no longer has the instance, and that the operator creates no other one.
 	gone bool
 
 	wait time.Duration // until the next sync, 0 for none
-	look time.Duration // until the next look at the instance, 0 for the usual time
+	poll time.Duration // until the next poll of the instance, 0 for the usual interval
 }
 
 // acts reports whether the step needs more than a write of the status.
 func (p plan) acts() bool {
-	return p.step != stepNone && p.step != stepAdopt && p.step != stepRenew
+	return p.step != stepNone && p.step != stepAdopt && p.step != stepRecreate
 }
 
-// changes reports whether the step changes an instance.
-func (p plan) changes() bool {
+// changesInstance reports whether the step changes an instance.
+func (p plan) changesInstance() bool {
 	_, changes := changeEvents[p.step]
 	return changes
 }
 
-// after returns the plan that the status shows after act.
+// after returns the plan that the status is written from. out is the outcome of act.
 func (p plan) after(out outcome) plan {
 	switch {
 	case !p.acts():
 		return p
-	case p.changes():
-		return plan{silent: true} // The next look shows the result.
+	case p.changesInstance():
+		return plan{keepsConditions: true} // The next poll shows the result.
 	case out.problem != nil:
 		return plan{problem: out.problem, wait: out.wait}
 	}
-	return plan{silent: true, wait: out.wait}
+	return plan{keepsConditions: true, wait: out.wait}
 }
 
 // policy decides in one situation. decide returns nil in any other. The name is that of the function: logs and plans show it.
@@ -96,11 +95,11 @@ var policies = []policy{
 	{"refuseOtherAccount", refuseOtherAccount}, // the credentials are of another account
 	{"adoptInstance", adoptInstance},           // an instance is to be adopted
 	{"createInstance", createInstance},         // there is no instance
-	{"waitForLook", waitForLook},               // the instance was not looked at since the last change
+	{"waitForPoll", waitForPoll},               // the instance was not polled since the last change
 	{"replaceInstance", replaceInstance},       // the instance is gone
-	{"recordFirstLook", recordFirstLook},       // the instance shows for the first time
+	{"recordFirstState", recordFirstState},     // ECS shows the instance for the first time
 	{"refuseOtherOwner", refuseOtherOwner},     // the instance does not have this object's tag
-	{"waitForState", waitForState},             // ECS changes the state of the instance
+	{"waitForState", waitForState},             // the instance is neither Running nor Stopped
 	{"changeTags", changeTags},                 // tags differ
 	{"changeAttributes", changeAttributes},     // the name or the security groups differ
 	{"changeType", changeType},                 // the type differs
@@ -114,12 +113,12 @@ var deletionPolicies = []policy{
 	{"waitForAccess", waitForAccess},           // credentials are missing, or ECS does not answer
 	{"refuseOtherAccount", refuseOtherAccount}, // the credentials are of another account
 	{"settleAttempt", settleAttempt},           // an attempt may have created an instance
-	{"waitForLook", waitForLook},               // the instance was not looked at since the last change
+	{"waitForPoll", waitForPoll},               // the instance was not polled since the last change
 	{"releaseGone", releaseGone},               // the instance is gone
-	{"recordFirstLook", recordFirstLook},       // the instance shows for the first time
+	{"recordFirstState", recordFirstState},     // ECS shows the instance for the first time
 	{"releaseOtherOwner", releaseOtherOwner},   // the instance does not have this object's tag
 	{"releaseRetained", releaseRetained},       // the instance is to be kept
-	{"waitForState", waitForState},             // ECS changes the state of the instance
+	{"waitForState", waitForState},             // the instance is neither Running nor Stopped
 	{"deleteInstance", deleteInstance},         // the instance exists
 }
 
@@ -132,17 +131,17 @@ func decide(o *observed) plan {
 	for _, policy := range list {
 		if p := policy.decide(o); p != nil {
 			p.policy = policy.name
-			return p.unlessHeld(o)
+			return p.unlessBackingOff(o)
 		}
 	}
-	return plan{silent: true}
+	return plan{keepsConditions: true}
 }
 
-// unlessHeld returns p, or a plan to wait if the same step failed a moment ago.
-func (p plan) unlessHeld(o *observed) plan {
-	h := o.memory.hold
-	if !p.acts() || p.step == stepFinalize || p.step == stepRelease || p.step != h.step || !h.active(o.ecs.Generation, o.now) {
+// unlessBackingOff returns p, or a plan to wait while the backoff of its step lasts.
+func (p plan) unlessBackingOff(o *observed) plan {
+	b := o.memory.backoff
+	if !p.acts() || p.step == stepFinalize || p.step == stepRelease || p.step != b.step || !b.active(o.ecs.Generation, o.now) {
 		return p
 	}
-	return plan{policy: p.policy, problem: h.problem, wait: h.until.Sub(o.now), wants: p.wants}
+	return plan{policy: p.policy, problem: b.problem, wait: b.until.Sub(o.now), wants: p.wants}
 }

@@ -51,7 +51,7 @@ func settledECS() *v1alpha1.ECSInstance {
 func seen() *observed {
 	ecs := settledECS()
 	return &observed{
-		ecs: ecs, now: t0, account: testAccount, id: testInstance, lookedAt: t0.Add(-time.Second),
+		ecs: ecs, now: t0, account: testAccount, id: testInstance, polledAt: t0.Add(-time.Second),
 		instance: &aliyun.Instance{
 			ID: testInstance, Name: "vm", State: aliyun.StateRunning, Type: "ecs.g6.large", ImageID: "a.vhd", ChargeType: "PostPaid",
 			ZoneID: "cn-beijing-a", SecurityGroupIDs: []string{"sg-a", "sg-b"},
@@ -62,25 +62,25 @@ func seen() *observed {
 
 // decision has the parts of a plan that a test expects.
 type decision struct {
-	step           step
-	reason         string // of the problem if it is one
-	problem        bool
-	stalled, ready bool
-	silent         bool
-	looks          bool // sooner than usual
-	says           string
+	step            step
+	reason          string // of the problem if it is one
+	problem         bool
+	stalled, ready  bool
+	keepsConditions bool
+	polls           bool // sooner than usual
+	says            string
 }
 
 func (d decision) compare(t *testing.T, p plan) {
 	t.Helper()
 	got := decision{
-		step: p.step, reason: p.reason, ready: p.ready, silent: p.silent, looks: p.look > 0,
+		step: p.step, reason: p.reason, ready: p.ready, keepsConditions: p.keepsConditions, polls: p.poll > 0,
 		says: p.message + strings.Join(p.drift, "; "),
 	}
 	if p.problem != nil {
 		got.problem, got.reason, got.stalled, got.says = true, p.problem.reason, p.problem.stalled, p.problem.message
 	}
-	if got.silent {
+	if got.keepsConditions {
 		got.reason, got.says = "", d.says
 	}
 	if !strings.Contains(got.says, d.says) {
@@ -99,14 +99,14 @@ func (d decision) saying(words string) decision {
 
 var (
 	isRunning  = decision{ready: true, reason: "Running"}
-	looksAgain = decision{silent: true, looks: true}
+	pollsAgain = decision{keepsConditions: true, polls: true}
 )
 
 func does(s step, reason string) decision { return decision{step: s, reason: reason} }
 
-func silently(s step) decision { return decision{step: s, silent: true} }
+func silently(s step) decision { return decision{step: s, keepsConditions: true} }
 
-func waits(reason string) decision { return decision{looks: true, reason: reason} }
+func waits(reason string) decision { return decision{polls: true, reason: reason} }
 
 func heldUpBy(reason string) decision { return decision{problem: true, reason: reason} }
 
@@ -136,19 +136,19 @@ func unanswered(o *observed) {
 	unseenYet(o)
 }
 
-// unseenYet: there was no look at the instance yet.
-func unseenYet(o *observed) { o.lookedAt, o.instance = time.Time{}, nil }
+// unseenYet: the instance was not polled yet.
+func unseenYet(o *observed) { o.polledAt, o.instance = time.Time{}, nil }
 
 // unbound: the status says that no call has made an instance.
 func unbound(o *observed) { o.ecs.Status.AccountID = "" }
 
 func goneSince(d time.Duration) other {
-	return func(o *observed) { o.instance, o.memory.missingSince = nil, o.lookedAt.Add(-d) }
+	return func(o *observed) { o.instance, o.memory.missingSince = nil, o.polledAt.Add(-d) }
 }
 
 func unowned(o *observed) { delete(o.instance.Tags, v1alpha1.TagUID) }
 
-// neverSeen: no look has found the instance yet.
+// neverSeen: no poll has found the instance yet.
 func neverSeen(o *observed) { o.ecs.Status.State = "" }
 
 func otherRegion(o *observed) { o.ecs.Spec.RegionID = "cn-hangzhou" }
@@ -182,7 +182,7 @@ func recreate(o *observed) { o.ecs.Spec.RecreatePolicy = v1alpha1.RecreateAlways
 // toAdopt: the object names an instance that it has not taken over yet.
 func toAdopt(o *observed) {
 	absentYet(o)
-	o.ecs.Spec.AdoptInstanceID, o.id, o.lookedAt, o.instance = testInstance, testInstance, seen().lookedAt, seen().instance
+	o.ecs.Spec.AdoptInstanceID, o.id, o.polledAt, o.instance = testInstance, testInstance, seen().polledAt, seen().instance
 	unowned(o)
 }
 
@@ -200,14 +200,14 @@ func failing(class aliyun.Class, lasting bool) other {
 	return func(o *observed) {
 		s := snapshot{err: &aliyun.Error{Action: "DescribeInstances", Class: class, Message: "no"}, lasting: lasting}
 		if s.trouble() != "" {
-			o.lookProblem = problemOf(s.err, "Secret aliyun")
+			o.pollProblem = problemOf(s.err, "Secret aliyun")
 		}
 	}
 }
 
 func notBefore(what step) other {
 	return func(o *observed) {
-		o.memory.hold = hold{
+		o.memory.backoff = backoff{
 			problem: &problem{reason: reasonOutOfStock, message: "none now"}, step: what, until: t0.Add(time.Minute), generation: o.ecs.Generation,
 		}
 	}
@@ -224,15 +224,15 @@ func TestDecideForLife(t *testing.T) {
 		"there is no instance":                  {absentYet, does(stepCreate, reasonCreating)},
 		"it is not known what came of a call":   {unanswered, does(stepCreate, reasonCreating)},
 		"something keeps it from being made":    {all(absentYet, notBefore(stepCreate)), heldUpBy(reasonOutOfStock).saying("none now")},
-		"what is held is about something else":  {all(absentYet, notBefore(stepDelete)), does(stepCreate, reasonCreating)},
-		"what is held is not about a ready one": {notBefore(stepCreate), isRunning},
+		"a backoff of another step":             {all(absentYet, notBefore(stepDelete)), does(stepCreate, reasonCreating)},
+		"a backoff, and it is ready":            {notBefore(stepCreate), isRunning},
 		"there are no credentials": {
 			func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing, stalled: true} },
 			stalledBy(reasonSecretMissing),
 		},
 		"ECS is silent, and it was Ready": {func(o *observed) {
 			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0
-		}, decision{problem: true, silent: true}},
+		}, decision{problem: true, keepsConditions: true}},
 		"ECS has been silent for some time": {func(o *observed) {
 			o.accountProblem, o.memory.unreachableSince = &problem{reason: reasonUnreachable, passing: true}, t0.Add(-unreachableAfter)
 		}, heldUpBy(reasonUnreachable)},
@@ -241,27 +241,27 @@ func TestDecideForLife(t *testing.T) {
 		"the account is, and a call unanswered":   {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
 		"the account is, and nothing was made":    {all(unanswered, elsewhereNow, rejected), does(stepCreate, reasonCreating)},
 		"the account is, by the status the same":  {all(unanswered, elsewhereNow, unbound), does(stepCreate, reasonCreating)},
-		"it was not looked at yet":                {unseenYet, looksAgain},
-		"something was done since":                {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
-		"something was done at that very moment":  {func(o *observed) { o.memory.changedAt = o.lookedAt }, looksAgain},
-		"the last look failed":                    {failing(aliyun.Transient, false), isRunning},
-		"the last looks have failed for a while":  {failing(aliyun.Transient, true), heldUpBy(reasonUnreachable)},
-		"the last look was not allowed":           {failing(aliyun.Unauthorized, false), stalledBy(reasonForbidden)},
-		"it is not there":                         {goneSince(time.Second), looksAgain},
+		"it was not polled yet":                   {unseenYet, pollsAgain},
+		"something was done since":                {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
+		"something was done at that very moment":  {func(o *observed) { o.memory.changedAt = o.polledAt }, pollsAgain},
+		"the last poll failed":                    {failing(aliyun.Transient, false), isRunning},
+		"the last polls have failed for a while":  {failing(aliyun.Transient, true), heldUpBy(reasonUnreachable)},
+		"the last poll was not allowed":           {failing(aliyun.Unauthorized, false), stalledBy(reasonForbidden)},
+		"it is not there":                         {goneSince(time.Second), pollsAgain},
 		"it is gone":                              {goneSince(settleAfter), stalledBy(reasonInstanceGone).saying("recreatePolicy: Always")},
-		"it is gone, and another one wanted":      {all(goneSince(settleAfter), recreate), does(stepRenew, reasonCreating)},
-		"it is not there, and another one wanted": {all(goneSince(goneAfter), recreate), looksAgain},
+		"it is gone, and another one wanted":      {all(goneSince(settleAfter), recreate), does(stepRecreate, reasonCreating)},
+		"it is not there, and another one wanted": {all(goneSince(goneAfter), recreate), pollsAgain},
 		"it was adopted, and is gone": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Spec.AdoptInstanceID, o.ecs.Status.Adopted = testInstance, true
 		}), stalledBy(reasonInstanceGone).saying("delete this object")},
 		"it is gone, and never was more than pending": {
-			all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRenew, reasonCreating),
+			all(goneSince(settleAfter), func(o *observed) { o.ecs.Status.State = "Pending" }), does(stepRecreate, reasonCreating),
 		},
 		"it was never seen, just after it was made": {all(goneSince(settleAfter), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter))
-		}), looksAgain},
-		"it was never seen, long after it was made": {all(goneSince(settleAfter), neverSeen), does(stepRenew, reasonCreating)},
-		"it is seen for the first time":             {neverSeen, decision{silent: true}},
+		}), pollsAgain},
+		"it was never seen, long after it was made": {all(goneSince(settleAfter), neverSeen), does(stepRecreate, reasonCreating)},
+		"it is seen for the first time":             {neverSeen, decision{keepsConditions: true}},
 		"it is another owner's":                     {unowned, stalledBy(reasonNotOwned)},
 		"it is another owner's, and all differs": {
 			all(unowned, resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
@@ -308,7 +308,7 @@ func TestDecideForLife(t *testing.T) {
 		"it was started some time ago":      {all(state(aliyun.StateStopped), tried(stepStart, 1, 0)), does(stepStart, reasonStarting)},
 		"it was started again and again": {
 			all(state(aliyun.StateStopped), tried(stepStart, maxTrials, time.Second)),
-			decision{looks: true, problem: true, reason: reasonNoEffect, says: "start"},
+			decision{polls: true, problem: true, reason: reasonNoEffect, says: "start"},
 		},
 		"it is to be adopted, and has no owner": {toAdopt, does(stepAdopt, reasonAdopting)},
 		"it is to be adopted, and was put down": {all(toAdopt, noted), does(stepTag, reasonAdopting)},
@@ -319,14 +319,14 @@ func TestDecideForLife(t *testing.T) {
 		"it is to be adopted, and is another's": {
 			all(toAdopt, func(o *observed) { o.instance.Tags[v1alpha1.TagUID] = "other" }), stalledBy(reasonNotOwned),
 		},
-		"it is to be adopted, and is not there":  {all(toAdopt, func(o *observed) { o.instance = nil }), stalledBy(reasonNotFound)},
-		"it is to be adopted, and was not seen":  {all(toAdopt, unseenYet), looksAgain},
-		"what cannot be repaired differs":        {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, isRunning.saying("zoneID")},
-		"the region of the spec is another one":  {otherRegion, isRunning.saying("regionID")},
-		"tags come first, then the rest":         {all(otherTag, otherName, power(v1alpha1.PowerStopped)), does(stepTag, reasonChanging)},
-		"nothing is asked of one in transition":  {all(state(aliyun.StateStopping), otherTag), waits(reasonStopping)},
-		"what is held keeps a change waiting":    {all(power(v1alpha1.PowerStopped), notBefore(stepStop)), heldUpBy(reasonOutOfStock)},
-		"what is held is no matter for the look": {all(goneSince(time.Second), notBefore(stepCreate)), looksAgain},
+		"it is to be adopted, and is not there": {all(toAdopt, func(o *observed) { o.instance = nil }), stalledBy(reasonNotFound)},
+		"it is to be adopted, and was not seen": {all(toAdopt, unseenYet), pollsAgain},
+		"what cannot be repaired differs":       {func(o *observed) { o.ecs.Spec.ZoneID = "cn-beijing-h" }, isRunning.saying("zoneID")},
+		"the region of the spec is another one": {otherRegion, isRunning.saying("regionID")},
+		"tags come first, then the rest":        {all(otherTag, otherName, power(v1alpha1.PowerStopped)), does(stepTag, reasonChanging)},
+		"nothing is asked of one in transition": {all(state(aliyun.StateStopping), otherTag), waits(reasonStopping)},
+		"a backoff delays the change":           {all(power(v1alpha1.PowerStopped), notBefore(stepStop)), heldUpBy(reasonOutOfStock)},
+		"a backoff does not delay a poll":       {all(goneSince(time.Second), notBefore(stepCreate)), pollsAgain},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -349,11 +349,11 @@ func TestDecideForDeath(t *testing.T) {
 			all(absentYet, func(o *observed) { o.accountProblem = &problem{reason: reasonSecretMissing} }),
 			silently(stepRelease),
 		},
-		"every call was answered with a no: look once more": {all(unanswered, rejected), silently(stepVerifyGone)},
+		"every call was answered with a no: look it up once more": {all(unanswered, rejected), silently(stepVerifyGone)},
 		"every call was, and no lookup is possible any more": {all(unanswered, func(o *observed) {
 			o.memory.rejectedToken, o.accountProblem = o.ecs.Status.Create.Token, &problem{reason: reasonRefused}
 		}), silently(stepRelease)},
-		"it is seen for the first time":                {neverSeen, decision{silent: true}},
+		"it is seen for the first time":                {neverSeen, decision{keepsConditions: true}},
 		"an attempt was only put down":                 {all(unanswered, onlyNoted), silently(stepRelease)},
 		"it is not known what came of a call":          {unanswered, does(stepFindAttempt, reasonSettling)},
 		"it is not known, and the account other":       {all(unanswered, elsewhereNow), stalledBy(reasonWrongAccount)},
@@ -367,10 +367,10 @@ func TestDecideForDeath(t *testing.T) {
 		"the account is another one":            {elsewhereNow, stalledBy(reasonWrongAccount)},
 		"it is not there in another account":    {all(goneSince(time.Hour), elsewhereNow), stalledBy(reasonWrongAccount)},
 		"it is to be kept, in another account":  {all(retain, elsewhereNow), stalledBy(reasonWrongAccount)},
-		"it was not looked at yet":              {unseenYet, looksAgain},
-		"it was deleted since":                  {func(o *observed) { o.memory.changedAt = t0 }, looksAgain},
+		"it was not polled yet":                 {unseenYet, pollsAgain},
+		"it was deleted since":                  {func(o *observed) { o.memory.changedAt = t0 }, pollsAgain},
 		"it is not there":                       {goneSince(time.Second), waits(reasonDeleting)},
-		"it is not there, and looks fail since": {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
+		"it is not there, and polls fail since": {all(goneSince(time.Hour), failing(aliyun.BadCredentials, false)), stalledBy(reasonRefused)},
 		"it is gone":                            {goneSince(goneAfter), silently(stepVerifyGone)},
 		"it is gone, and was never seen": {all(goneSince(time.Hour), func(o *observed) {
 			o.ecs.Status.State, o.ecs.Status.Create.RequestedTime = "", metav1.NewTime(t0.Add(-settleAfter/2))
@@ -391,10 +391,10 @@ func TestDecideForDeath(t *testing.T) {
 			all(resize, typeChange(v1alpha1.TypeChangeRestart), power(v1alpha1.PowerStopped)),
 			does(stepDelete, reasonDeleting),
 		},
-		"it was deleted just now":          {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
-		"ECS does not let it go":           {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
-		"what is held was about making it": {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
-		"recreatePolicy is no matter":      {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
+		"it was deleted just now":     {tried(stepDelete, 1, time.Second), waits(reasonDeleting)},
+		"ECS does not let it go":      {notBefore(stepDelete), heldUpBy(reasonOutOfStock)},
+		"a backoff of its creation":   {notBefore(stepCreate), does(stepDelete, reasonDeleting)},
+		"recreatePolicy is no matter": {all(goneSince(goneAfter), recreate), silently(stepVerifyGone)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()
@@ -443,7 +443,7 @@ func TestDecideWritesNothing(t *testing.T) {
 		"it is to be adopted": toAdopt, "it is being deleted": deleted,
 		"it was started":             all(state(aliyun.StateStopped), tried(stepStart, 3, time.Second)),
 		"the security groups differ": func(o *observed) { o.ecs.Spec.SecurityGroupIDs = []string{"sg-z", "sg-c"} },
-		"the looks fail":             failing(aliyun.Transient, true),
+		"the polls fail":             failing(aliyun.Transient, true),
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			build := func() *observed {
@@ -471,7 +471,7 @@ func TestThePlanNamesItsPolicy(t *testing.T) {
 	for want, is := range map[string]other{
 		"reportReady": all(), "createInstance": absentYet, "deleteInstance": deleted,
 		"releaseUncreated": all(absentYet, deleted),
-		"changePower":      all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan that is held
+		"changePower":      all(power(v1alpha1.PowerStopped), notBefore(stepStop)), // a plan in its backoff
 	} {
 		o := seen()
 		is(o)
@@ -605,7 +605,7 @@ func TestTrials(t *testing.T) {
 		"still wanted, and not seen":         {changedAt: t0, wants: stepStop, times: 12},
 		"another change is wanted":           {wants: stepStart},
 		"nothing is wanted any more":         {},
-		"nothing is wanted, by a stale look": {changedAt: t0, times: 12},
+		"nothing is wanted, by a stale poll": {changedAt: t0, times: 12},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o := seen()

@@ -19,9 +19,9 @@ func releaseUncreated(o *observed) *plan {
 		return nil
 	}
 	if o.creating() && o.accessProblem() == nil { // Another operator may have called since.
-		return &plan{step: stepVerifyGone, silent: true}
+		return &plan{step: stepVerifyGone, keepsConditions: true}
 	}
-	return &plan{step: stepRelease, silent: true}
+	return &plan{step: stepRelease, keepsConditions: true}
 }
 
 // settleAttempt looks up what the last attempt created, to delete it.
@@ -36,9 +36,9 @@ func settleAttempt(o *observed) *plan {
 func releaseGone(o *observed) *plan {
 	switch missing, surely := o.missing(goneAfter); {
 	case surely:
-		return &plan{step: stepVerifyGone, silent: true}
+		return &plan{step: stepVerifyGone, keepsConditions: true}
 	case missing:
-		return &plan{look: lookOften, reason: reasonDeleting, message: fmt.Sprintf("Instance %s does not show any more", o.id)}
+		return &plan{poll: pollOften, reason: reasonDeleting, message: fmt.Sprintf("Instance %s does not show any more", o.id)}
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func releaseOtherOwner(o *observed) *plan {
 	case o.owned():
 		return nil
 	case o.adopting() || o.ecs.Spec.DeletionPolicy == v1alpha1.DeletionRetain:
-		return &plan{step: stepVerifyGone, silent: true}
+		return &plan{step: stepVerifyGone, keepsConditions: true}
 	}
 	return &plan{problem: o.notOwned()}
 }

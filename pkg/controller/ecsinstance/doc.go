@@ -19,9 +19,9 @@ SPDX-License-Identifier: Apache-2.0
 //	finalizer ──▶ look for an instance ──▶ write the token ──▶ create ──▶ write the ID
 //	              by its tag                 into the status                  │
 //	                     ▲                                                    ▼
-//	                     └── gone, and recreatePolicy: Always ────────── look, change ◀─┐
+//	                     └── gone, and recreatePolicy: Always ────────── poll, change ◀─┐
 //	                                                                          └─────────┘
-//	deleted ──▶ settle what an attempt created ──▶ delete ──▶ look until gone ──▶ no finalizer
+//	deleted ──▶ settle what an attempt created ──▶ delete ──▶ poll until gone ──▶ no finalizer
 //
 // The package keeps these promises, whatever fails and whenever the operator stops:
 //
@@ -36,7 +36,7 @@ SPDX-License-Identifier: Apache-2.0
 //     done. The number is removed only after ECS rejected every call, or after lookups found nothing
 //     for settleAfter since the last call that may have created an instance.
 //   - An instance whose tag does not name this object is not touched.
-//   - A look from before a change decides nothing.
+//   - A poll from before a change decides nothing.
 //
 // Sessions, snapshots and watched Secrets are lost when the operator stops. They save calls and time; no
 // promise depends on them.

@@ -31,12 +31,12 @@ const (
 	pollRetry = 15 * time.Second // after a call that failed
 )
 
-// snapshot is the result of the looks at an instance.
+// snapshot is the result of the polls of an instance.
 type snapshot struct {
 	// at is the time of the last successful request. Earlier changes show.
 	at       time.Time
 	instance *aliyun.Instance // nil for no instance; it is shared, so nothing may change it
-	// err says why the last look failed, and failing since when looks fail. The rest is older. lasting
+	// err says why the last poll failed, and failing since when polls fail. The rest is older. lasting
 	// reports that they have failed for some time.
 	err     error
 	failing time.Time
@@ -76,12 +76,12 @@ type fleet struct {
 type target struct {
 	users   map[cache.ObjectName]bool // ECSInstances: two can name the same
 	due     time.Time
-	awaited bool // a sync waits for the next look, whatever it shows
+	awaited bool // a sync waits for the next poll, whatever it returns
 	seen    *snapshot
 }
 
-// look returns the last snapshot of an instance, nil for none yet, and polls the instance for user from now on.
-func (f *fleet) look(id string, user cache.ObjectName) *snapshot {
+// subscribe returns the last snapshot of an instance, nil for none yet, and polls the instance for user from now on.
+func (f *fleet) subscribe(id string, user cache.ObjectName) *snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.targets[id]
@@ -94,7 +94,7 @@ func (f *fleet) look(id string, user cache.ObjectName) *snapshot {
 	return t.seen
 }
 
-// soon schedules the next look at an instance within some time. A sync follows it, whatever it shows.
+// soon schedules the next poll of an instance within some time. A sync follows it, whatever it returns.
 func (f *fleet) soon(id string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *fleet) soon(id string, within time.Duration) {
 	}
 	t.awaited = true
 	if t.seen != nil && t.seen.err != nil {
-		return // The error decides when the next look makes sense.
+		return // The error decides when the next poll makes sense.
 	}
 	now := f.clock.Now()
 	if due := now.Add(jittered(within, id, now)); due.Before(t.due) {
@@ -165,7 +165,7 @@ func (f *fleet) run(ctx context.Context) {
 	}
 }
 
-// next returns the instances to look at now, or else how long to wait. The last look was at last.
+// next returns the instances to poll now, or else how long to wait. The last poll was at last.
 func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,7 +204,7 @@ func (f *fleet) next(last time.Time) ([]string, time.Duration) {
 	return ids[:min(len(ids), maxBatch)], 0
 }
 
-// poll looks at instances, and enqueues the objects whose instance changed.
+// poll gets instances from ECS, and enqueues the objects whose instance changed.
 func (f *fleet) poll(ctx context.Context, ids []string) {
 	asked := f.clock.Now()
 	instances, err := f.cloud.Describe(ctx, ids)
@@ -234,12 +234,12 @@ type notification struct {
 	cause trace.Cause
 }
 
-// update stores the result of a look, and returns the notifications of changes.
+// update stores the result of a poll, and returns the notifications of changes.
 func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error, asked time.Time) []notification {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	due := now.Add(jittered(untilNextLook(err), ids[0], now))
+	due := now.Add(jittered(untilNextPoll(err), ids[0], now))
 	var changes []notification
 	for _, id := range ids {
 		t := f.targets[id]
@@ -265,7 +265,7 @@ func (f *fleet) update(ids []string, byID map[string]*aliyun.Instance, err error
 	return changes
 }
 
-// failed returns the snapshot after a failed look: it keeps the instances of the previous one.
+// failed returns the snapshot after a failed poll: it keeps the instances of the previous one.
 func (s *snapshot) failed(err error, now time.Time) *snapshot {
 	is := snapshot{failing: now}
 	if s != nil {
@@ -294,7 +294,7 @@ func (s *snapshot) differs(is *snapshot) (verb string, fields []string) {
 		return string(cache.Added), nil
 	case s.trouble() != is.trouble():
 		return string(cache.Updated), []string{"error"}
-	case s.instance == is.instance: // Neither snapshot has the instance, or the look failed.
+	case s.instance == is.instance: // Neither snapshot has the instance, or the poll failed.
 		return "", nil
 	case s.instance == nil:
 		return string(cache.Added), nil
@@ -339,8 +339,8 @@ func (f *fleets) cloud(key fleetKey) Cloud {
 	return f.open(&key.key, key.region)
 }
 
-// look is fleet.look. It starts a fleet with its first instance.
-func (f *fleets) look(key fleetKey, id string, user cache.ObjectName) *snapshot {
+// subscribe is fleet.subscribe. It starts a fleet with its first instance.
+func (f *fleets) subscribe(key fleetKey, id string, user cache.ObjectName) *snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl := f.byKey[key]
@@ -354,7 +354,7 @@ func (f *fleets) look(key fleetKey, id string, user cache.ObjectName) *snapshot 
 		f.byKey[key] = fl
 		go fl.run(ctx)
 	}
-	return fl.look(id, user)
+	return fl.subscribe(id, user)
 }
 
 // soon is fleet.soon.

@@ -60,7 +60,7 @@ func TestManyInstances(t *testing.T) {
 		if made := len(w.cloud.Instances()); made != many || w.cloud.Count("StartInstance") != many {
 			t.Errorf("%d were made, and started %d times", made, w.cloud.Count("StartInstance"))
 		}
-		// One lookup before each create, and the looks, which many share.
+		// One lookup before each create, and the polls, which many share.
 		if n := w.cloud.Count("DescribeInstances"); n > 2*many {
 			t.Errorf("it took %d describes to make them", n)
 		}
@@ -97,7 +97,7 @@ func TestReadyOutlivesAShortSilence(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				writes := w.writes()
 				w.refuse(fault)
-				w.within(2*time.Minute, "a look that fails", func() bool {
+				w.within(2*time.Minute, "a poll that fails", func() bool {
 					calls := w.cloud.Calls()
 					return calls[len(calls)-1].Status != 200 || fault.Body == ""
 				})
@@ -237,7 +237,7 @@ func inObservatory(t *testing.T, n int, test func(*testing.T, *observatory)) {
 		for i := range n {
 			id := fmt.Sprintf("i-%04d", i)
 			o.lens.set(id, aliyun.StateRunning)
-			if s := o.look(beijing, id, key("vm-"+id)); s != nil {
+			if s := o.subscribe(beijing, id, key("vm-"+id)); s != nil {
 				t.Errorf("something was seen before anybody looked: %+v", s)
 			}
 		}
@@ -258,7 +258,7 @@ func TestFleetTellsOfWhatHasChanged(t *testing.T) {
 			func(o *observatory) { o.lens.fail(errors.New("lost")) },
 			[]string{"vm-i-0000 Updated[error]", "vm-i-0001 Updated[error]"},
 		},
-		"a sync waits for it": {func(o *observatory) { o.soon(beijing, id, lookSoon) }, []string{"vm-i-0000 Sync[]"}},
+		"a sync waits for it": {func(o *observatory) { o.soon(beijing, id, pollSoon) }, []string{"vm-i-0000 Sync[]"}},
 		"of one that no object refers to": {func(o *observatory) {
 			o.leave(beijing, "i-0001", key("vm-i-0001"))
 			o.lens.set("i-0001", aliyun.StateStopped)
@@ -292,12 +292,12 @@ func TestManyInTransitionShareCalls(t *testing.T) {
 		// For two minutes, 80 of them are asked about every four seconds.
 		for range 30 {
 			for n := range 80 {
-				o.soon(beijing, fmt.Sprintf("i-%04d", n), lookOften)
+				o.soon(beijing, fmt.Sprintf("i-%04d", n), pollOften)
 			}
-			time.Sleep(lookOften)
+			time.Sleep(pollOften)
 		}
 		asked, at := o.lens.forget()
-		t.Logf("80 of 250 that were asked about every %s took %d calls in two minutes", lookOften, len(asked))
+		t.Logf("80 of 250 that were asked about every %s took %d calls in two minutes", pollOften, len(asked))
 		if len(asked) > 70 {
 			t.Errorf("it took %d calls", len(asked))
 		}
@@ -309,7 +309,7 @@ func TestManyInTransitionShareCalls(t *testing.T) {
 	})
 }
 
-// TestFleetEndsWithItsLastInstance: it does not look at nothing, and leaves no goroutine.
+// TestFleetEndsWithItsLastInstance: it polls nothing, and leaves no goroutine.
 func TestFleetEndsWithItsLastInstance(t *testing.T) {
 	inObservatory(t, 2, func(t *testing.T, o *observatory) {
 		o.settles()
@@ -327,9 +327,9 @@ func TestFleetEndsWithItsLastInstance(t *testing.T) {
 		if asked, _ := o.lens.forget(); len(asked) > 0 {
 			t.Errorf("no object refers to it, and it was asked for %q", asked)
 		}
-		o.look(beijing, "i-0000", key("again"))
+		o.subscribe(beijing, "i-0000", key("again"))
 		o.settles()
-		if s := o.look(beijing, "i-0000", key("again")); s == nil || s.instance == nil {
+		if s := o.subscribe(beijing, "i-0000", key("again")); s == nil || s.instance == nil {
 			t.Errorf("one that begins again has seen %+v", s)
 		}
 	})
@@ -370,7 +370,7 @@ func TestThrottledDescribesPause(t *testing.T) {
 		}
 		o.lens.fail(nil)
 		time.Sleep(5 * time.Minute)
-		if s := o.look(beijing, "i-0000", key("vm-i-0000")); s.err != nil {
+		if s := o.subscribe(beijing, "i-0000", key("vm-i-0000")); s.err != nil {
 			t.Errorf("after the pause it still says %v", s.err)
 		}
 	})
@@ -449,7 +449,7 @@ func TestSnapshotDiffers(t *testing.T) {
 		verb   string
 		fields []string
 	}{
-		"the first look": {nil, snapshot{}, "Added", nil},
+		"the first poll": {nil, snapshot{}, "Added", nil},
 		"the same again": {
 			&snapshot{instance: running}, snapshot{instance: &aliyun.Instance{State: aliyun.StateRunning}, at: time.Now()}, "", nil,
 		},
@@ -457,18 +457,18 @@ func TestSnapshotDiffers(t *testing.T) {
 		"it shows":          {&snapshot{}, snapshot{instance: running}, "Added", nil},
 		"it is gone":        {&snapshot{instance: running}, snapshot{}, "Deleted", nil},
 		"two fields":        {&snapshot{instance: running}, snapshot{instance: stopped}, "Updated", []string{"Name", "State"}},
-		"a look that fails": {&snapshot{instance: running}, snapshot{instance: running, err: lost}, "", nil},
-		"looks that have failed for some time": {
+		"a poll that fails": {&snapshot{instance: running}, snapshot{instance: running, err: lost}, "", nil},
+		"polls that have failed for some time": {
 			&snapshot{instance: running, err: lost}, snapshot{instance: running, err: lost, lasting: true},
 			"Updated", []string{"error"},
 		},
 		"and go on like that":     {&snapshot{err: lost, lasting: true}, snapshot{err: errors.New("lost again"), lasting: true}, "", nil},
 		"and fail in another way": {&snapshot{err: lost, lasting: true}, snapshot{err: throttled, lasting: true}, "Updated", []string{"error"}},
-		"a look that succeeds after those": {
+		"a poll that succeeds after those": {
 			&snapshot{instance: running, err: lost, lasting: true}, snapshot{instance: running}, "Updated", []string{"error"},
 		},
-		"a look that succeeds after one failed": {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
-		"a look that fails for a reason to fix": {
+		"a poll that succeeds after one failed": {&snapshot{instance: running, err: lost}, snapshot{instance: running}, "", nil},
+		"a poll that fails for a reason to fix": {
 			&snapshot{instance: running}, snapshot{instance: running, err: refused}, "Updated", []string{"error"},
 		},
 		"one that shows more after one that lost": {
@@ -518,12 +518,12 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 		for n := range 150 {
 			id := fmt.Sprintf("i-%04d", n)
 			o.lens.set(id, aliyun.StateRunning)
-			o.look(beijing, id, key("vm-"+id))
+			o.subscribe(beijing, id, key("vm-"+id))
 		}
 		time.Sleep(10 * time.Second)
 		for n := range 150 {
 			id := fmt.Sprintf("i-%04d", n)
-			s := o.look(beijing, id, key("vm-"+id))
+			s := o.subscribe(beijing, id, key("vm-"+id))
 			if s == nil || (s.err != nil) != (n == 42) || (s.instance == nil) != (n == 42) {
 				t.Errorf("of %s is seen %+v", id, s)
 			}
@@ -542,7 +542,7 @@ func TestOneThatECSRejectsAmongMany(t *testing.T) {
 // TestTwoThatNameTheSameInstance: both are notified, and it is looked at until both have left.
 func TestTwoThatNameTheSameInstance(t *testing.T) {
 	inObservatory(t, 1, func(t *testing.T, o *observatory) {
-		o.look(beijing, "i-0000", key("other"))
+		o.subscribe(beijing, "i-0000", key("other"))
 		o.settles()
 		o.takeNotified()
 		for _, want := range [][]string{{"other Updated[State]", "vm-i-0000 Updated[State]"}, {"vm-i-0000 Updated[State]"}, nil} {

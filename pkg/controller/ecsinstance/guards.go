@@ -23,7 +23,7 @@ func addFinalizer(o *observed) *plan {
 	if slices.Contains(o.ecs.Finalizers, v1alpha1.Finalizer) {
 		return nil
 	}
-	return &plan{step: stepFinalize, silent: true}
+	return &plan{step: stepFinalize, keepsConditions: true}
 }
 
 // unreachableAfter is how long ECS may fail to answer before the status says so.
@@ -36,7 +36,7 @@ func waitForAccess(o *observed) *plan {
 		return nil
 	}
 	quiet := p.passing && o.now.Sub(o.memory.unreachableSince) < unreachableAfter
-	return &plan{problem: p, wait: o.jittered(p.wait), silent: quiet && o.wasReady()}
+	return &plan{problem: p, wait: o.jittered(p.wait), keepsConditions: quiet && o.wasReady()}
 }
 
 // accessProblem returns why nothing can be done in ECS for this object, nil if it can.
@@ -83,20 +83,20 @@ func refuseOtherAccount(o *observed) *plan {
 		o.credentialsFrom(), o.account, where, account, exception)}}
 }
 
-// A look that is to show a change takes place after lookSoon, and one that waits for a state to pass after
-// lookOften.
+// pollSoon is the time from a change to the next poll, and pollOften the interval while an instance is neither
+// Running nor Stopped.
 const (
-	lookSoon  = 2 * time.Second
-	lookOften = 4 * time.Second
+	pollSoon  = 2 * time.Second
+	pollOften = 4 * time.Second
 )
 
-// waitForLook waits until ECS was asked for the instance after the last change.
-func waitForLook(o *observed) *plan {
+// waitForPoll waits until ECS was asked for the instance after the last change.
+func waitForPoll(o *observed) *plan {
 	switch {
-	case o.lookProblem != nil:
-		return &plan{problem: o.lookProblem}
+	case o.pollProblem != nil:
+		return &plan{problem: o.pollProblem}
 	case !o.fresh():
-		return &plan{silent: true, look: lookSoon}
+		return &plan{keepsConditions: true, poll: pollSoon}
 	}
 	return nil
 }
@@ -117,19 +117,19 @@ func (o *observed) missing(d time.Duration) (missing, surely bool) {
 		return false, false
 	}
 	s := &o.ecs.Status
-	if s.State == "" && s.Create != nil && o.lookedAt.Before(s.Create.RequestedTime.Add(unseenAfter)) {
+	if s.State == "" && s.Create != nil && o.polledAt.Before(s.Create.RequestedTime.Add(unseenAfter)) {
 		return true, false // It may still appear.
 	}
-	return true, !o.memory.missingSince.IsZero() && !o.lookedAt.Before(o.memory.missingSince.Add(d))
+	return true, !o.memory.missingSince.IsZero() && !o.polledAt.Before(o.memory.missingSince.Add(d))
 }
 
-// recordFirstLook writes the first state into the status before anything is done with the instance. An
+// recordFirstState writes the first state into the status before anything is done with the instance. An
 // instance that never showed may vanish by itself, and is then created again.
-func recordFirstLook(o *observed) *plan {
+func recordFirstState(o *observed) *plan {
 	if o.ecs.Status.State != "" || o.instance.State == "" || o.adopting() {
 		return nil
 	}
-	return &plan{silent: true}
+	return &plan{keepsConditions: true}
 }
 
 // refuseOtherOwner leaves an instance alone whose tag does not name this object.
@@ -158,5 +158,5 @@ func waitForState(o *observed) *plan {
 	if state == aliyun.StateRunning || state == aliyun.StateStopped {
 		return nil
 	}
-	return &plan{look: lookOften, reason: cmp.Or(stateReasons[state], reasonWaiting), message: fmt.Sprintf("Instance %s is %s", o.id, state)}
+	return &plan{poll: pollOften, reason: cmp.Or(stateReasons[state], reasonWaiting), message: fmt.Sprintf("Instance %s is %s", o.id, state)}
 }

@@ -30,11 +30,11 @@ type session struct {
 	memory memory
 
 	// access holds the credentials and the region of the last sync, and watched the instance that their
-	// fleet looks at, "" for none.
+	// fleet polls, "" for none.
 	access  fleetKey
 	watched string
-	// heldWith is the value of access when the hold of the memory began.
-	heldWith fleetKey
+	// backoffAccess is the value of access when the backoff of the memory began.
+	backoffAccess fleetKey
 	// key is the last access key that the Secret held.
 	key aliyun.AccessKey
 	// userData is the script for an instance to create. It may be secret.
@@ -69,12 +69,12 @@ func (s *sessions) forget(key cache.ObjectName) *session {
 // memory holds what the syncs of one ECSInstance remember, as plain values. A sync copies it into
 // observed; act returns the next one in its outcome.
 type memory struct {
-	// changedAt is the time of the last call that changes the instance. Earlier looks are stale.
+	// changedAt is the time of the last call that changes the instance. Earlier polls are stale.
 	changedAt time.Time
 	// trial is the change that was requested and does not show yet.
 	trial trial
 
-	// missingSince, unreachableSince and untaggedSince are zero, or the time since which all looks agree:
+	// missingSince, unreachableSince and untaggedSince are zero, or the time since which all polls agree:
 	// there is no instance; ECS does not answer; the instance has none of the tags that left the spec.
 	missingSince, unreachableSince, untaggedSince time.Time
 
@@ -89,7 +89,7 @@ type memory struct {
 	// deadToken is a token that ECS no longer accepts.
 	deadToken string
 
-	hold hold
+	backoff backoff
 }
 
 // call identifies a call to create.
@@ -112,18 +112,18 @@ type trial struct {
 	again time.Time // not before
 }
 
-// hold keeps a step that failed from being repeated before a time. It ends early with a change of the
+// backoff delays the retry of a step that failed. It ends early with a change of the
 // spec or of the credentials.
-type hold struct {
-	problem    *problem // why the step failed, nil for no hold
+type backoff struct {
+	problem    *problem // why the step failed, nil for no backoff
 	step       step
 	until      time.Time
 	generation int64
 }
 
-// active reports whether the hold applies to a generation of the object at a time.
-func (h hold) active(generation int64, now time.Time) bool {
-	return h.problem != nil && h.generation == generation && now.Before(h.until)
+// active reports whether the backoff applies to a generation of the object at a time.
+func (b backoff) active(generation int64, now time.Time) bool {
+	return b.problem != nil && b.generation == generation && now.Before(b.until)
 }
 
 // A change that does not show is requested again after minRepeat, then twice as long each time, up to
@@ -158,11 +158,11 @@ func (m *memory) forgetEarlierCalls(create *v1alpha1.Create) {
 func (m *memory) record(o *observed) {
 	p := o.accessProblem()
 	setSince(&m.unreachableSince, p != nil && p.passing, o.now)
-	missing := o.instance == nil && !o.lookedAt.IsZero()
+	missing := o.instance == nil && !o.polledAt.IsZero()
 	if missing && m.missingSince.IsZero() {
-		m.hold = hold{} // It is about an instance that is not there.
+		m.backoff = backoff{} // It is about an instance that is not there.
 	}
-	setSince(&m.missingSince, missing, o.lookedAt)
+	setSince(&m.missingSince, missing, o.polledAt)
 	setSince(&m.untaggedSince, o.untagged(), o.now)
 }
 

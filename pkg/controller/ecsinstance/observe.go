@@ -36,11 +36,11 @@ type observed struct {
 
 	// id is the instance of the object, or the one to adopt; "" for none.
 	id string
-	// lookedAt is the time of the last successful look at the instance, zero for none yet. instance is what
-	// it showed, nil for no instance; other syncs share it. lookProblem says why the looks fail now.
-	lookedAt    time.Time
+	// polledAt is the time of the last successful poll of the instance, zero for none yet. instance is what
+	// it returned, nil for no instance; other syncs share it. pollProblem says why polls fail now.
+	polledAt    time.Time
 	instance    *aliyun.Instance
-	lookProblem *problem
+	pollProblem *problem
 }
 
 // secretState says which version of a Secret the cache holds, without its data.
@@ -96,8 +96,8 @@ func (o *observed) jittered(d time.Duration) time.Duration {
 	return jittered(d, string(o.ecs.UID), o.now)
 }
 
-// fresh reports whether the last look at the instance is later than the last change of it.
-func (o *observed) fresh() bool { return o.lookedAt.After(o.memory.changedAt) }
+// fresh reports whether the last poll of the instance is later than the last change of it.
+func (o *observed) fresh() bool { return o.polledAt.After(o.memory.changedAt) }
 
 // owned reports whether the instance has the tag with the UID of this object.
 func (o *observed) owned() bool { return o.instance.Tags[v1alpha1.TagUID] == string(o.ecs.UID) }
@@ -123,8 +123,8 @@ func (c *Controller) observe(ctx context.Context, ecs *v1alpha1.ECSInstance) (*o
 	if err != nil {
 		return nil, err
 	}
-	if access != s.heldWith && o.accessProblem() == nil {
-		o.memory.hold = hold{} // ECS rejected other credentials, or a call in another region.
+	if access != s.backoffAccess && o.accessProblem() == nil {
+		o.memory.backoff = backoff{} // ECS rejected other credentials, or a call in another region.
 	}
 	c.watch(o, s, access)
 	o.memory.record(o)
@@ -228,7 +228,7 @@ func accessKey(secret *corev1.Secret) aliyun.AccessKey {
 // trimmed returns a value of a Secret without the newline of the file that it came from.
 func trimmed(value []byte) string { return strings.TrimSpace(string(value)) }
 
-// watch has a fleet look at the instance, unless the credentials are of another account, and adds the
+// watch makes a fleet poll the instance, unless the credentials are of another account, and adds the
 // last snapshot to o.
 func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 	watched := ""
@@ -242,10 +242,10 @@ func (c *Controller) watch(o *observed, s *session, access fleetKey) {
 	if watched == "" {
 		return
 	}
-	if snapshot := c.fleets.look(access, watched, o.key()); snapshot != nil {
-		o.lookedAt, o.instance = snapshot.at, snapshot.instance
+	if snapshot := c.fleets.subscribe(access, watched, o.key()); snapshot != nil {
+		o.polledAt, o.instance = snapshot.at, snapshot.instance
 		if snapshot.trouble() != "" {
-			o.lookProblem = problemOf(snapshot.err, o.credentialsFrom())
+			o.pollProblem = problemOf(snapshot.err, o.credentialsFrom())
 		}
 	}
 }

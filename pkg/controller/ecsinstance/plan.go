@@ -44,7 +44,7 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	c.secrets.begin(ctx)
 	c.fleets.begin(ctx)
 	defer func() { err = errors.Join(err, c.forget(key)) }()
-	o, problem, err := c.lookOnce(ctx, ecs)
+	o, problem, err := c.observeOnce(ctx, ecs)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	return plan, c.status.Preview(ecs, statusOf(o, p, newOutcome(o, p)), plan)
 }
 
-// lookInterval is how often lookOnce asks whether the first look has taken place. Each look ends within a minute: see aliyun.
-const lookInterval = 10 * time.Millisecond
+// firstPollCheck is the interval at which observeOnce checks whether the first poll has ended. Each poll ends within a minute: see aliyun.
+const firstPollCheck = 10 * time.Millisecond
 
-// lookOnce observes an ECSInstance after the first look at its instance. The problem says why ECS does not answer, nil if it does.
-func (c *Controller) lookOnce(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, *problem, error) {
+// observeOnce observes an ECSInstance after the first poll of its instance. The problem says why ECS does not answer, nil if it does.
+func (c *Controller) observeOnce(ctx context.Context, ecs *v1alpha1.ECSInstance) (*observed, *problem, error) {
 	o, err := c.observe(ctx, ecs)
 	if err != nil {
 		return nil, nil, err
@@ -83,22 +83,22 @@ func (c *Controller) lookOnce(ctx context.Context, ecs *v1alpha1.ECSInstance) (*
 		return o, o.accessProblem(), nil
 	}
 	var seen *snapshot
-	for seen = c.fleets.look(s.access, s.watched, o.key()); seen == nil; seen = c.fleets.look(s.access, s.watched, o.key()) {
+	for seen = c.fleets.subscribe(s.access, s.watched, o.key()); seen == nil; seen = c.fleets.subscribe(s.access, s.watched, o.key()) {
 		select {
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
-		case <-time.After(lookInterval):
+		case <-time.After(firstPollCheck):
 		}
 	}
-	if problem := o.problemOfLook(seen); problem != nil {
+	if problem := o.problemOfPoll(seen); problem != nil {
 		return o, problem, nil
 	}
 	o, err = c.observe(ctx, ecs)
 	return o, nil, err
 }
 
-// problemOfLook returns why a look at the instances failed; nil if it did not.
-func (o *observed) problemOfLook(s *snapshot) *problem {
+// problemOfPoll returns why a poll of the instances failed; nil if it did not.
+func (o *observed) problemOfPoll(s *snapshot) *problem {
 	if s.err == nil {
 		return nil
 	}

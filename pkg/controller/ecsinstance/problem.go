@@ -157,8 +157,8 @@ func problemOf(err error, from string) *problem {
 	return &p
 }
 
-// untilNextLook returns the time between a look that ended with err and the next one.
-func untilNextLook(err error) time.Duration {
+// untilNextPoll returns the time between a poll that ended with err and the next one.
+func untilNextPoll(err error) time.Duration {
 	switch aliyun.ClassOf(err) {
 	case "":
 		return pollEvery

@@ -32,9 +32,9 @@ type recordedObserved struct {
 	AccountProblem *recordedProblem `json:"accountProblem,omitempty"`
 
 	ID          string           `json:"id,omitempty"`
-	LookedAt    time.Time        `json:"lookedAt,omitzero"`
+	PolledAt    time.Time        `json:"lookedAt,omitzero"`
 	Instance    *aliyun.Instance `json:"instance,omitempty"`
-	LookProblem *recordedProblem `json:"lookProblem,omitempty"`
+	PollProblem *recordedProblem `json:"lookProblem,omitempty"`
 }
 
 // recordedSecret is a secretState.
@@ -50,16 +50,16 @@ type recordedSecret struct {
 
 // recordedMemory is a memory.
 type recordedMemory struct {
-	ChangedAt         time.Time     `json:"changedAt,omitzero"`
-	Trial             recordedTrial `json:"trial,omitzero"`
-	MissingSince      time.Time     `json:"missingSince,omitzero"`
-	UnreachableSince  time.Time     `json:"unreachableSince,omitzero"`
-	UntaggedSince     time.Time     `json:"untaggedSince,omitzero"`
-	LastCall          recordedCall  `json:"lastCall,omitzero"`
-	RejectedToken     string        `json:"rejectedToken,omitempty"`
-	NothingFoundSince time.Time     `json:"nothingFoundSince,omitzero"`
-	DeadToken         string        `json:"deadToken,omitempty"`
-	Hold              recordedHold  `json:"hold,omitzero"`
+	ChangedAt         time.Time       `json:"changedAt,omitzero"`
+	Trial             recordedTrial   `json:"trial,omitzero"`
+	MissingSince      time.Time       `json:"missingSince,omitzero"`
+	UnreachableSince  time.Time       `json:"unreachableSince,omitzero"`
+	UntaggedSince     time.Time       `json:"untaggedSince,omitzero"`
+	LastCall          recordedCall    `json:"lastCall,omitzero"`
+	RejectedToken     string          `json:"rejectedToken,omitempty"`
+	NothingFoundSince time.Time       `json:"nothingFoundSince,omitzero"`
+	DeadToken         string          `json:"deadToken,omitempty"`
+	Backoff           recordedBackoff `json:"hold,omitzero"`
 }
 
 type recordedCall struct {
@@ -73,7 +73,7 @@ type recordedTrial struct {
 	Again time.Time `json:"again"`
 }
 
-type recordedHold struct {
+type recordedBackoff struct {
 	Problem    *recordedProblem `json:"problem"`
 	Step       step             `json:"step"`
 	Until      time.Time        `json:"until"`
@@ -92,21 +92,21 @@ type recordedProblem struct {
 
 // recordedPlan is a plan in a record.
 type recordedPlan struct {
-	Policy  string            `json:"policy"`
-	Step    step              `json:"step,omitempty"`
-	Tags    map[string]string `json:"tags,omitempty"`
-	Keys    []string          `json:"keys,omitempty"`
-	Change  *aliyun.Change    `json:"change,omitempty"`
-	Problem *recordedProblem  `json:"problem,omitempty"`
-	Reason  string            `json:"reason,omitempty"`
-	Message string            `json:"message,omitempty"`
-	Ready   bool              `json:"ready,omitempty"`
-	Drift   []string          `json:"drift,omitempty"`
-	Silent  bool              `json:"silent,omitempty"`
-	Wants   step              `json:"wants,omitempty"`
-	Gone    bool              `json:"gone,omitempty"`
-	Wait    metav1.Duration   `json:"wait,omitzero"`
-	Look    metav1.Duration   `json:"look,omitzero"`
+	Policy          string            `json:"policy"`
+	Step            step              `json:"step,omitempty"`
+	Tags            map[string]string `json:"tags,omitempty"`
+	Keys            []string          `json:"keys,omitempty"`
+	Change          *aliyun.Change    `json:"change,omitempty"`
+	Problem         *recordedProblem  `json:"problem,omitempty"`
+	Reason          string            `json:"reason,omitempty"`
+	Message         string            `json:"message,omitempty"`
+	Ready           bool              `json:"ready,omitempty"`
+	Drift           []string          `json:"drift,omitempty"`
+	KeepsConditions bool              `json:"silent,omitempty"`
+	Wants           step              `json:"wants,omitempty"`
+	Gone            bool              `json:"gone,omitempty"`
+	Wait            metav1.Duration   `json:"wait,omitzero"`
+	Poll            metav1.Duration   `json:"look,omitzero"`
 }
 
 // Record implements recording.Observed.
@@ -116,11 +116,11 @@ func (o *observed) Record() any {
 	return recordedObserved{
 		Now: o.now.UTC(), Object: o.ecs, Credentials: recordSecret(o.credentials), UserData: recordSecret(o.userData),
 		Account: o.account, AccountProblem: recordProblem(o.accountProblem), ID: o.id,
-		LookedAt: wall(o.lookedAt), Instance: o.instance, LookProblem: recordProblem(o.lookProblem),
+		PolledAt: wall(o.polledAt), Instance: o.instance, PollProblem: recordProblem(o.pollProblem),
 		Memory: recordedMemory{
 			wall(m.changedAt), recordedTrial{m.trial.step, m.trial.times, wall(m.trial.again)}, wall(m.missingSince), wall(m.unreachableSince),
 			wall(m.untaggedSince), recordedCall{m.lastCall.token, m.lastCall.at}, m.rejectedToken, wall(m.nothingFoundSince), m.deadToken,
-			recordedHold{recordProblem(m.hold.problem), m.hold.step, wall(m.hold.until), m.hold.generation},
+			recordedBackoff{recordProblem(m.backoff.problem), m.backoff.step, wall(m.backoff.until), m.backoff.generation},
 		},
 	}
 }
@@ -129,8 +129,8 @@ func (o *observed) Record() any {
 func (p plan) Record(*observed) any {
 	r := recordedPlan{
 		Policy: p.policy, Step: p.step, Tags: p.tags, Keys: p.keys, Problem: recordProblem(p.problem), Reason: p.reason, Message: p.message,
-		Ready: p.ready, Drift: p.drift, Silent: p.silent, Wants: p.wants, Gone: p.gone,
-		Wait: metav1.Duration{Duration: p.wait}, Look: metav1.Duration{Duration: p.look},
+		Ready: p.ready, Drift: p.drift, KeepsConditions: p.keepsConditions, Wants: p.wants, Gone: p.gone,
+		Wait: metav1.Duration{Duration: p.wait}, Poll: metav1.Duration{Duration: p.poll},
 	}
 	if p.change.Name != nil || p.change.SecurityGroupIDs != nil {
 		r.Change = &p.change
@@ -156,11 +156,11 @@ func restore(r *recordedObserved) *observed {
 	m := &r.Memory
 	return &observed{
 		ecs: r.Object, now: r.Now, credentials: r.Credentials.restore(), userData: r.UserData.restore(), account: r.Account,
-		accountProblem: r.AccountProblem.restore(), id: r.ID, lookedAt: r.LookedAt, instance: r.Instance, lookProblem: r.LookProblem.restore(),
+		accountProblem: r.AccountProblem.restore(), id: r.ID, polledAt: r.PolledAt, instance: r.Instance, pollProblem: r.PollProblem.restore(),
 		memory: memory{
 			m.ChangedAt, trial{m.Trial.Step, m.Trial.Times, m.Trial.Again}, m.MissingSince, m.UnreachableSince, m.UntaggedSince,
 			call{m.LastCall.Token, m.LastCall.At}, m.RejectedToken, m.NothingFoundSince, m.DeadToken,
-			hold{m.Hold.Problem.restore(), m.Hold.Step, m.Hold.Until, m.Hold.Generation},
+			backoff{m.Backoff.Problem.restore(), m.Backoff.Step, m.Backoff.Until, m.Backoff.Generation},
 		},
 	}
 }

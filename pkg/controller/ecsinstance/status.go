@@ -70,7 +70,7 @@ func plannedStatus(o *observed, p plan) v1alpha1.ECSInstanceStatus {
 	switch {
 	case p.step == stepAdopt:
 		status.InstanceID, status.AccountID, status.Adopted = o.id, o.account, o.owned()
-	case p.step == stepRenew:
+	case p.step == stepRecreate:
 		attempt := int64(1)
 		if status.Create != nil {
 			attempt += status.Create.Attempt
@@ -86,17 +86,17 @@ func plannedStatus(o *observed, p plan) v1alpha1.ECSInstanceStatus {
 	if status.RefusedInstanceType != o.ecs.Spec.InstanceType || status.InstanceType == o.ecs.Spec.InstanceType {
 		status.RefusedInstanceType = ""
 	}
-	if p.step != stepRenew {
+	if p.step != stepRecreate {
 		status.TagKeys = tagKeys(o, &status)
 	}
-	if !p.silent {
+	if !p.keepsConditions {
 		status.ObservedGeneration = o.ecs.Generation
 		conditions(o.ecs, p, o.now, &status)
 	}
 	return status
 }
 
-// showInstance writes the last look at the instance into the status.
+// showInstance writes the instance, as the last poll returned it, into the status.
 func showInstance(i *aliyun.Instance, status *v1alpha1.ECSInstanceStatus) {
 	status.State, status.InstanceType, status.ZoneID = string(i.State), i.Type, i.ZoneID
 	status.PrivateIPs, status.PublicIPs = addresses(i.PrivateIPs), addresses(i.PublicIPs)
@@ -155,7 +155,7 @@ func (o *observed) untagged() bool {
 // tagsSettled reports whether the tags that left the spec can be forgotten.
 func (o *observed) tagsSettled() bool {
 	since := o.memory.untaggedSince
-	return !since.IsZero() && o.fresh() && o.lookedAt.Sub(since) >= settleAfter
+	return !since.IsZero() && o.fresh() && o.polledAt.Sub(since) >= settleAfter
 }
 
 // untilTagsSettle returns how long until tagsSettled, 0 if no tag left the spec.

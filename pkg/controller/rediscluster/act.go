@@ -127,8 +127,8 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.moveSlots(ctx, c.on, c.peer, c.slots)
 	case openSlots:
 		return e.node(c.on).SetSlots(ctx, c.slots, redisnode.SlotMigrating, c.peer.id)
-	case reunite:
-		return e.reunite(ctx, c.on, c.slots)
+	case resumeMove:
+		return e.resumeMove(ctx, c.on, c.slots)
 	case setUsers:
 		return e.setUsers(ctx, c.on, c.names)
 	case createAccount:
@@ -227,9 +227,9 @@ func (e executor) addSlots(ctx context.Context, m *member, slots redisnode.Slots
 	return err
 }
 
-// reunite marks slots as moving from their owner to the master that has keys of them: it was a replica of the
+// resumeMove marks slots as migrating from their owner to the master that has keys of them: it was a replica of the
 // master to which they were moving. If no other master has keys of them, it removes their marks.
-func (e executor) reunite(ctx context.Context, from *member, slots redisnode.Slots) error {
+func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.Slots) error {
 	for _, m := range e.o.answering() {
 		if m == from || !m.view.Master || from.entry(m.id) == nil {
 			continue

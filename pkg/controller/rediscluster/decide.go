@@ -142,11 +142,11 @@ const (
 	moveSlots     verb = "move slots"        // from on to peer
 	copyFunctions verb = "copy functions"    // from peer to on
 	closeSlots    verb = "close slots"       // on removes the marks of slots
-	openSlots     verb = "open slots"        // on marks slots as moving to peer
+	openSlots     verb = "open slots"        // on marks slots as migrating to peer
 	setDirectives verb = "set directives of" // on gets the values of spec.config
 	setUsers      verb = "set users of"      // on gets the users of spec.users, or loses others
 	createAccount verb = "create Secret"     // of the operator's user
-	reunite       verb = "reunite"           // on marks slots as moving to the node that has keys of them
+	resumeMove    verb = "resume move"       // on marks slots as migrating to the node that has keys of them
 )
 
 // command is one write, or a sequence of writes with one purpose.

@@ -40,7 +40,7 @@ func replaceLostMasters(o *observed) *plan {
 		return nil
 	case len(lostMasters) == 0 && o.unassignedFor < 2*check:
 		// The nodes are not asked at the same moment: one may just have taken over from another.
-		return wait(check, "Waiting to hear who has the slots %s", lost)
+		return wait(check, "Waiting to learn which node owns the slots %s", lost)
 	}
 	return reportLoss(o, lost, lostMasters)
 }

@@ -187,7 +187,7 @@ func rollPods(o *observed) *plan {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.
 	}
 	if o.missingUser != "" {
-		return wait(check, "Waiting for the users, which a new Pod would not have: %s", o.missingUser)
+		return wait(check, "Waiting for the Redis users, which a new Pod would not have: %s", o.missingUser)
 	}
 	if p := waitForRewrites(o); p != nil {
 		return p

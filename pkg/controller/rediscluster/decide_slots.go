@@ -14,15 +14,17 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// The policies below decide which master has which slots, and with them its keys and functions.
+// The policies below decide which master owns which slots. The keys of a slot move with it. Functions do not: they are copied to a new
+// master before its first slot.
 //
-// A slot that is being moved has a mark on each of the two nodes, while the old owner still has it. A sync
-// that finds the marks finishes the move.
+// While a slot moves, it has a mark on each of two nodes: migrating on the source, and importing on the target. The source owns the slot
+// until the move ends. A sync that finds marks finishes the move.
 
 // maxSlotsPerMove is the maximum number of slots that one command moves.
 const maxSlotsPerMove = 16
 
-// assignSlots assigns the slots of a new cluster. There are no keys yet: see replaceLostMasters.
+// assignSlots assigns the slots of a new cluster. There are no keys yet: if there are, replaceLostMasters
+// decides about the slots without an owner.
 func assignSlots(o *observed) *plan {
 	free := o.unassigned()
 	if o.formed || free.Len() == 0 {
@@ -38,7 +40,7 @@ func assignSlots(o *observed) *plan {
 	}
 	masters := slices.DeleteFunc(o.intendedMasters(), func(m *member) bool { return !m.view.Master })
 	if len(masters) == 0 {
-		return stuck(reasonHeldBack, "No node can be given the slots %s: all of them are replicas, or leave", free)
+		return stuck(reasonHeldBack, "No node can get the slots %s: each node is a replica, or is being removed", free)
 	}
 	var commands []command
 	for i, m := range masters {
@@ -47,12 +49,12 @@ func assignSlots(o *observed) *plan {
 			commands = append(commands, command{verb: addSlots, on: m, slots: share})
 		}
 	}
-	return do(commands, "Giving out the slots to %d masters", len(masters))
+	return do(commands, "Assigning the slots to %d masters", len(masters))
 }
 
-// moveStrandedKeys finds the keys of slots that were being moved to a lost node. The lost node's replica has
-// them, and takes over: Redis itself replaces no master without slots. Then the node that has the keys gets the
-// slots. This happens before the lost node is forgotten, since the marks of the move have its ID.
+// moveStrandedKeys continues moves whose target is lost. A replica of the target may have some of the keys. First the replica
+// takes over: Redis does not fail over a master without slots. Then the source marks the slots as migrating to the node that
+// has the keys, and finishMoves moves the other keys there. This happens before the lost target is forgotten: the marks have its ID.
 func moveStrandedKeys(o *observed) *plan {
 	for _, from := range o.answering() {
 		var slots redisnode.Slots
@@ -64,7 +66,7 @@ func moveStrandedKeys(o *observed) *plan {
 			}
 			for _, m := range o.members {
 				if !m.answers() && (m.id != "" || m == o.unidentified()) {
-					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was to give it to a node that is gone",
+					return wait(check, "Waiting for %s, which may have keys of the slot %d: %s was moving the slot to a node that is gone",
 						m.name, slot, from.name)
 				}
 			}
@@ -74,14 +76,14 @@ func moveStrandedKeys(o *observed) *plan {
 			slots = slots.Union(redisnode.NewSlots(slot))
 		}
 		if slots = slots.First(maxSlotsPerMove); slots.Len() > 0 {
-			return do([]command{{verb: reunite, on: from, slots: slots}},
-				"Looking for keys of the slots %s: %s was to give them to a node that is gone", slots, from.name)
+			return do([]command{{verb: resumeMove, on: from, slots: slots}},
+				"Looking for keys of the slots %s: %s was moving the slots to a node that is gone", slots, from.name)
 		}
 	}
 	return nil
 }
 
-// takeOverStrandedKeys makes a replica take over from the lost node with this ID, which has no slots but keys
+// takeOverStrandedKeys makes a replica take over from the lost node with this ID. That node has no slots, but has keys
 // of from's slots. It returns nil if there is no such replica.
 func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
 	replicas := o.membersWhere(func(m *member) bool { return m.answers() && m.isReplicaOf(id) && m.hasSynced() })
@@ -97,11 +99,12 @@ func takeOverStrandedKeys(o *observed, from *member, id string) *plan {
 		return p
 	}
 	return do([]command{{verb: failover, on: best, how: redisnode.Takeover}},
-		"%s takes over from its master, which is gone: it has keys of %s", best.name, from.name)
+		"%s takes over from its master, which is gone: %s has keys of slots of %s", best.name, best.name, from.name)
 }
 
-// finishImports continues moves whose old owner was replaced by its replica. The new owner does not know of
-// the move: it gets the mark. And while a member imports a slot, it does not learn which node owns it.
+// finishImports continues moves whose source was replaced by its replica. First the replica, which owns the slots now, marks
+// them as migrating to the target. Then the target removes its mark, which names the old source: while a member imports a slot, it does
+// not learn which node owns the slot.
 func finishImports(o *observed) *plan {
 	for _, to := range o.answering() {
 		byOwner, unmarked := map[*member]redisnode.Slots{}, map[*member]redisnode.Slots{}
@@ -110,7 +113,7 @@ func finishImports(o *observed) *plan {
 			id := importing[slot]
 			owner, one := o.owner(slot), redisnode.NewSlots(slot)
 			if owner != nil && !owner.answers() && o.byID[id] == nil {
-				return wait(check, "Waiting for %s, which has the slot %d, that %s was about to get from a node that is gone",
+				return wait(check, "Waiting for %s, which owns the slot %d: %s was importing the slot from a node that is gone",
 					owner.name, slot, to.name)
 			}
 			if owner == nil || owner == to || owner.id == id || !owner.answers() || !to.view.Master || owner.entry(to.id) == nil {
@@ -124,18 +127,18 @@ func finishImports(o *observed) *plan {
 		for _, owner := range o.answering() {
 			if slots := unmarked[owner]; slots.Len() > 0 {
 				return do([]command{{verb: openSlots, on: owner, peer: to, slots: slots}},
-					"%s continues to give the slots %s to %s", owner.name, slots, to.name)
+					"Marking the slots %s on %s as migrating to %s", slots, owner.name, to.name)
 			}
 			if slots := byOwner[owner]; slots.Len() > 0 {
 				return do([]command{{verb: closeSlots, on: to, slots: slots}},
-					"Closing the slots %s on %s, so that it hears that %s has them", slots, to.name, owner.name)
+					"Clearing the importing state of the slots %s on %s, so that it learns that %s owns them", slots, to.name, owner.name)
 			}
 		}
 	}
 	return nil
 }
 
-// finishMoves finishes the moves that have marks, and removes marks of moves that are over.
+// finishMoves finishes the moves that have marks, and removes the marks of moves that are over.
 func finishMoves(o *observed) *plan {
 	for _, m := range o.answering() {
 		self := m.self()
@@ -143,7 +146,7 @@ func finishMoves(o *observed) *plan {
 		for _, slot := range slices.Sorted(maps.Keys(self.Migrating)) {
 			if self.Slots.Has(slot) && o.owner(slot) != m {
 				// With the mark, the node redirects clients to the new owner. Without it, it would serve them.
-				return wait(brief, "Waiting for %s to hear who has the slot %d now", m.name, slot)
+				return wait(brief, "Waiting for %s to learn which node owns the slot %d now", m.name, slot)
 			}
 			if o.owner(slot) != m {
 				stale = append(stale, slot)
@@ -156,7 +159,8 @@ func finishMoves(o *observed) *plan {
 		}
 		if len(stale) > 0 {
 			slots := redisnode.NewSlots(stale...)
-			return do([]command{{verb: closeSlots, on: m, slots: slots}}, "Closing the slots %s on %s", slots, m.name)
+			return do([]command{{verb: closeSlots, on: m, slots: slots}},
+				"Clearing the migrating or importing state of the slots %s on %s: the move is over", slots, m.name)
 		}
 	}
 	for _, to := range o.answering() {
@@ -172,8 +176,8 @@ func finishMoves(o *observed) *plan {
 	return nil
 }
 
-// finishImport continues to move slots to a member that imports them. Their current owner gives them: only so
-// are the keys found that the member already has.
+// finishImport continues to move slots to a member that imports them. The source is their current owner, whichever node the
+// marks name. The slots must go to this member: it already has some of their keys.
 func (o *observed) finishImport(to *member) *plan {
 	importing := to.self().Importing
 	for _, slot := range slices.Sorted(maps.Keys(importing)) {
@@ -183,7 +187,8 @@ func (o *observed) finishImport(to *member) *plan {
 		}
 		if !to.view.Master {
 			slots := redisnode.NewSlots(slot)
-			return do([]command{{verb: closeSlots, on: to, slots: slots}}, "Closing the slots %s on %s, which is no master any more", slots, to.name)
+			return do([]command{{verb: closeSlots, on: to, slots: slots}},
+				"Clearing the importing state of the slots %s on %s, which is no longer a master", slots, to.name)
 		}
 		same := slices.DeleteFunc(slices.Sorted(maps.Keys(importing)), func(s int) bool { return o.owner(s) != from })
 		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
@@ -192,8 +197,8 @@ func (o *observed) finishImport(to *member) *plan {
 	return nil
 }
 
-// finishExport continues to move slots from a member that exports them. If the target was replaced by its
-// replica, that replica has the keys, but does not know of the move.
+// finishExport continues to move slots from a member that has marked them as migrating. If the target was replaced by its
+// replica, the replica has the keys, but no marks of the move.
 func (o *observed) finishExport(from *member) *plan {
 	migrating := from.self().Migrating
 	for _, slot := range slices.Sorted(maps.Keys(migrating)) {
@@ -208,7 +213,7 @@ func (o *observed) finishExport(from *member) *plan {
 		slots := redisnode.NewSlots(same...).First(maxSlotsPerMove)
 		if to == from {
 			return do([]command{{verb: closeSlots, on: from, slots: slots}},
-				"Closing the slots %s on %s: the node that was to get them is its replica now", slots, from.name)
+				"Clearing the migrating state of the slots %s on %s: the target of the move is its replica now", slots, from.name)
 		}
 		return handOver(from, to, slots, "Continuing to move the slots %s, from %s to %s", slots, from.name, to.name)
 	}
@@ -216,28 +221,29 @@ func (o *observed) finishExport(from *member) *plan {
 }
 
 // handOver moves slots, once no other node can take them back. If two nodes claim a slot, the one with the
-// later epoch gets it, and the other one deletes its keys of it. So the target must have heard from the source
+// higher config epoch gets it, and the other one deletes its keys of the slot. So before the move, the target must have heard from the
+// source:
 //
-//   - that the source has the slots. While a node imports a slot, it does not update who owns it. If it takes
-//     an earlier owner for the current one, it hears that this owner has given the slot up, and then believes
-//     any claim, however old;
-//   - the epoch of the source: the target takes an epoch that is later than all that it has heard of.
+//   - The source owns the slots. A node does not update the owner of a slot that it imports. Assume that the target still knows an
+//     earlier owner: that owner's next message does not have the slot, so the target drops the owner. Then it accepts any claim to
+//     the slot, even one with an old config epoch.
+//   - The config epoch of the source. The target takes one that is higher than all that it has heard of.
 func handOver(from, to *member, slots redisnode.Slots, format string, args ...any) *plan {
 	if !to.view.StateOK {
-		return wait(brief, "Waiting for %s, which takes no keys yet", to.name)
+		return wait(brief, "Waiting for %s, whose cluster state is not ok yet", to.name)
 	}
 	var known redisnode.Slots
 	if e := to.entry(from.id); e != nil {
 		known = e.Slots
 	}
 	if unheard := slots.Without(known); unheard.Len() > 0 {
-		return wait(soon, "Waiting for %s to hear that %s has the slots %s", to.name, from.name, unheard)
+		return wait(soon, "Waiting for %s to learn that %s owns the slots %s", to.name, from.name, unheard)
 	}
 	source, target := from.self().Epoch, to.self().Epoch
 	if target > source || (to.view.Epoch >= source && target < to.view.Epoch) {
 		return do([]command{{verb: moveSlots, on: from, peer: to, slots: slots}}, format, args...)
 	}
-	return wait(soon, "Waiting for %s to hear of the last change of %s", to.name, from.name)
+	return wait(soon, "Waiting for %s to learn the config epoch of %s", to.name, from.name)
 }
 
 // balanceSlots gives the intended masters their shares of the slots: by a failover from a master that leaves,
@@ -251,15 +257,15 @@ func balanceSlots(o *observed) *plan {
 		if from := o.masterOf(m); m.promotedFor > 0 {
 			return wait(brief, "Waiting for %s to take over from %s", m.name, from.name)
 		}
-		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which leaves", m.name)
+		return do([]command{{verb: failover, on: m, how: redisnode.Graceful}}, "%s takes over from its master, which is being removed", m.name)
 	}
 	// One master may be missing, while it is replaced. If more are missing, the few others would get all slots.
 	if len(masters)+1 < min(int(o.rdc.Spec.Masters()), len(o.slotOwners())) {
-		return wait(check, "Waiting for Pods to become masters: %d of %d can be", len(masters), o.rdc.Spec.Masters())
+		return wait(check, "Waiting for Pods that can become masters: there are %d of %d", len(masters), o.rdc.Spec.Masters())
 	}
 	if next := o.nextTransfer(masters, maxSlotsPerMove); next != nil {
 		if o.missingUser != "" && o.slots[next.to.id].Len() == 0 {
-			return wait(check, "Waiting for the users, before %s gets slots: %s", next.to.name, o.missingUser)
+			return wait(check, "Waiting for the Redis users, before %s gets slots: %s", next.to.name, o.missingUser)
 		}
 		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
@@ -334,10 +340,10 @@ func (o *observed) surplus(masters []*member) map[*member]int {
 // differ. So while they differ, the operator writes none. And it never writes libraries to a master that had
 // any before: a deleted library does not come back.
 
-// copyLibraries copies the functions of the other masters to a new one, before its first slot.
+// copyLibraries copies the functions of another master to a new one, before its first slot.
 func copyLibraries(o *observed) *plan {
 	masters := o.functionMasters()
-	difference := o.functionsDiffer()
+	difference := o.functionDifference()
 	if len(masters) == 0 || (len(masters[0].view.Libraries) == 0 && difference == "") {
 		return nil
 	}
@@ -354,7 +360,7 @@ func copyLibraries(o *observed) *plan {
 	return nil
 }
 
-// isUnused returns whether the member is a master that never had slots, keys or functions. A master whose
+// isUnused reports whether the member is a master that never had slots, keys or functions. A master whose
 // functions were deleted is not unused: the deletion was a write.
 func (m *member) isUnused() bool {
 	return m.answers() && m.view.Master && m.view.Unwritten && m.view.Keys == 0 && len(m.view.Libraries) == 0 &&
@@ -366,8 +372,8 @@ func (o *observed) functionMasters() []*member {
 	return slices.DeleteFunc(o.slotOwners(), func(m *member) bool { return !m.answers() || !m.view.Master })
 }
 
-// functionsDiffer returns in which library two masters differ; "" if all have the same.
-func (o *observed) functionsDiffer() string {
+// functionDifference returns which two masters differ in which library; "" if all masters have the same libraries.
+func (o *observed) functionDifference() string {
 	masters := o.functionMasters()
 	for _, m := range masters {
 		if name := differentLibrary(masters[0].view.Libraries, m.view.Libraries); name != "" {
@@ -393,9 +399,8 @@ func differentLibrary(a, b map[string]string) string {
 	return ""
 }
 
-// uniqueData returns which keys or functions only this master has, among the masters that stay and have slots. It
-// is "" if m has slots, is no master, or has no such data. It compares the names of libraries alone: users do not load new
-// versions on a master without slots.
+// uniqueData returns the keys, or a library, that m has, but no master that has slots and stays. It returns "" if m has slots, is
+// no master, or has no such data. It compares libraries only by name: users do not load new versions on a master without slots.
 func (o *observed) uniqueData(m *member) string {
 	if !m.answers() || !m.view.Master || o.slots[m.id].Len() > 0 {
 		return ""
@@ -405,7 +410,7 @@ func (o *observed) uniqueData(m *member) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.view.Libraries)) {
 		if !slices.ContainsFunc(o.functionMasters(), func(other *member) bool { return !o.leaving(other) && other.view.Libraries[name] != "" }) {
-			return fmt.Sprintf("the library of functions %s, which no other master has", name)
+			return fmt.Sprintf("the function library %s, which no other master has", name)
 		}
 	}
 	return ""

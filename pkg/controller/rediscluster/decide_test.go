@@ -541,17 +541,17 @@ func TestDecideFormAndAdopt(t *testing.T) {
 	lonely := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), master("")}
 	leaving := []part{master("0-5460"), master("5461-10922"), master("10923-16383"), replica(0), replica(1), replica(6), master("")}
 	decisions{
-		"nodes that know each other get the slots": {seen: see(empties(), unformed), want: does("Giving out the slots to 3 masters", shares...)},
+		"nodes that know each other get the slots": {seen: see(empties(), unformed), want: does("Assigning the slots to 3 masters", shares...)},
 		"half of that was done: the rest is": {
-			seen: see(empties(), unformed, has(1, "5461-10921")), want: does("Giving out", shares[0], shares[2]),
+			seen: see(empties(), unformed, has(1, "5461-10921")), want: does("Assigning the slots", shares[0], shares[2]),
 		},
 		"a part of a part was done: the rest is": {
 			seen: see(empties(), unformed, has(1, "5461-6000")),
-			want: does("Giving out", shares[0], "add slots demo-1 6001-10921", shares[2]),
+			want: does("Assigning the slots", shares[0], "add slots demo-1 6001-10921", shares[2]),
 		},
 		"masters are on different machines": {
 			seen: see(empties(), unformed, on("a", 0, 1, 2), on("b", 3, 4)),
-			want: does("Giving out", "add slots demo-0 0-5460", "add slots demo-3 5461-10921", "add slots demo-5 10922-16383"),
+			want: does("Assigning the slots", "add slots demo-0 0-5460", "add slots demo-3 5461-10921", "add slots demo-5 10922-16383"),
 		},
 		"a Pod is missing: nothing is given out": {seen: see(empties(), unformed, silenced(1, 5)), want: waits("Waiting for demo-5")},
 		"one does not know another: nothing is given out": {
@@ -637,7 +637,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		},
 		"slots are not given before the taker can keep them": {
 			seen: see(six(), moving("7", 0, 1, true), epoch(0, 9)),
-			want: decision{step: "Waiting for demo-1 to hear of the last change of demo-0", wait: shortly},
+			want: decision{step: "Waiting for demo-1 to learn the config epoch of demo-0", wait: shortly},
 		},
 		"who has heard of the epoch can keep them": {
 			seen: see(six(), moving("7", 0, 1, true), epoch(0, 9), behind(9, 1)),
@@ -649,16 +649,17 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 		},
 		"the mark of a taker that has the slot is removed": {
 			seen: see(six(), expecting("5461", 1, 0)),
-			want: does("Closing the slots 5461 on demo-1", "close slots demo-1 5461"),
+			want: does("Clearing the migrating or importing state of the slots 5461 on demo-1", "close slots demo-1 5461"),
 		},
 		"the mark of a giver that has given is removed": {
-			seen: see(six(), moving("5461-5463", 0, 1, false)), want: does("Closing", "close slots demo-0 5461-5463"),
+			seen: see(six(), moving("5461-5463", 0, 1, false)),
+			want: does("Clearing the migrating or importing state", "close slots demo-0 5461-5463"),
 		},
 		"but not before it has heard": {
 			seen: see(six(), has(1, "5460-10922"), moving("5460", 0, 1, false)),
-			want: waitsBriefly("Waiting for demo-0 to hear who has the slot 5460 now"),
+			want: waitsBriefly("Waiting for demo-0 to learn which node owns the slot 5460 now"),
 		},
-		"the taker is gone: the mark is removed": {seen: see(six(), slotGone), want: does("a node that is gone", "reunite demo-0 7")},
+		"the taker is gone: the mark is removed": {seen: see(six(), slotGone), want: does("a node that is gone", "resume move demo-0 7")},
 		"a node is silent, which may have its keys": {
 			seen: see(six(), slotGone, silenced(time.Second, 4)), want: waits("Waiting for demo-4, which may have keys"),
 		},
@@ -669,7 +670,7 @@ func TestDecideAgreeAndOpen(t *testing.T) {
 			seen: see(six(), moving("7", 0, 3, false)), want: does("is its replica now", "close slots demo-0 7"),
 		},
 		"the taker is no master any more: its mark is removed": {
-			seen: see(six(), expecting("7", 3, 0)), want: does("no master any more", "close slots demo-3 7"),
+			seen: see(six(), expecting("7", 3, 0)), want: does("no longer a master", "close slots demo-3 7"),
 		},
 		"two moves: one after the other": {
 			seen: see(six(), moving("7", 0, 1, true), moving("5470", 1, 2, true)),
@@ -709,7 +710,7 @@ func TestDecideBalance(t *testing.T) {
 		},
 		"its replica takes over if there are too few": {
 			seen: see(cluster(inherited...), sized(6)),
-			want: does("demo-4 takes over from its master, which leaves", "failover demo-4"),
+			want: does("demo-4 takes over from its master, which is being removed", "failover demo-4"),
 		},
 		"it gets the time for that": {
 			seen: see(cluster(inherited...), sized(6), asked(4)),
@@ -719,7 +720,7 @@ func TestDecideBalance(t *testing.T) {
 			seen: see(cluster(inherited...), sized(6), linkDown(4)), want: does("demo-5 takes over", "failover demo-5"),
 		},
 		"a user deletes a master's volume: it leaves": {
-			seen: see(six(), stored, terminating(0)), want: does("demo-3 takes over from its master, which leaves", "failover demo-3"),
+			seen: see(six(), stored, terminating(0)), want: does("demo-3 takes over from its master, which is being removed", "failover demo-3"),
 		},
 		"more masters of the same Pods: one is made anew": {
 			seen: see(cluster(triples...), replicas(1)),
@@ -1170,7 +1171,7 @@ func (s scene) harmOf(c command) string {
 		return ""
 	case deletePod, evictPod, deleteClaim:
 		return s.harmOfDeletion(c)
-	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, reunite, copyFunctions:
+	case meet, forget, addSlots, replicate, failover, moveSlots, closeSlots, openSlots, resumeMove, copyFunctions:
 	default:
 		return "is no command"
 	}

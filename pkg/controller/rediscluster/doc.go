@@ -35,7 +35,7 @@ SPDX-License-Identifier: Apache-2.0
 //     node which belongs to no Pod of this cluster.
 //   - It deletes a running Pod only when nothing depends on it. Then the node has no slots, or it has a volume and no
 //     replica that could take over. If it is removed for good, it has neither slots nor keys, nor the only copy of a
-//     library of functions. Every other Pod that stays answers, and every replica is up to date. This holds for each
+//     function library. Every other Pod that stays answers, and every replica is up to date. This holds for each
 //     policy that removes a Pod, a claim or a node: balanceSlots, removePods and rollPods. A Pod that does not run is
 //     deleted (replaceBrokenPods, missingPods) if its data is on a volume or gone, or if its master answers.
 //   - While the node of a volume is unknown, the volume may have the data of any missing node, whether its Pod exists

@@ -71,7 +71,7 @@ func TestDecideFunctions(t *testing.T) {
 		},
 		"one that leaves with the only copy of a library is kept": {
 			seen: see(extra(), sized(6), libraries("g=1", 6)),
-			want: stuckBy(reasonHeldBack, "demo-6 has no slots, but the library of functions g, which no other master has: it is not deleted"),
+			want: stuckBy(reasonHeldBack, "demo-6 has no slots, but the function library g, which no other master has: it is not deleted"),
 		},
 		"with a copy it is removed": {
 			seen: see(extra(), sized(6), libraries("g=1", 1, 6)),
@@ -81,7 +81,7 @@ func TestDecideFunctions(t *testing.T) {
 		"with a copy it is": {seen: see(extra(), libraries("g=1", 1, 6)), want: does("Giving masters to 1", "replicate demo-6 demo-0")},
 		"one that has the only copy is not replaced without a volume": {
 			seen: see(extra(), libraries("g=1", 6), podIs(old, 6)),
-			want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, the library of functions g"),
+			want: stuckBy(reasonHeldBack, "demo-6 is to be replaced, but has no slots, the function library g"),
 		},
 		"but with one": {seen: see(extra(), stored, libraries("g=1", 6), podIs(old, 6)), want: does("Replacing demo-6", "evict Pod demo-6")},
 		"slots whose loss was accepted go to a master with functions": {

@@ -244,7 +244,7 @@ func (s *session) recall(o *observed) {
 	s.recordReachable(o)
 	s.recordLinks(o)
 	s.recallPasswords(o)
-	if o.functionsDiffer() != "" {
+	if o.functionDifference() != "" {
 		o.functionsDifferFor = s.ageOf(factFunctionsDiffer, o.now)
 	}
 	if o.assigned().Len() < redisnode.SlotCount {

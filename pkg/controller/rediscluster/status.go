@@ -222,7 +222,7 @@ func memberProblems(o *observed) []problem {
 	all = append(all, rejectionProblems(o)...)
 	all = append(all, userProblems(o)...)
 	if o.functionsDifferFor > differTooLong {
-		all = append(all, problem{reasonFunctions, o.functionsDiffer()})
+		all = append(all, problem{reasonFunctions, o.functionDifference()})
 	}
 	if o.failure != nil && (o.failure.reason != reasonFailing || o.failingFor > failingTooLong) {
 		all = append(all, *o.failure)

@@ -157,7 +157,7 @@ func TestStatus(t *testing.T) {
 		},
 		"a master without slots alone has a library": {
 			seen:     see(sixAnd(master("")), libraries("g=1", 6)),
-			message:  "demo-6 is a master without slots, but has the library of functions g",
+			message:  "demo-6 is a master without slots, but has the function library g",
 			endpoint: true,
 			want:     "-HeldBack -Formed +HeldBack +Formed +AllSlotsCovered -NoDataLoss",
 		},

@@ -28,13 +28,13 @@ type signed struct {
 	ca   *x509.Certificate
 }
 
-// firstPatience is how long a handshake waits for the first certificate: longer than an API
+// firstCertificateTimeout is how long a handshake waits for the first certificate: longer than an API
 // server waits. Nothing else ends the wait, not even a client that disconnects.
-const firstPatience = 10 * time.Second
+const firstCertificateTimeout = 10 * time.Second
 
 // GetCertificate is for tls.Config. A handshake before the first certificate waits for it.
 func (l *Leaf) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	ctx, cancel := context.WithTimeout(hello.Context(), firstPatience)
+	ctx, cancel := context.WithTimeout(hello.Context(), firstCertificateTimeout)
 	defer cancel()
 	select {
 	case <-l.given:
