@@ -274,7 +274,7 @@ func balanceSlots(o *observed) *plan {
 			return p // The cluster may still need the replica's copy of the data.
 		}
 		if o.missingUser != "" {
-			return wait(check, "Waiting for the users, which a new master would not have: %s", o.missingUser)
+			return wait(check, "Waiting for the Redis users, which a new master would not have: %s", o.missingUser)
 		}
 		return do(replaceNode(o, replica), "Replacing %s, to become a master", replica.name)
 	}
