@@ -101,6 +101,9 @@ func (l *logs) keep(is line) {
 		l.world.lines = append(l.world.lines[:0], l.world.lines[maxLines:]...)
 	}
 	l.world.lines = append(l.world.lines, is)
+	if is.msg == "Synced" {
+		l.world.syncs++
+	}
 }
 
 func (l *logs) WithValues(values ...any) logr.LogSink {

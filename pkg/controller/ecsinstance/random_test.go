@@ -49,9 +49,7 @@ func TestRandomWorlds(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := newMayhem(t, seed)
-				m.quiet = true
-				m.run()
+				newMayhem(t, seed).run()
 			})
 		})
 	}
@@ -424,7 +422,6 @@ func TestWorldsRepeat(t *testing.T) {
 				var calls []string
 				synctest.Test(t, func(t *testing.T) {
 					m := newMayhem(t, seed)
-					m.quiet = true
 					m.run()
 					for _, c := range m.cloud.Calls() {
 						calls = append(calls, fmt.Sprintln(c.At.Format(time.RFC3339Nano), c.Action, c.InstanceID, c.State, c.Code))

@@ -118,6 +118,7 @@ func (w *world) errorTexts(times int) string {
 // newSecretiveMayhem returns a mayhem in which ECS repeats its requests, and one account has a security token.
 func newSecretiveMayhem(t *testing.T, seed uint64) *mayhem {
 	m := newMayhem(t, seed)
+	m.logAll = true
 	m.cloud = ecssim.New(ecssim.Config{Seed: seed, Accounts: []ecssim.Account{
 		{ID: testAccount, AccessKeyID: testID, AccessKeySecret: testSecret, SecurityToken: testToken},
 		{ID: otherAccount, AccessKeyID: otherID, AccessKeySecret: otherSecret},

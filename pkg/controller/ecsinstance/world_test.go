@@ -63,10 +63,11 @@ type world struct {
 	api    *fakeapi.Server
 	lives  []*operator
 
-	quiet  bool // whether only the last lines of the log are kept
+	logAll bool // whether the log has every line, as text; otherwise lines has the last ones
 	mu     sync.Mutex
 	log    bytes.Buffer // of all lives
-	lines  []line       // the same, of a quiet world
+	lines  []line       // of all lives
+	syncs  int          // of all lives, that returned no error
 	events []string
 	calls  map[string]int // writes and calls that were let through
 }
@@ -210,7 +211,7 @@ func (w *world) start() *operator {
 		w.t.Fatal(err)
 	}
 	sink := &logs{world: w}
-	if !w.quiet || *verbose {
+	if w.logAll || *verbose {
 		sink.text = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(w))).WithCallDepth(1).GetSink()
 	}
 	ctx := klog.NewContext(recordtest.Context(context.Background(), w.t, Decisions), logr.New(sink))
