@@ -646,8 +646,8 @@ func (s *sentBytes) commands() []string {
 	return commands
 }
 
-// record forwards one connection to a server, and tells the commands sent so far. It keeps them before it forwards them: who has an
-// answer finds the command.
+// record forwards one connection to a server. sent returns the commands so far. Each is kept before it is forwarded, so that sent has it
+// when its answer arrives.
 func record(t *testing.T, address string) (port int, sent func() []string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

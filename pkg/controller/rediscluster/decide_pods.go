@@ -42,7 +42,7 @@ func missingPods(o *observed) []command {
 			creations = append(creations, []command{{verb: createPod, on: m}})
 		}
 	}
-	if o.accountMissing { // A Pod needs the Secret.
+	if o.accountMissing || o.accountForeign { // A Pod needs the Secret.
 		creations = nil
 	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]

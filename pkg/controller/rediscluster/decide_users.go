@@ -62,9 +62,9 @@ func (r refusals) acceptedBy(m *member, users []user) []user {
 	})
 }
 
-// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open: it may replicate,
-// and hand the slots of a Pod over that ends (stop.sh), but not read the operator's password (masterauth), change users, or make the node
-// log in elsewhere.
+// everything are the rules of a user that may do all. almostEverything are those of the user default while it is open. It may replicate,
+// and it may make a replica take over from a Pod that ends (stop.sh). It may not read the operator's password (masterauth), change users,
+// or make the node log in elsewhere.
 const (
 	everything       = "~* &* +@all"
 	almostEverything = "~* &* +@all -@admin +psync +replconf +cluster|failover"
@@ -95,7 +95,7 @@ func (o *observed) openRef() *v1.SecretKeyReference {
 }
 
 // wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
-// user then stays as it is, and no Pod is replaced. So a Secret must also exist for the user default while that is still open.
+// user then stays as it is, and no Pod is replaced. The Secret of the user default must exist even while that user is still open.
 func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
 	add := func(u v1.User) {
 		wanted := user{name: u.Name, rules: u.Rules}
@@ -131,9 +131,9 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	}
 }
 
-// markOf returns a digest of the rules that a node should have, and of what the node with these users makes of them and of the rules of the
-// operator's user. The node keeps it beside the operator's user. So another operator knows whether the node has the rules, and whether
-// another client has changed them since: nodes write rules in a way of their own.
+// markOf returns a digest of the rules that a node should have, and of the rules that it has, also those of the operator's user. Both are
+// in it, since a node writes rules in a way of its own. The node keeps the digest beside the operator's user. So another operator knows
+// whether the node has got the rules, and whether another client has changed them since.
 func markOf(wanted []user, users map[string]redisnode.User) string {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%q\n", marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))

@@ -59,19 +59,18 @@ type observed struct {
 
 	// revisions are those of the Pods that exist. configs has the spec.config of each revision but the current one, if it is
 	// known.
-	revisions map[string]bool
-	configs   map[string]map[string]v1.ConfigValue
-	// users are those that the nodes should have, beside refusals. They are not recorded. userProblems are of users whose Secret has no
-	// password. missingUser is why new nodes would not have a user; "" if they would. accountHash is of the password of the operator's
-	// user; "" if it has none. accountMissing is whether its Secret has to be created. retired are the users whose old passwords are no
-	// longer valid.
-	users          []user
-	userProblems   []problem
-	refusals       refusals
-	missingUser    string
+	revisions    map[string]bool
+	configs      map[string]map[string]v1.ConfigValue
+	users        []user    // those that the nodes should have, unless Redis refuses their rules
+	userProblems []problem // of users whose Secret has no password
+	refusals     refusals
+	missingUser  string          // why new nodes would not have a user; "" if they would
+	retired      map[string]bool // the users whose old passwords are no longer valid
+	// accountHash is of the password of the operator's own user; "" if it has none. accountMissing is whether the Secret with that
+	// password has to be created, and accountForeign whether Pods would mount the Secret of another owner in its place.
 	accountHash    string
 	accountMissing bool
-	retired        map[string]bool
+	accountForeign bool
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the

@@ -46,6 +46,7 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	}
 	switch {
 	case own.foreign:
+		o.accountForeign = len(o.rdc.Spec.Users) > 0
 		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, or being deleted: rename or delete one of the two",
 			ref.Name)}, nil
 	case own.text == "" && own.missing && slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) }):
@@ -125,8 +126,11 @@ func (s *sessions) readSecret(ctx context.Context, rdc *v1.RedisCluster, ref v1.
 		return read, fmt.Errorf("get Secret %s, which has a password: %w", ref.Name, err)
 	default:
 		owner := metav1.GetControllerOf(secret)
-		read.foreign = ref == accountRef(rdc) && (secret.DeletionTimestamp != nil || (owner != nil && owner.UID != rdc.UID))
-		read.text = strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
+		others := ref == accountRef(rdc) && owner != nil && owner.UID != rdc.UID
+		read.foreign = others || (ref == accountRef(rdc) && secret.DeletionTimestamp != nil)
+		if !others { // Their password must never become that of the operator's user.
+			read.text = strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
+		}
 	}
 	current.secrets[ref] = read
 	return read, nil
