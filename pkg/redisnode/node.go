@@ -73,6 +73,9 @@ var ErrPassword = errors.New("the password is refused")
 
 var errClosed = errors.New("the connection is closed")
 
+// errTooOld is of a node that lacks commands which its callers need, and the rules by which they set users.
+var errTooOld = errors.New("this Redis is older than 7.0: use the image of a later version")
+
 // Node is a connection to one node. It may be used by many goroutines, whose requests
 // wait for each other. Every error names the command, and none holds a password.
 //
@@ -158,6 +161,9 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		}
 		if noFunctions(cmd) {
 			return nil
+		}
+		if cmd == redis.Cmder(info) && redis.HasErrorPrefix(cmd.Err(), "syntax error") { // It takes one section only.
+			return errTooOld
 		}
 		return cmd.Err()
 	})

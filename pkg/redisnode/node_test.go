@@ -468,6 +468,40 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	s.view(t)
 }
 
+// TestARedisThatIsTooOld has a server answer as Redis 6.2 does: it takes only one section of INFO.
+func TestARedisThatIsTooOld(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	var serving sync.WaitGroup
+	t.Cleanup(serving.Wait)
+	defer listener.Close()
+	serving.Go(func() {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		reader := bufio.NewReader(client)
+		for command, err := readCommand(reader); err == nil; command, err = readCommand(reader) {
+			answer := "+OK\r\n"
+			switch {
+			case strings.HasPrefix(command, "hello "):
+				answer = "*0\r\n"
+			case strings.HasPrefix(command, "INFO "):
+				answer = "-ERR syntax error\r\n"
+			case command == "dbsize":
+				answer = ":0\r\n"
+			}
+			_, _ = io.WriteString(client, answer)
+		}
+	})
+	node := dial(t, "127.0.0.1", listener.Addr().(*net.TCPAddr).Port, "")
+	if _, err := node.View(t.Context()); err == nil || !strings.Contains(err.Error(), "INFO: this Redis is older than 7.0") {
+		t.Errorf("got error %v", err)
+	}
+	node.Close() // So that the server ends.
+}
+
 // The IP of a Pod that is gone does not answer. Here a port whose queue of connections is full
 // stands for it.
 func TestAddressThatDoesNotAnswer(t *testing.T) {

@@ -40,7 +40,8 @@ func TestAReadOnlyNodeSendsNoCommandThatChangesSomething(t *testing.T) {
 		"replicate": node.Replicate(ctx, "id"), "failover": node.Failover(ctx, Takeover), "set slots": node.SetSlots(ctx, slots, SlotStable, ""),
 		"migrate": node.Migrate(ctx, "10.0.0.1", 6379, Login{}, time.Second, []string{"key"}), "restore": node.RestoreFunctions(ctx, "dump"),
 		"set": node.SetDirective(ctx, "maxmemory", "0"), "set user": node.SetUser(ctx, "app", nil), "save": node.SaveUsers(ctx),
-		"delete users": node.DeleteUsers(ctx, []string{"app"}), "delete library": node.DeleteLibrary(ctx, "library"),
+		"delete users": node.DeleteUsers(ctx, []string{"app"}), "end": node.EndConnections(ctx, "app"),
+		"delete library": node.DeleteLibrary(ctx, "library"),
 	} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: error %v", command, err)

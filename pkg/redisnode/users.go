@@ -123,6 +123,18 @@ func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	})
 }
 
+// EndConnections ends all connections of a user, also those that copy the data as a replica does. With a user that another client has
+// deleted, there are none: https://redis.io/docs/latest/commands/client-kill/
+func (n *Node) EndConnections(ctx context.Context, user string) error {
+	return n.request(ctx, "CLIENT KILL", func(client *redis.Client) error {
+		cmd := client.Do(ctx, "CLIENT", "KILL", "USER", user)
+		if err := cmd.Err(); err != nil && !strings.Contains(err.Error(), "No such user") {
+			return failed(cmd, err)
+		}
+		return nil
+	})
+}
+
 // SaveUsers writes the users to the file of the directive aclfile: https://redis.io/docs/latest/commands/acl-save/
 func (n *Node) SaveUsers(ctx context.Context) error {
 	return n.request(ctx, "ACL SAVE", func(client *redis.Client) error {

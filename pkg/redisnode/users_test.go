@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/glassback/glassback/pkg/redisnode"
 	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
@@ -67,6 +69,22 @@ func TestUsers(t *testing.T) {
 	if _, err := anyone.View(t.Context()); !errors.Is(err, redisnode.ErrPassword) {
 		t.Errorf("without a password: %v", err)
 	}
+
+	connections := func() [2]int {
+		client := redis.NewClient(&redis.Options{Addr: s.Address(), Username: "operator", Password: "own-password"})
+		defer client.Close()
+		list, err := client.ClientList(t.Context()).Result()
+		check(t, err)
+		return [2]int{strings.Count(list, "user=app "), strings.Count(list, "user=operator ")}
+	}
+	if got := connections(); got != [2]int{1, 2} {
+		t.Fatalf("app and operator have %v connections", got)
+	}
+	check(t, node.EndConnections(t.Context(), "app"))
+	if got := connections(); got != [2]int{0, 2} {
+		t.Errorf("app and operator have %v connections, want none, and those of node and of this look", got)
+	}
+	check(t, node.EndConnections(t.Context(), "no-such-user"))
 
 	check(t, node.SaveUsers(t.Context()))
 	check(t, node.DeleteUsers(t.Context(), nil))

@@ -274,8 +274,9 @@ func (c redisConn) SetUser(_ context.Context, name string, rules []string) error
 	})
 }
 
-func (c redisConn) DeleteUsers(context.Context, []string) error { return nil }
-func (c redisConn) SaveUsers(context.Context) error             { return nil }
+func (c redisConn) DeleteUsers(context.Context, []string) error  { return nil }
+func (c redisConn) EndConnections(context.Context, string) error { return nil }
+func (c redisConn) SaveUsers(context.Context) error              { return nil }
 
 func (c redisConn) Close() {}
 

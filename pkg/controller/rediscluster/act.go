@@ -251,7 +251,7 @@ func (e executor) resumeMove(ctx context.Context, from *member, slots redisnode.
 // https://redis.io/docs/latest/commands/cluster-setslot/
 func (e executor) moveSlots(ctx context.Context, from, to *member, slots redisnode.Slots) error {
 	begun := e.clock.Now()
-	source, target, login := e.node(from), e.node(to), e.sessions.get(e.o.rdc).loginToAny(e.o.rdc)
+	source, target, login := e.node(from), e.node(to), e.sessions.get(e.o.rdc).loginTo(to.pod)
 	if err := mark(ctx, target, slots, redisnode.SlotImporting, to.self().Importing, from.id); err != nil {
 		return err
 	}

@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +23,8 @@ import (
 	"github.com/glassback/glassback/pkg/redisnode"
 )
 
-// createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it.
+// createAccount creates the Secret of the operator's user: with the password that the nodes have, if the operator knows it. If the API
+// server rejects the Secret, that is no error: only the creation of Pods waits, and the operator tries again after secretEvery.
 func (e executor) createAccount(ctx context.Context) error {
 	current, ref := e.sessions.get(e.o.rdc), accountRef(e.o.rdc)
 	own := current.secrets[ref]
@@ -29,12 +32,31 @@ func (e executor) createAccount(ctx context.Context) error {
 	current.secrets[ref] = own
 	secrets := e.kube.CoreV1().Secrets(e.o.rdc.Namespace)
 	_, err := secrets.Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
+	if !isRejected(err) && !isQuota(err) {
+		return err
+	}
+	own.readAt, own.tried = e.clock.Now(), true
+	own.rejection = strings.NewReplacer(own.text, "…", base64.StdEncoding.EncodeToString([]byte(own.text)), "…").Replace(err.Error())
+	current.secrets[ref] = own
+	return nil
+}
+
+// checkAccount reads the Secret of the operator's user again, right before a Pod that mounts it is created. It returns an error if the
+// Secret is not the one by which this sync has decided: the next sync decides again.
+func (e executor) checkAccount(ctx context.Context) error {
+	ref := accountRef(e.o.rdc)
+	last := e.sessions.get(e.o.rdc).secrets[ref]
+	read, err := e.sessions.readSecretNow(ctx, e.o.rdc, ref)
+	if err == nil && (read.missing || read.foreign || read.text != last.text) {
+		return fmt.Errorf("the Secret %s has changed in the meantime", ref.Name)
+	}
 	return err
 }
 
-// setUsers sets users in a node, and deletes those that spec.users does not have. It first resets the operator's user, which removes the
-// mark, and sets the mark last: after a crash in between, all users are set again, and saved. A node whose Pod has no file of users keeps
-// the operator's user until its container restarts.
+// setUsers sets users in a node, and deletes those that spec.users does not have. It ends the connections of users that are off, as Redis
+// does for deleted ones. No link between nodes ends: replicas log in as the operator's user. setUsers first resets that user, which removes
+// the mark, and sets the mark last: after a crash in between, all users are set again, and saved. A node whose Pod has no file of users
+// keeps the operator's user until its container restarts.
 func (e executor) setUsers(ctx context.Context, m *member, names []string) error {
 	node, current := e.node(m), e.sessions.get(e.o.rdc)
 	own := append([]string{"reset", "on", "#" + e.o.accountHash}, strings.Fields(everything)...)
@@ -61,6 +83,10 @@ func (e executor) setUsers(ctx context.Context, m *member, names []string) error
 			current.refusals[refusedUser{name, m.image()}] = refusal{u.rules, m.name, refused.Reason}
 		} else if err != nil {
 			return err
+		} else if u.isOff() {
+			if err := node.EndConnections(ctx, name); err != nil {
+				return err
+			}
 		}
 	}
 	if err := node.DeleteUsers(ctx, gone); err != nil {

@@ -172,6 +172,9 @@ func (p puppet) DeleteUsers(_ context.Context, names []string) error {
 	}
 	return p.record("delete users", strings.Join(names, " "))
 }
+func (p puppet) EndConnections(_ context.Context, user string) error {
+	return p.record("end connections of", user)
+}
 func (p puppet) SaveUsers(context.Context) error { return p.record("save users") }
 func (p puppet) Close()                          {}
 

@@ -19,7 +19,6 @@ import (
 //
 // No policy remembers anything: an interrupted operation continues from what is observed.
 var policies = []policy{
-	{"createAccountSecret", createAccountSecret}, // the password of the operator's user is stored before anything depends on it
 	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
 	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
 	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
@@ -43,6 +42,7 @@ var policies = []policy{
 	{"rollPods", rollPods},                       // every Pod has the current revision; they are replaced one by one
 	{"waitForReadiness", waitForReadiness},       // the Pods are ready
 	{"growVolumes", growVolumes},                 // the volumes have the size of the spec
+	{"waitForAccount", waitForAccount},           // a Pod that is created can mount the password of the operator's user
 }
 
 // policy ensures one property of a cluster. decide returns nil if the cluster has that property.
@@ -51,10 +51,11 @@ type policy struct {
 	decide func(*observed) *plan
 }
 
-// decide returns what to do next: missing Pods are created, directives and users are set in any case, and one policy adds its plan.
+// decide returns what to do next: the Secret of the operator's user and missing Pods are created, directives and users are set in any
+// case, and one policy adds its plan.
 func decide(o *observed) plan {
 	p := plan{wait: poll}
-	upkeep, directives, users := missingPods(o), directiveCommands(o), userCommands(o)
+	account, upkeep, directives, users := accountCommands(o), missingPods(o), directiveCommands(o), userCommands(o)
 	switch {
 	case len(upkeep) > 0:
 		p.step, p.wait = "Creating Pods", brief
@@ -69,11 +70,13 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	p.upkeep = slices.Concat(upkeep, directives, users)
+	if p.upkeep = slices.Concat(account, upkeep, directives, users); len(account) > 0 {
+		p.wait = brief // Pods wait for it.
+	}
 	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
 		p.evictionRefused = o.evictionRefused
 	}
-	if p.waits() && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 {
+	if p.waits() && !o.actedAt.IsZero() && o.now.Sub(o.actedAt) > stalledAfter && len(p.problems) == 0 && o.accountProblem == nil {
 		p.problems = []problem{{reasonStalled, fmt.Sprintf("There was no progress for more than %s: %s", stalledAfter, p.progress())}}
 	}
 	return p

@@ -42,7 +42,7 @@ func missingPods(o *observed) []command {
 			creations = append(creations, []command{{verb: createPod, on: m}})
 		}
 	}
-	if o.accountMissing || o.accountForeign { // A Pod needs the Secret.
+	if o.whyNoPods() != "" {
 		creations = nil
 	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
@@ -54,7 +54,7 @@ func missingPods(o *observed) []command {
 func replaceBrokenPods(o *observed) *plan {
 	for _, m := range o.members {
 		if m.answers() || (!m.outdated && !m.differs) || m.pod == nil || m.pod.DeletionTimestamp != nil || m.silentFor < silencePatience ||
-			(redisRuns(m.pod) && !notStarting(m.pod)) || o.rejection != "" {
+			(redisRuns(m.pod) && !notStarting(m.pod)) || o.rejection != "" || o.whyNoPods() != "" {
 			continue
 		}
 		if copied := o.onlyCopy(m); o.rdc.Spec.Storage == nil && o.formed && (copied.Len() > 0 || len(o.slots) == 0) {
@@ -177,8 +177,8 @@ func evictOrDelete(m *member) command {
 // PodDisruptionBudget allows no eviction of the others.
 func rollPods(o *observed) *plan {
 	outdated := o.membersWhere(func(m *member) bool { return m.outdated && m.pod != nil && m.pod.DeletionTimestamp == nil })
-	if len(outdated) == 0 {
-		return nil
+	if len(outdated) == 0 || o.whyNoPods() != "" {
+		return nil // See waitForAccount.
 	}
 	if o.rejection != "" {
 		return wait(check, "Waiting for another spec: %s", o.rejection)

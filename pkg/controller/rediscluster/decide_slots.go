@@ -269,7 +269,7 @@ func balanceSlots(o *observed) *plan {
 		}
 		return handOver(next.from, next.to, next.slots, "Moving slots: %d are left, now from %s to %s", next.left, next.from.name, next.to.name)
 	}
-	if replica := o.surplusReplica(masters); replica != nil && (!replica.outdated || o.rejection == "") {
+	if replica := o.surplusReplica(masters); replica != nil && !o.keepsPod(replica) {
 		if p := cmp.Or(waitForReplicas(o), waitForRewrites(o)); p != nil {
 			return p // The cluster may still need the replica's copy of the data.
 		}

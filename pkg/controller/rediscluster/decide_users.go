@@ -72,7 +72,12 @@ const (
 
 // usesAccount returns whether the operator has a user of its own: the spec has users, or a Pod was created with them.
 func (o *observed) usesAccount() bool {
-	return len(o.rdc.Spec.Users) > 0 || slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) })
+	return len(o.rdc.Spec.Users) > 0 || o.someHaveAccount()
+}
+
+// someHaveAccount returns whether a Pod was created with the operator's user.
+func (o *observed) someHaveAccount() bool {
+	return slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) })
 }
 
 // podWithoutAccount returns a Pod without the operator's user; nil if all Pods have it.
@@ -136,18 +141,31 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 // whether the node has got the rules, and whether another client has changed them since.
 func markOf(wanted []user, users map[string]redisnode.User) string {
 	digest := sha256.New()
-	fmt.Fprintf(digest, "%q\n", marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
+	fmt.Fprintf(digest, "%s %q\n", setting, marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
 	for _, u := range wanted {
 		fmt.Fprintf(digest, "%q %q %q\n", u.name, u.rules, users[u.name].Rules)
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
+// setting is in each mark. An operator with another setting sets every user once more. With 2, setUsers ends the connections of users
+// that are off.
+const setting = "2"
+
 // marks matches the selector of markRule, as a node writes it.
 var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)
 
 // markRule is a selector that allows nothing.
 func markRule(mark string) string { return "(~users:" + mark + ")" }
+
+// isOff returns whether no client can log in as the user: the last of on and off in its rules counts.
+func (u user) isOff() bool {
+	off := false
+	for rule := range strings.SplitSeq(u.rules, " ") {
+		off = rule == "off" || (off && rule != "on")
+	}
+	return off
+}
 
 // hashes returns the hashes of passwords that a user of a node should have, sorted: old ones stay until all nodes have the new one
 // for long enough. A node on which the user has no password gets those of the other nodes, too.
@@ -191,10 +209,13 @@ func (o *observed) markUsers() {
 }
 
 func (o *observed) pendingUsersOf(m *member) []string {
-	if m.users == nil || !m.answers() || o.accountHash == "" || o.accountMissing {
+	if m.users == nil || !m.answers() || o.accountHash == "" {
 		return nil
 	}
 	if !hasAccount(m.pod) {
+		if o.whyNoPods() != "" && !o.someHaveAccount() {
+			return nil // The password may be lost with this process: nothing depends on it yet.
+		}
 		if slices.Equal(m.users[v1.UserOperator].Hashes, []string{o.accountHash}) {
 			return nil
 		}
@@ -230,12 +251,33 @@ func userCommands(o *observed) []command {
 	return commands
 }
 
-// createAccountSecret creates the Secret with the password of the operator's user, before any Pod and any node depends on it.
-func createAccountSecret(o *observed) *plan {
+// accountCommands returns the command that creates the Secret with the password of the operator's user.
+func accountCommands(o *observed) []command {
 	if !o.accountMissing {
 		return nil
 	}
-	return do([]command{{verb: createAccount}}, "Creating the Secret %s with the password of the operator's user", accountRef(o.rdc).Name)
+	return []command{{verb: createAccount}}
+}
+
+// whyNoPods returns why no Pod can be created that mounts the Secret of the operator's user; "" if one can. No Pod is then replaced.
+func (o *observed) whyNoPods() string {
+	switch {
+	case len(o.rdc.Spec.Users) == 0:
+		return ""
+	case o.accountProblem != nil:
+		return o.accountProblem.message
+	case o.accountMissing:
+		return "Secret " + accountRef(o.rdc).Name + " is being created"
+	}
+	return ""
+}
+
+// waitForAccount waits while no Pod can be created. It is the last policy: all others do what needs no new Pod.
+func waitForAccount(o *observed) *plan {
+	if why := o.whyNoPods(); why != "" {
+		return wait(check, "Waiting for the password of the operator's user, before a Pod is created: %s", why)
+	}
+	return nil
 }
 
 // waitForUsers waits until all nodes that answer have their users: no node without them gets slots, and none is replaced.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 	"github.com/glassback/glassback/pkg/recording/recordtest"
@@ -162,9 +163,6 @@ func TestDecideUsers(t *testing.T) {
 		"then they are replaced": {
 			see(six(), people(closed, app), withoutAccount("", all...), reading, have(settled, all...)), nil, "rollPods",
 		},
-		"the operator's Secret comes first": {see(six(), people(closed, app), withoutAccount("", all...), noPod(5), reading, func(o *observed) {
-			o.accountMissing = true
-		}), nil, "createAccountSecret"},
 		"users go: the user default is open before a Pod is replaced": {
 			see(six(), people(closed, app), gone, reading, have(settled, all...),
 				func(o *observed) { o.members[3].users["default"] = redisnode.User{} }),
@@ -188,10 +186,76 @@ func TestDecideUsers(t *testing.T) {
 			if !slices.Equal(got, test.want) || p.policy != test.policy {
 				t.Errorf("got %q by %q (%s), want %q by %q", got, p.policy, p.step, test.want, test.policy)
 			}
-			if p.policy == "createAccountSecret" && len(p.upkeep) > 0 {
-				t.Errorf("before the Secret is created: %q", textsOf(p.upkeep))
+		})
+	}
+}
+
+// TestDecideAccount is about a Secret of the operator's user that does not exist, or that no Pod can mount. Only the creation of Pods
+// waits for it. So no Pod is deleted either that would have to be created again.
+func TestDecideAccount(t *testing.T) {
+	closed, app := aUser("default", "off", ""), aUser("app", "~* +@all", "app")
+	settled := map[string][]string{"glassback": {accountPassword}, "default": nil, "app": {"app-password"}}
+	missing := func(o *observed) { o.accountMissing = true }
+	rejected := func(o *observed) { o.accountProblem = &problem{reasonNoSecret, "rejected"} }
+	ready := func(o *observed, alters ...alter) *observed {
+		return see(o, append([]alter{people(closed, app), reading, have(settled, []int{0, 1, 2, 3, 4, 5, 6}[:len(o.members)]...)}, alters...)...)
+	}
+	forgets := every("forget demo-%d id-5", 0, 1, 2, 3, 4)
+	three := func() *observed { return cluster(master("0-5460"), master("5461-10922"), master("10923-16383")) }
+	for sentence, test := range map[string]struct {
+		o                *observed
+		upkeep, commands []string
+		policy           string
+	}{
+		"it is created before a Pod, and before a node has its password": {
+			see(six(), people(closed, app), withoutAccount("", all...), reading, have(map[string][]string{"default": nil}, all...),
+				noPod(5), missing),
+			[]string{"create Secret"}, forgets, "forgetNodes"},
+		"it is lost, and Pods have its password: users are set": {
+			ready(six(), have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 4), missing),
+			[]string{"create Secret", "set users of demo-4 app"}, nil, "waitForUsers"},
+		"it is rejected: nothing else waits":      {ready(six(), rejected), nil, nil, "waitForAccount"},
+		"it is rejected: no Pod is created":       {ready(six(), noPod(5), rejected), nil, forgets, "forgetNodes"},
+		"it is rejected: no Pod is replaced":      {ready(six(), podIs(old, 3), rejected), nil, nil, "waitForAccount"},
+		"it is being created: no Pod is replaced": {ready(six(), podIs(old, 3), missing), []string{"create Secret"}, nil, "waitForAccount"},
+		"it is rejected: a Pod that cannot run stays": {
+			ready(six(), podIs(both(old, crashing), 3), silenced(time.Hour, 3), rejected), nil, nil, "waitForReplicas"},
+		"it is rejected: no replica is replaced to become a master": {
+			ready(six(), func(o *observed) { o.rdc.Spec.ReplicasPerMaster = new(int32) }, rejected), nil, nil, "waitForAccount"},
+		"it is rejected: no master is emptied": {ready(three(), replicas(0), allOld, rejected), nil, nil, "waitForAccount"},
+		"it is rejected: a Pod whose volume is deleted stays": {
+			ready(six(), stored, people(closed, app), terminating(3), rejected), nil, nil, "waitForAccount"},
+		"it is rejected: a Pod that is not needed is deleted": {ready(sixAnd(replica(0)), sized(6), rejected), nil,
+			append(every("forget demo-%d id-6", 0, 1, 2, 3, 4, 5), "delete Pod demo-6"), "removePods"},
+		"it is rejected: a replica takes over from a lost master": {
+			ready(six(), renewed(0), unlinked(time.Minute, 1000, 3), rejected), nil, []string{"failover demo-3 FORCE"}, "replaceLostMasters"},
+		"it is rejected: volumes grow": {
+			ready(three(), replicas(0), stored, people(closed, app), have(settled, 0, 1, 2),
+				func(o *observed) { o.rdc.Spec.Storage.Size = resource.MustParse("2Gi") }, rejected),
+			nil, every("grow claim of demo-%d", 0, 1, 2), "growVolumes"},
+		"users are gone: no new Pod needs it": {ready(six(), gone, noPod(5), rejected), []string{"create Pod demo-5"}, forgets, "forgetNodes"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			test.o.markUsers()
+			p := decide(test.o)
+			recordtest.Check(t, Decisions, test.o, p)
+			if upkeep, commands := textsOf(p.upkeep), textsOf(p.commands); !slices.Equal(upkeep, test.upkeep) ||
+				!slices.Equal(commands, test.commands) || p.policy != test.policy || p.step == "" {
+				t.Errorf("got %q and %q by %q (%s), want %q and %q by %q", upkeep, commands, p.policy, p.step, test.upkeep, test.commands, test.policy)
 			}
 		})
+	}
+}
+
+// TestIsOff follows the rules of a user from left to right, as Redis does.
+func TestIsOff(t *testing.T) {
+	for rules, want := range map[string]bool{
+		"off": true, "~* +@all off": true, "off on": false, "on off": true, "~off +@all": false, "nopass ~* +@all": false,
+		"off ~* (+get ~on)": true,
+	} {
+		if got := (user{rules: rules}).isOff(); got != want {
+			t.Errorf("%q is off: %t", rules, got)
+		}
 	}
 }
 

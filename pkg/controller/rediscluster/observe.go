@@ -67,10 +67,10 @@ type observed struct {
 	missingUser  string          // why new nodes would not have a user; "" if they would
 	retired      map[string]bool // the users whose old passwords are no longer valid
 	// accountHash is of the password of the operator's own user; "" if it has none. accountMissing is whether the Secret with that
-	// password has to be created, and accountForeign whether Pods would mount the Secret of another owner in its place.
+	// password is to be created now, and accountProblem why no Pod can mount it; nil if one can, or if the creation was not tried yet.
 	accountHash    string
 	accountMissing bool
-	accountForeign bool
+	accountProblem *problem
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the

@@ -31,10 +31,14 @@ type secretText struct {
 	missing bool      // whether the Secret does not exist
 	foreign bool      // whether it is of another owner, or being deleted
 	readAt  time.Time // when it was read
+	// rejection is why the API server rejected the creation of the Secret the last time; "" if it did not. tried is whether that was
+	// after readAt.
+	rejection string
+	tried     bool
 }
 
 // readUsers reads the Secrets of the users, of the operator's own user, and of the Pods that do not have it yet. It returns a problem
-// if the operator cannot log in.
+// if the operator cannot log in to a node.
 func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error) {
 	current, ref := s.get(o.rdc), accountRef(o.rdc)
 	if current.secrets == nil {
@@ -44,18 +48,10 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case own.foreign:
-		o.accountForeign = len(o.rdc.Spec.Users) > 0
-		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, or being deleted: rename or delete one of the two",
-			ref.Name)}, nil
-	case own.text == "" && own.missing && slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) }):
-		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s does not exist, and the nodes still have its password: "+
-			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, dirAuth, fileAuth, ref.Key)}, nil
-	case own.text == "" && !own.missing:
-		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s has no password in %s: delete it, and create it again", ref.Name, ref.Key)}, nil
+	if o.accountProblem = own.problem(ref, o.someHaveAccount()); own.text == "" && o.someHaveAccount() {
+		return o.accountProblem, nil
 	}
-	o.accountMissing = own.missing
+	o.accountMissing = own.missing && !own.tried
 	if own.text != "" {
 		o.accountHash = redisnode.HashPassword(own.text)
 	}
@@ -87,6 +83,23 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 	return nil, nil
 }
 
+// problem returns why no Pod can mount the Secret of the operator's user; nil if one can, or if the creation was not tried yet. inUse is
+// whether Pods have its password.
+func (own secretText) problem(ref v1.SecretKeyReference, inUse bool) *problem {
+	switch {
+	case own.foreign:
+		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, or being deleted: rename or delete one of the two", ref.Name)}
+	case own.missing && own.text == "" && inUse:
+		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s does not exist, and the nodes still have its password: "+
+			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, dirAuth, fileAuth, ref.Key)}
+	case own.missing && own.rejection != "":
+		return &problem{reasonNoSecret, fmt.Sprintf("The API server rejects the Secret %s, which new Pods need: %s", ref.Name, own.rejection)}
+	case !own.missing && own.text == "":
+		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s has no password in %s: delete it, and create it again", ref.Name, ref.Key)}
+	}
+	return nil
+}
+
 // passwordRefs returns the references to the passwords that the users, the user default and the Pods have.
 func (o *observed) passwordRefs() map[v1.SecretKeyReference]bool {
 	refs := []*v1.SecretKeyReference{o.openRef()}
@@ -115,15 +128,24 @@ func (s *sessions) readSecret(ctx context.Context, rdc *v1.RedisCluster, ref v1.
 	if known && age < secretEvery && (!current.refused || age < minPasswordAge) {
 		return last, nil
 	}
+	read, err := s.readSecretNow(ctx, rdc, ref)
+	if err != nil && known {
+		return last, nil
+	}
+	return read, err
+}
+
+// readSecretNow returns a password, which it reads at once. It keeps the last one of a Secret that does not exist any more.
+func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref v1.SecretKeyReference) (secretText, error) {
+	current := s.get(rdc)
+	last := current.secrets[ref]
 	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	read := secretText{text: last.text, readAt: s.clock.Now()}
 	switch {
 	case apierrors.IsNotFound(err):
-		read.missing = true
-	case err != nil && known:
-		return last, nil
+		read.missing, read.rejection = true, last.rejection
 	case err != nil:
-		return read, fmt.Errorf("get Secret %s, which has a password: %w", ref.Name, err)
+		return secretText{}, fmt.Errorf("get Secret %s, which has a password: %w", ref.Name, err)
 	default:
 		owner := metav1.GetControllerOf(secret)
 		others := ref == accountRef(rdc) && owner != nil && owner.UID != rdc.UID
@@ -150,14 +172,6 @@ func (s *session) loginTo(pod *corev1.Pod) redisnode.Login {
 		login.User = v1.UserOperator
 	}
 	return login
-}
-
-// loginToAny returns how one node logs in to another one: with spec.users, all nodes have the operator's user.
-func (s *session) loginToAny(rdc *v1.RedisCluster) redisnode.Login {
-	if s.secrets == nil {
-		return redisnode.Login{Password: s.password}
-	}
-	return redisnode.Login{User: v1.UserOperator, Password: s.secrets[accountRef(rdc)].text}
 }
 
 // askUsers sets the users that a node has.

@@ -6,14 +6,19 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
@@ -23,13 +28,14 @@ import (
 // after it is gone.
 func TestAForeignSecret(t *testing.T) {
 	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
-	s.add(&corev1.Secret{
+	theirs := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "demo-glassback", Namespace: "default",
 			OwnerReferences: []metav1.OwnerReference{{UID: "theirs", Name: "theirs", Kind: "Certificate", Controller: ptr.To(true)}},
 		},
 		Data: map[string][]byte{"password": []byte("theirs")},
-	})
+	}
+	s.add(theirs)
 	s.edit(withUsers(aUser("default", openRules, "")))
 	syncs := func() (writes []string) {
 		for range 3 {
@@ -61,5 +67,83 @@ func TestAForeignSecret(t *testing.T) {
 	}
 	if password := own.StringData["password"] + string(own.Data["password"]); password == "theirs" || len(password) < 20 {
 		t.Errorf("the operator's Secret has the password %q", password)
+	}
+
+	// Another owner's Secret takes the place of the operator's, less than secretEvery before a Pod is created.
+	s.destroy("secrets", "demo-glassback")
+	s.add(theirs)
+	s.destroy("pods", "demo-0")
+	s.catchUp()
+	if writes, _, err := s.sync(); err == nil || slices.Contains(writes, "create pods demo-0") {
+		t.Errorf("it does %q (error %v), want no Pod", writes, err)
+	}
+	if writes := syncs(); slices.Contains(writes, "create pods demo-0") {
+		t.Errorf("it does %q, want no Pod", writes)
+	}
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); c.Reason != reasonConflict {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+	}
+}
+
+// TestARejectedSecret has the API server reject the Secret of the operator's user. The operator reports that, tries again after some time,
+// and creates the Pods after the Secret. An error that is no answer leads to an error of the sync, which is tried again at once.
+func TestARejectedSecret(t *testing.T) {
+	s := playing(t, see(six(), clearStatus, noPod(0, 1, 2, 3, 4, 5)))
+	secrets := schema.GroupResource{Resource: "secrets"}
+	var answer func(password string) error
+	s.kube.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		password := action.(clienttesting.CreateAction).GetObject().(*corev1.Secret).Data["password"]
+		if answer == nil {
+			return false, nil, nil
+		}
+		return true, nil, answer(string(password))
+	})
+	s.edit(withUsers(aUser("default", openRules, "")))
+	step := func(want []string, fails bool) {
+		t.Helper()
+		writes, _, err := s.sync()
+		s.catchUp()
+		var got []string
+		for _, w := range writes {
+			if strings.HasPrefix(w, "create secrets") || strings.HasPrefix(w, "create pods") {
+				got = append(got, w)
+			}
+		}
+		if !slices.Equal(got, want) || (err != nil) != fails {
+			t.Errorf("it does %q (error %v), want %q", got, err, want)
+		}
+		s.clock.Step(2 * textEvery)
+	}
+	create := []string{"create secrets demo-glassback"}
+	step(nil, false) // The other children come first.
+	answer = func(string) error { return apierrors.NewTimeoutError("no answer", 1) }
+	step(create, true)
+	step(create, true)
+	for message, reject := range map[string]func(password string) error{
+		"exceeded quota": func(string) error {
+			return apierrors.NewForbidden(secrets, "demo-glassback", errors.New("exceeded quota: few"))
+		},
+		"a policy": func(string) error { return apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "a policy", nil) },
+		"with …": func(password string) error {
+			return apierrors.NewBadRequest("a webhook denied an object with " + password)
+		},
+	} {
+		answer = reject
+		step(create, false)
+		step(nil, false)
+		if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); c.Reason != reasonNoSecret ||
+			!strings.Contains(c.Message, message) {
+			t.Errorf("Degraded is %s: %s, want the reason %s and %q", c.Reason, c.Message, reasonNoSecret, message)
+		}
+		s.clock.Step(secretEvery)
+	}
+	answer = nil
+	step(create, false)
+	step([]string{
+		"create pods demo-0", "create pods demo-1", "create pods demo-2", "create pods demo-3", "create pods demo-4", "create pods demo-5",
+	}, false)
+	step(nil, false)
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); strings.Contains(c.Message, "Secret") {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 	}
 }

@@ -33,7 +33,7 @@ type recordedObserved struct {
 	FailingFor         metav1.Duration   `json:"failingFor,omitzero"`
 	Rejection          string            `json:"rejection,omitempty"`
 	AccountMissing     bool              `json:"accountMissing,omitempty"`
-	AccountForeign     bool              `json:"accountForeign,omitempty"`
+	AccountProblem     *recordedProblem  `json:"accountProblem,omitempty"`
 	MissingUser        string            `json:"missingUser,omitempty"`
 	EvictionRefused    string            `json:"evictionRefused,omitempty"`
 	ActedAt            time.Time         `json:"actedAt,omitzero"`
@@ -98,12 +98,15 @@ func (o *observed) Record() any {
 		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
 		Problems:      recordProblems(o.problems),
 		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
-		Rejection: o.rejection, AccountMissing: o.accountMissing, AccountForeign: o.accountForeign, MissingUser: o.missingUser,
+		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
 	}
 	if o.failure != nil {
 		r.Failure = &recordedProblem{o.failure.reason, o.failure.message}
+	}
+	if o.accountProblem != nil {
+		r.AccountProblem = &recordedProblem{o.accountProblem.reason, o.accountProblem.message}
 	}
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
@@ -150,12 +153,15 @@ func recordProblems(problems []problem) []recordedProblem {
 func restore(r *recordedObserved) *observed {
 	o := &observed{
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
-		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing, accountForeign: r.AccountForeign,
+		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
 	}
 	if r.Failure != nil {
 		o.failure = &problem{r.Failure.Reason, r.Failure.Message}
+	}
+	if r.AccountProblem != nil {
+		o.accountProblem = &problem{r.AccountProblem.Reason, r.AccountProblem.Message}
 	}
 	for _, p := range r.Problems {
 		o.problems = append(o.problems, problem{p.Reason, p.Message})

@@ -45,6 +45,7 @@ type Node interface {
 	Users(ctx context.Context) (map[string]redisnode.User, error)
 	SetUser(ctx context.Context, name string, rules []string) error
 	DeleteUsers(ctx context.Context, names []string) error
+	EndConnections(ctx context.Context, user string) error
 	SaveUsers(ctx context.Context) error
 	Close()
 }

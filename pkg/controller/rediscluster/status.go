@@ -51,6 +51,7 @@ const (
 	reasonStalled     = "Stalled"
 	reasonFunctions   = "FunctionsDiffer"
 	reasonNoAccount   = "AccountMissing"
+	reasonNoSecret    = "SecretRejected"
 	reasonUser        = "UserRejected"
 	reasonConfiguring = "Configuring"
 	reasonDirective   = "DirectiveRejected"
@@ -211,6 +212,9 @@ func operationType(o *observed, last *v1.Operation) string {
 // memberProblems returns the problems that the members have, and those that lasted too long.
 func memberProblems(o *observed) []problem {
 	var all []problem
+	if p := o.accountProblem; p != nil && !slices.Contains(o.problems, *p) {
+		all = append(all, *p) // It may be why Pods are missing.
+	}
 	for _, m := range o.members {
 		if p := o.memberProblem(m); p != nil {
 			all = append(all, *p)

@@ -231,15 +231,20 @@ func (o *observed) isUnidentified(m *member) bool {
 
 // leaving returns whether the member is to be emptied and removed. It has an ordinal beyond the size, or
 // a user deleted its volume, or it is emptied because it has to be replaced. The last two happen to one
-// member at a time, and to none whose new Pod the API server rejects.
+// member at a time, and to none whose new Pod could not be created.
 func (o *observed) leaving(m *member) bool {
 	switch {
 	case m.ordinal >= int(*o.rdc.Spec.Size):
 		return true
-	case m.outdated && o.rejection != "":
+	case o.keepsPod(m):
 		return false
 	}
 	return (m.losesVolume() && m == o.withDeletedVolume()) || (m.outdated && m == o.nextToEmpty())
+}
+
+// keepsPod returns whether the Pod of a member stays, since no new one could be created.
+func (o *observed) keepsPod(m *member) bool {
+	return o.whyNoPods() != "" || (m.outdated && o.rejection != "")
 }
 
 // losesVolume returns whether the member's claim is being deleted and its Pod exists.

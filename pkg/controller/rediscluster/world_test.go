@@ -270,6 +270,11 @@ func (n mortal) DeleteUsers(ctx context.Context, names []string) error {
 	return n.Node.DeleteUsers(ctx, names)
 }
 
+func (n mortal) EndConnections(ctx context.Context, user string) error {
+	n.w.write("CLIENT KILL USER " + user)
+	return n.Node.EndConnections(ctx, user)
+}
+
 func (n mortal) SaveUsers(ctx context.Context) error {
 	n.w.write("ACL SAVE")
 	return n.Node.SaveUsers(ctx)

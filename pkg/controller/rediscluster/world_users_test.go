@@ -225,6 +225,66 @@ func TestUsersAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
+// TestUsersThatAreOff opens connections as two users, switches one off and removes the other. Their connections end, and no link between
+// nodes does.
+func TestUsersThatAreOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "users", withUsers(aUser("default", openRules, ""), aUser("app", "~* &* +@all", "app"), aUser("job", "~* +@all", "app")))
+	w.setSecret("app", "app-password")
+	w.ready("the cluster to be formed")
+	connect := func(user, password string) *redis.PubSub {
+		client := redis.NewClient(&redis.Options{
+			Addr: w.servers[w.pod("users-1").UID].Address(), Username: user, Password: password, MaxRetries: -1,
+		})
+		t.Cleanup(func() { client.Close() })
+		subscription := client.Subscribe(t.Context(), "news")
+		if _, err := subscription.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return subscription
+	}
+	connections := func(user string) string { // Of all nodes, by their IDs.
+		var all []string
+		for _, p := range w.pods() {
+			login := w.login(p)
+			client := redis.NewClient(&redis.Options{
+				Addr: w.servers[p.UID].Address(), Username: login.User, Password: login.Password, MaxRetries: -1,
+			})
+			list, err := client.ClientList(t.Context()).Result()
+			client.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(list) {
+				id, _, _ := strings.Cut(line, " ")
+				if link := strings.Contains(line, " flags=S") && user == "links"; link || strings.Contains(line, " user="+user+" ") {
+					all = append(all, p.Name+" "+id)
+				}
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	connect("", "")
+	connect("app", "app-password")
+	connect("job", "app-password")
+	links := connections("links")
+	if strings.Count(links, "id=") != 3 || connections("app") == "" || connections("job") == "" {
+		t.Fatalf("the links are %q, the connections of app %q, of job %q", links, connections("app"), connections("job"))
+	}
+	w.change(withUsers(aUser("default", "off", ""), aUser("app", "~* &* +@all off", "app")))
+	w.ready("one user off, and one gone")
+	for _, user := range []string{"default", "app", "job"} {
+		if left := connections(user); left != "" {
+			t.Errorf("%s has the connections %s", user, left)
+		}
+	}
+	if after := connections("links"); after != links {
+		t.Errorf("the links were %s, and are %s", links, after)
+	}
+	w.rests(t)
+}
+
 // TestUsersWithAPassword replaces authSecretRef by users, and back, while a client writes with the same password.
 func TestUsersWithAPassword(t *testing.T) {
 	t.Parallel()
