@@ -123,8 +123,8 @@ func (n *Node) DeleteUsers(ctx context.Context, names []string) error {
 	})
 }
 
-// EndConnections ends all connections of a user, also those that copy the data as a replica does. With a user that another client has
-// deleted, there are none: https://redis.io/docs/latest/commands/client-kill/
+// EndConnections ends all connections of a user, also those that copy the data as a replica does. A user that the node does not have
+// has none: https://redis.io/docs/latest/commands/client-kill/
 func (n *Node) EndConnections(ctx context.Context, user string) error {
 	return n.request(ctx, "CLIENT KILL", func(client *redis.Client) error {
 		cmd := client.Do(ctx, "CLIENT", "KILL", "USER", user)

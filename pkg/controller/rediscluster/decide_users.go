@@ -100,7 +100,8 @@ func (o *observed) openRef() *v1.SecretKeyReference {
 }
 
 // wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
-// user then stays as it is, and no Pod is replaced. The Secret of the user default must exist even while that user is still open.
+// user then stays as it is, unless it is off, and no Pod is replaced. The Secret of the user default must exist even while that user is
+// still open.
 func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
 	add := func(u v1.User) {
 		wanted := user{name: u.Name, rules: u.Rules}
@@ -109,11 +110,15 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 		}
 		if u.PasswordSecretRef != nil {
 			text, missing := password(*u.PasswordSecretRef)
-			if missing != nil {
+			switch {
+			case missing == nil:
+				wanted.hash = redisnode.HashPassword(text)
+			case wanted.isOff(): // It needs no password.
+				o.userProblems = append(o.userProblems, *missing)
+			default:
 				o.userProblems = append(o.userProblems, *missing)
 				return
 			}
-			wanted.hash = redisnode.HashPassword(text)
 		}
 		o.users = append(o.users, wanted)
 	}
@@ -141,16 +146,16 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 // whether the node has got the rules, and whether another client has changed them since.
 func markOf(wanted []user, users map[string]redisnode.User) string {
 	digest := sha256.New()
-	fmt.Fprintf(digest, "%s %q\n", setting, marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
+	fmt.Fprintf(digest, "%d %q\n", markVersion, marks.ReplaceAllString(users[v1.UserOperator].Rules, ""))
 	for _, u := range wanted {
 		fmt.Fprintf(digest, "%q %q %q\n", u.name, u.rules, users[u.name].Rules)
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
-// setting is in each mark. An operator with another setting sets every user once more. With 2, setUsers ends the connections of users
-// that are off.
-const setting = "2"
+// markVersion is in each mark: an operator with another version sets every user once more. Since version 2, that ends the connections of
+// users that are off.
+const markVersion = 2
 
 // marks matches the selector of markRule, as a node writes it.
 var marks = regexp.MustCompile(` ?\(~users:[^)]*\)`)

@@ -152,6 +152,9 @@ func TestDecideUsers(t *testing.T) {
 		"a Secret that is missing leaves its user alone": {
 			see(six(), people(closed, aUser("app", "~* +@all", "none")), reading, have(but("app", "old-password"), all...)), nil, "",
 		},
+		"but not if the user is off": {
+			see(six(), people(closed, aUser("app", "~* +@all off", "none")), reading, have(settled, 0, 1, 2, 4, 5), have(but("app"), all[:5]...),
+				have(but("app", "old-password"), 5)), []string{"set users of demo-5 app"}, "waitForUsers"},
 		"a node that is not asked": {see(six(), people(closed, app), reading, have(settled, all...), silenced(time.Second, 3), func(o *observed) {
 			o.members[3].users = nil
 		}), nil, "waitForReplicas"},
