@@ -110,14 +110,13 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 		}
 		if u.PasswordSecretRef != nil {
 			text, missing := password(*u.PasswordSecretRef)
-			switch {
-			case missing == nil:
+			if missing != nil {
+				o.userProblems = append(o.userProblems, *missing)
+				if !wanted.isOff() { // One that is off needs no password.
+					return
+				}
+			} else {
 				wanted.hash = redisnode.HashPassword(text)
-			case wanted.isOff(): // It needs no password.
-				o.userProblems = append(o.userProblems, *missing)
-			default:
-				o.userProblems = append(o.userProblems, *missing)
-				return
 			}
 		}
 		o.users = append(o.users, wanted)
@@ -280,7 +279,7 @@ func (o *observed) whyNoPods() string {
 // waitForAccount waits while no Pod can be created. It is the last policy: all others do what needs no new Pod.
 func waitForAccount(o *observed) *plan {
 	if why := o.whyNoPods(); why != "" {
-		return wait(check, "Waiting for the password of the operator's user, before a Pod is created: %s", why)
+		return wait(poll, "Waiting for the password of the operator's user, before a Pod is created: %s", why)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApply
 func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 	data := map[string]string{
 		"redis.conf": redisConf(rdc),
-		"start.sh":   startScript, "live.sh": liveScript, "ready.sh": asOperator(rdc, readyScript),
+		"start.sh":   startScript, "live.sh": liveScript, "ready.sh": readyOf(rdc),
 	}
 	if len(rdc.Spec.Users) > 0 {
 		data["users.sh"] = usersScript

@@ -29,6 +29,24 @@ func asOperator(rdc *v1.RedisCluster, script string) string {
 
 var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
 
+// readyUsers is the end of ready.sh for a node with users. A new node has only the operator's user, and the user default, which is off. If
+// the operator has set no other, the mark shows that it has set them.
+const readyUsers = `
+ask ACL LIST
+case $reply in
+*'(~users:'* | *'user default on '*) ;;
+*) [ "$(printf '%s\n' "$reply" | grep -c '^user ')" -gt 2 ] || no 'the operator has not set the users yet.' ;;
+esac
+`
+
+// readyOf returns ready.sh. With users, a node is ready only when the operator has set them.
+func readyOf(rdc *v1.RedisCluster) string {
+	if len(rdc.Spec.Users) == 0 {
+		return readyScript
+	}
+	return asOperator(rdc, readyScript+readyUsers)
+}
+
 // accountRef returns the Secret with the password of the operator's user.
 func accountRef(rdc *v1.RedisCluster) v1.SecretKeyReference {
 	return v1.SecretKeyReference{Name: rdc.Name + "-glassback", Key: corev1.BasicAuthPasswordKey}

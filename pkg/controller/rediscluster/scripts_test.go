@@ -301,7 +301,7 @@ func TestScriptsUsers(t *testing.T) {
 			conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), fileUsers, n.file("users.acl")).Replace(redisConf(rdc))
 			n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
 			for name, script := range map[string]string{
-				"users.sh": usersScript, "ready.sh": asOperator(rdc, readyScript), "stop.sh": asOperator(rdc, stopCommand),
+				"users.sh": usersScript, "ready.sh": readyOf(rdc), "stop.sh": asOperator(rdc, stopCommand),
 			} {
 				n.write("config/"+name, script)
 			}
@@ -333,13 +333,22 @@ func TestScriptsUsers(t *testing.T) {
 				t.Errorf("CONFIG GET masterauth by the open user default: %s", got)
 			}
 			cli("ACL", "SETUSER", "default", "reset")
+			cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+			answers := func(want string) {
+				t.Helper()
+				n.eventually("ready.sh: "+want, func() bool {
+					out, _ := n.probe("ready.sh")
+					return out == want
+				})
+			}
+			answers("Not ready: the operator has not set the users yet.")
+			cli("ACL", "SETUSER", v1.UserOperator, markRule("mark"))
+			answers("")
+			cli(append([]string{"ACL", "SETUSER", v1.UserOperator, "reset", "on", ">first $password"}, strings.Fields(everything)...)...)
+			answers("Not ready: the operator has not set the users yet.")
 			cli("ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all")
 			cli("ACL", "SAVE")
-			cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-			n.eventually("it is ready", func() bool {
-				out, _ := n.probe("ready.sh")
-				return out == ""
-			})
+			answers("")
 			_ = n.end(syscall.SIGKILL)
 
 			n.password("second")
