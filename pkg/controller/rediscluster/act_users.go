@@ -17,6 +17,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
@@ -38,6 +39,7 @@ func (e executor) createAccount(ctx context.Context) error {
 	own.readAt, own.tried = e.clock.Now(), true
 	own.rejection = strings.NewReplacer(own.text, "…", base64.StdEncoding.EncodeToString([]byte(own.text)), "…").Replace(err.Error())
 	current.secrets[ref] = own
+	klog.FromContext(ctx).Info("The API server rejects the Secret of the operator's user", "secret", ref.Name, "reason", own.rejection)
 	return nil
 }
 

@@ -286,6 +286,59 @@ func TestUsersThatAreOff(t *testing.T) {
 	w.rests(t)
 }
 
+// TestAForeignSecretStopsOnlyPods has another owner's Secret take the place of the operator's in a running cluster. A master is lost, and a
+// user is switched off: all of that continues, but no Pod is created until the operator's Secret is there again.
+func TestAForeignSecretStopsOnlyPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "users", withUsers(aUser("default", "off", ""), aUser("app", "~* +@all", "app")))
+	w.setSecret("app", "app-password")
+	w.ready("the cluster to be formed")
+	secrets, ref := w.kube.CoreV1().Secrets("default"), accountRef(w.rdc())
+	account := w.text(&ref)
+	remove := func() {
+		if err := secrets.Delete(t.Context(), ref.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.byPerson(func() {
+		remove()
+		owner := metav1.OwnerReference{UID: "theirs", Name: "theirs", Kind: "Certificate", Controller: ptr.To(true)}
+		_, err := secrets.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: ref.Name, OwnerReferences: []metav1.OwnerReference{owner}},
+			Data:       map[string][]byte{ref.Key: []byte("theirs")},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.later(secretEvery)
+	w.until("the Secret to be reported", func() bool { return w.condition(glassback.ConditionDegraded).Reason == reasonConflict })
+	lost, writes := w.rdc().Status.Shards[0].Master, len(w.all)
+	w.deletePods(lost)
+	w.change(withUsers(aUser("default", "off", ""), aUser("app", "~* +@all off", "app")))
+	w.until("a replica to take over, and the user to be off", func() bool {
+		for _, p := range w.pods() {
+			node := Dial(p.Status.PodIP, redistest.DefaultPort, redisnode.Login{User: v1.UserOperator, Password: account})
+			users, err := node.Users(t.Context())
+			node.Close()
+			if err != nil || !strings.HasPrefix(users["app"].Rules, "off ") {
+				return false
+			}
+		}
+		return w.condition(v1.ConditionSlotsCovered).Status == metav1.ConditionTrue &&
+			!slices.ContainsFunc(w.rdc().Status.Shards, func(s v1.Shard) bool { return s.Master == lost })
+	})
+	if slices.Contains(w.all[writes:], "create pods") {
+		t.Error("a Pod was created")
+	}
+	w.byPerson(remove)
+	w.later(secretEvery)
+	w.ready("the Secret, and the Pod")
+	if w.text(&ref) != account {
+		t.Error("the Secret has another password")
+	}
+}
+
 // TestUsersWithAPassword replaces authSecretRef by users, and back, while a client writes with the same password.
 func TestUsersWithAPassword(t *testing.T) {
 	t.Parallel()
