@@ -108,7 +108,7 @@ func (m machine) differences(later machine, boxes ...*state.Sandbox) []string {
 		}
 	}
 	for key := range maps.Keys(later) {
-		if _, there := m[key]; !there && !occupied(key) {
+		if _, there := m[key]; !there && !occupied(key) && !m.isOfAnother(key) {
 			all = append(all, "new: "+key)
 		}
 	}
@@ -127,6 +127,17 @@ func occupied(key string) bool {
 	}
 	pids, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 	return err == nil && len(pids) > 0
+}
+
+// isOfAnother returns whether key names a cgroup below one that another program made before. A node makes its cgroup at the root of a
+// hierarchy, and others below that.
+func (m machine) isOfAnother(key string) bool {
+	path, ok := strings.CutPrefix(key, "cgroup /sys/fs/cgroup/")
+	if !ok || strings.Count(path, "/") < 2 || strings.Contains(path, "devcluster-") {
+		return false
+	}
+	_, before := m[filepath.Dir(key)]
+	return before
 }
 
 // inSandbox returns the process ids of all that are in the network of a sandbox, on the machine.
