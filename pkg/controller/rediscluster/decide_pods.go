@@ -42,7 +42,7 @@ func missingPods(o *observed) []command {
 			creations = append(creations, []command{{verb: createPod, on: m}})
 		}
 	}
-	if o.accountMissing || o.accountForeign { // A Pod needs the Secret.
+	if o.accountMissing || o.accountForeign || o.badCertificate() != nil && o.rdc.Spec.TLS != nil { // A Pod needs the Secret.
 		creations = nil
 	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
@@ -182,6 +182,9 @@ func rollPods(o *observed) *plan {
 	}
 	if o.rejection != "" {
 		return wait(check, "Waiting for another spec: %s", o.rejection)
+	}
+	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil {
+		return wait(check, "Waiting for a valid certificate, which a new Pod needs: %s", o.badCertificate().message)
 	}
 	if pending := directiveCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.

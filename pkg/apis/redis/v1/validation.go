@@ -20,6 +20,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// busOffset is the distance from Redis' port to its port for the cluster bus.
+const busOffset = 10000
+
 const (
 	maxSize              = 500
 	maxReplicasPerMaster = 5
@@ -32,6 +35,7 @@ const (
 	maxContainers        = 16
 	maxVolumes           = 32
 	maxEnv               = 100
+	maxPort              = 65535
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
@@ -98,8 +102,19 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
 	errs = append(errs, s.validateUsers(path)...)
+	errs = append(errs, s.validateTLS(path)...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
+}
+
+// Ports returns the ports of every node: for clients, and for the cluster bus. It returns false if addr has no port.
+func (s *RedisClusterSpec) Ports() (port, bus int, ok bool) {
+	addr, err := netip.ParseAddrPort(s.Addr)
+	port = int(addr.Port())
+	if bus = port + busOffset; bus > maxPort {
+		bus = port - busOffset
+	}
+	return port, bus, err == nil
 }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in
