@@ -323,7 +323,7 @@ var reviewed = map[string]struct {
 		"/spec", "/spec/authSecretRef/key", "/spec/image",
 		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
 		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
-		"/spec/replicasPerMaster", "/spec/size",
+		"/spec/replicasPerMaster", "/spec/size", "/spec/tls/mode", "/spec/tls/port",
 		"/spec/users/N", "/spec/users/N/keepOldPasswordSeconds", "/spec/users/N/passwordSecretRef/key"}},
 }
 
