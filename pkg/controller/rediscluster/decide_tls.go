@@ -113,7 +113,7 @@ func certificatesOf(text []byte) string {
 	return string(all)
 }
 
-// hasProblem returns whether the nodes cannot use the certificate of the spec.
+// badCertificate returns why the nodes cannot use the certificate of the spec; nil if they can.
 func (o *observed) badCertificate() *problem {
 	if o.certificate == nil {
 		return nil
@@ -277,6 +277,9 @@ func tlsStatus(o *observed) *v1.TLSStatus {
 		return nil
 	}
 	last := cmp.Or(o.rdc.Status.TLS, &v1.TLSStatus{})
+	if len(o.answering()) == 0 && last.Nodes != "" { // Nothing newer is known.
+		return last
+	}
 	status := &v1.TLSStatus{Clients: v1.ProtocolBoth, Nodes: v1.ProtocolTLS, Fingerprint: last.Fingerprint, NotAfter: last.NotAfter}
 	if o.certificate != nil && !o.certificate.notAfter.IsZero() {
 		status.NotAfter = &metav1.Time{Time: o.certificate.notAfter}

@@ -104,14 +104,15 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 // container should be restarted because a certificate has expired.
 const probeWithTLS = "--tls --insecure"
 
-// withTLS returns a script that uses the port with TLS if the one without is closed.
+// withTLS returns a script that uses the port with TLS if the one without is closed. A node that is too busy to answer has it open.
 func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
 	if rdc.Spec.TLS == nil {
 		return script
 	}
 	i := strings.Index(script, "command -v timeout")
 	i += strings.Index(script[i:], "\n") + 1
-	choose := "tls=\n" + `timeout 2 redis-cli -h "$POD_IP" -p "$PORT" PING >/dev/null || { PORT=$GLASSBACK_TLS_PORT; tls='` + parameters + "'; }\n"
+	choose := "tls=\n" + `timeout 1 redis-cli -h "$POD_IP" -p "$PORT" PING >/dev/null` + "\n" +
+		"case $? in 0 | 124 | 143) ;; *) PORT=$GLASSBACK_TLS_PORT tls='" + parameters + "' ;; esac\n"
 	return script[:i] + choose + callOfCLI.ReplaceAllString(script[i:], `$0 $$tls`)
 }
 
