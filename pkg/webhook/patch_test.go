@@ -337,7 +337,7 @@ func TestDefaultsOfRandomObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paths := map[string]bool{}
 			read := 0
-			const objects = 500
+			const objects = 800
 			for seed := range uint64(objects) {
 				g := generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 				if seed%10 == 0 {

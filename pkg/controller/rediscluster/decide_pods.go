@@ -42,7 +42,10 @@ func missingPods(o *observed) []command {
 			creations = append(creations, []command{{verb: createPod, on: m}})
 		}
 	}
-	if o.accountMissing || o.accountForeign || o.badCertificate() != nil && o.rdc.Spec.TLS != nil { // A Pod needs the Secret.
+	if o.accountMissing || o.accountForeign { // A Pod needs the Secret.
+		creations = nil
+	}
+	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // Its node could not start, or not reach the others.
 		creations = nil
 	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
