@@ -81,22 +81,23 @@ func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time
 	}
 	leaf := pair.Leaf
 	c := &certificate{
-		fingerprint: redisnode.Fingerprint(leaf.Raw), authorities: certificatesOf(secret.Data[v1.CertificateAuthorityKey]), notAfter: leaf.NotAfter,
+		fingerprint: redisnode.Fingerprint(leaf.Raw), notAfter: leaf.NotAfter,
+		authorities: certificatesOf(secret.Data[v1.CertificateAuthorityKey]),
 	}
-	verify := func(name string, usage x509.ExtKeyUsage) error {
-		_, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: intermediates, CurrentTime: now,
+	verify := func(usage x509.ExtKeyUsage) error {
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now,
 			KeyUsages: []x509.ExtKeyUsage{usage}})
 		return err
 	}
 	switch {
 	case now.After(leaf.NotAfter):
 		c.problem = invalid("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339)).problem
-	case verify("", x509.ExtKeyUsageAny) != nil:
+	case verify(x509.ExtKeyUsageAny) != nil:
 		c.problem = invalid("%s is not signed by a CA of %s: %v", corev1.TLSCertKey, v1.CertificateAuthorityKey,
-			verify("", x509.ExtKeyUsageAny)).problem
+			verify(x509.ExtKeyUsageAny)).problem
 	case leaf.VerifyHostname(serverName(rdc)) != nil:
 		c.problem = invalid("the certificate does not have the DNS name %s", serverName(rdc)).problem
-	case verify("", x509.ExtKeyUsageServerAuth) != nil || verify("", x509.ExtKeyUsageClientAuth) != nil:
+	case verify(x509.ExtKeyUsageServerAuth) != nil || verify(x509.ExtKeyUsageClientAuth) != nil:
 		c.problem = invalid("the usages of the certificate must have server auth and client auth: nodes connect to each other").problem
 	}
 	return c
@@ -160,7 +161,8 @@ func (o *observed) annotateTransport(transport string) *plan {
 
 func transportText(transport string) string {
 	return map[string]string{
-		transportPlain: "no TLS among themselves", transportBoth: "TLS among themselves", transportOnly: "TLS among themselves and for all clients",
+		transportPlain: "no TLS among themselves", transportBoth: "TLS among themselves",
+		transportOnly: "TLS among themselves and for all clients",
 	}[transport]
 }
 

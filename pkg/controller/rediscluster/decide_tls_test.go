@@ -110,7 +110,8 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), invalidCertificate}, ": ",
 		},
 		"nor if a node does not allow CONFIG": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)}, "startSwitch: ",
+			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), tlsIs(func(s *redisnode.TLSState) { s.Known = false }, 4)},
+			"startSwitch: ",
 		},
 		"a switch that has begun goes on, whatever the nodes say, and no node switches yet": {
 			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), secured("both", false, 0, 1), silenced(time.Minute, 4)},
@@ -185,13 +186,15 @@ func TestTheTransportOfANewPod(t *testing.T) {
 		alters []alter
 		want   string
 	}{
-		"without TLS":                        {nil, ""},
-		"the first one":                      {[]alter{specTLS(v1.TLSRequired), noPod(all...)}, "only"},
-		"among Pods without a certificate":   {[]alter{specTLS(v1.TLSRequired)}, ""},
-		"among Pods that have not switched":  {[]alter{specTLS(v1.TLSRequired), secured("", false, 0, 1, 2, 3, 4), noPod(5)}, ""},
-		"among Pods that have switched":      {[]alter{specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
-		"while the port is about to close":   {[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
-		"while the annotations are written":  {[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2), secured("only", true, 3, 4), noPod(5)}, "only"},
+		"without TLS":                       {nil, ""},
+		"the first one":                     {[]alter{specTLS(v1.TLSRequired), noPod(all...)}, "only"},
+		"among Pods without a certificate":  {[]alter{specTLS(v1.TLSRequired)}, ""},
+		"among Pods that have not switched": {[]alter{specTLS(v1.TLSRequired), secured("", false, 0, 1, 2, 3, 4), noPod(5)}, ""},
+		"among Pods that have switched":     {[]alter{specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
+		"while the port is about to close":  {[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, "both"},
+		"while the annotations are written": {
+			[]alter{specTLS(v1.TLSRequired), secured("both", true, 0, 1, 2), secured("only", true, 3, 4), noPod(5)}, "only",
+		},
 		"without a certificate, after all":   {[]alter{secured("both", true, 0, 1, 2, 3, 4), noPod(5)}, ""},
 		"with one Pod without a certificate": {[]alter{specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2, 3), noPod(5)}, ""},
 	} {
@@ -229,15 +232,17 @@ func TestParseCertificate(t *testing.T) {
 		"a wildcard and the name": {ca.issue(t, func(c *x509.Certificate) {
 			c.DNSNames = []string{"*.tls.default.svc", "tls.default.svc"}
 		}), ""},
-		"no certificate":                         {without("tls.crt"), "it has no tls.crt"},
-		"no key":                                 {without("tls.key"), "it has no tls.key"},
-		"no CA, as of a public issuer":           {without("ca.crt"), "it has no ca.crt"},
-		"the key of another one":                 {with("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
-		"no PEM":                                 {with("ca.crt", []byte("x")), "ca.crt has no certificate"},
-		"another CA":                             {with("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
-		"a certificate for servers alone":        {usages(x509.ExtKeyUsageServerAuth), "client auth"},
-		"a certificate for clients alone":        {usages(x509.ExtKeyUsageClientAuth), "server auth"},
-		"a wildcard, which does not have a name": {ca.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"*.tls.default.svc"} }), "DNS name tls.default.svc"},
+		"no certificate":                  {without("tls.crt"), "it has no tls.crt"},
+		"no key":                          {without("tls.key"), "it has no tls.key"},
+		"no CA, as of a public issuer":    {without("ca.crt"), "it has no ca.crt"},
+		"the key of another one":          {with("tls.key", ca.issue(t)["tls.key"]), "are no pair"},
+		"no PEM":                          {with("ca.crt", []byte("x")), "ca.crt has no certificate"},
+		"another CA":                      {with("ca.crt", newAuthority(t).issue(t)["ca.crt"]), "not signed by a CA of ca.crt"},
+		"a certificate for servers alone": {usages(x509.ExtKeyUsageServerAuth), "client auth"},
+		"a certificate for clients alone": {usages(x509.ExtKeyUsageClientAuth), "server auth"},
+		"a wildcard, which does not have a name": {
+			ca.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"*.tls.default.svc"} }), "DNS name tls.default.svc",
+		},
 		"one that has expired": {ca.issue(t, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 		}), "expired at"},
@@ -289,7 +294,8 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 		t.Errorf("without TLS, status.tls is %+v", got)
 	}
 	got := tlsStatus(see(six(), settled...))
-	if got == nil || got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS || got.Fingerprint != "new" || !got.NotAfter.Time.Equal(seenAt.Add(time.Hour)) {
+	if got == nil || got.Clients != v1.ProtocolTLS || got.Nodes != v1.ProtocolTLS || got.Fingerprint != "new" ||
+		!got.NotAfter.Time.Equal(seenAt.Add(time.Hour)) {
 		t.Errorf("status.tls is %+v", got)
 	}
 	last := func(o *observed) { o.rdc.Status.TLS = &v1.TLSStatus{Nodes: v1.ProtocolPlain, Fingerprint: "last"} }
@@ -298,7 +304,8 @@ func TestTLSProblemsAndStatus(t *testing.T) {
 	if got.Clients != v1.ProtocolBoth || got.Nodes != v1.ProtocolPlain || got.Fingerprint != "last" {
 		t.Errorf("while a node differs, status.tls is %+v", got)
 	}
-	if got := tlsStatus(see(six(), append(settled, last, silenced(time.Minute, all...))...)); got.Fingerprint != "last" || got.Nodes != v1.ProtocolPlain {
+	got = tlsStatus(see(six(), append(settled, last, silenced(time.Minute, all...))...))
+	if got.Fingerprint != "last" || got.Nodes != v1.ProtocolPlain {
 		t.Errorf("while no node answers, status.tls is %+v", got)
 	}
 }

@@ -80,13 +80,14 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 		return
 	}
 	port, c := rdc.Spec.TLS.Port, &p.Spec.Containers[0]
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: VolumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+	source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: rdc.Spec.TLS.SecretRef.Name, DefaultMode: ptr.To[int32](0o440),
 		Items: []corev1.KeyToPath{
 			{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey}, {Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
 			{Key: v1.CertificateAuthorityKey, Path: v1.CertificateAuthorityKey},
 		},
-	}}})
+	}}
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: VolumeTLS, VolumeSource: source})
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeTLS, MountPath: dirTLS, ReadOnly: true})
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: portTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	c.Env = append(c.Env,

@@ -124,8 +124,10 @@ func (o *observed) Record() any {
 	}
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
-			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, m.untrusted, duration(m.silentFor), m.id, m.outdated, m.differs,
-			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor), duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, m.untrusted,
+			duration(m.silentFor), m.id, m.outdated, m.differs,
+			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor),
+			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -185,7 +187,8 @@ func restore(r *recordedObserved) *observed {
 	}
 	for _, m := range r.Members {
 		o.members = append(o.members, &member{
-			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused, untrusted: m.Untrusted,
+			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
+			untrusted:        m.Untrusted,
 			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration,
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
 			pendingUsers: m.PendingUsers,

@@ -384,7 +384,8 @@ func TestScriptsTLS(t *testing.T) {
 				Spec:       v1.RedisClusterSpec{Addr: "127.0.0.1:" + strconv.Itoa(n.port), TLS: &v1.TLS{Port: int32(n.port + 1)}},
 			}
 			rdc.Default()
-			conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), dirTLS, n.file("tls"), fileTLS, n.file("tls.conf")).Replace(redisConf(rdc))
+			conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), dirTLS, n.file("tls"), fileTLS, n.file("tls.conf")).
+				Replace(redisConf(rdc))
 			n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
 			parameters := "--tls --cacert " + n.file("tls/ca.crt")
 			for name, script := range map[string]string{

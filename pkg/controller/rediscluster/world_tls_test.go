@@ -83,7 +83,8 @@ func (a authority) issue(t *testing.T, change ...func(*x509.Certificate)) map[st
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{"tls.default.svc"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(100 * time.Hour),
+		SerialNumber: serial, DNSNames: []string{"tls.default.svc"},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(100 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, c := range change {
