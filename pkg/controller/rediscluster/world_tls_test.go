@@ -316,8 +316,14 @@ func TestTLSComesAndGoes(t *testing.T) {
 				t.Errorf("%d keys lost what was acknowledged", lost)
 			}
 
+			w.until("all nodes to name the ports with TLS", func() bool {
+				return !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool {
+					return slices.ContainsFunc(w.view(p.Name).Table, func(e redisnode.Entry) bool { return e.Port != v1.DefaultTLSPort })
+				})
+			})
 			w.overTLS = true
 			load = w.load(t)
+			w.until("clients with TLS to write", func() bool { return load.total.Load() > 0 })
 			w.change(withTLSMode(v1.TLSRequired))
 			w.ready("TLS alone")
 			w.expectTLS(false, true, true)
