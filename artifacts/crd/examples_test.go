@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package crd_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -125,6 +126,20 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	}
 }
 
+// The example for cert-manager is not among the others: its Secret does not exist without cert-manager.
+func TestTheSchemaAcceptsTheExampleWithTLS(t *testing.T) {
+	first, _, _ := bytes.Cut(read(t, "cert-manager/*.yaml")["rediscluster-tls.yaml"], []byte("---\n"))
+	server := servers(t)["RedisCluster"]
+	admitted, err := server.decode(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := server.create(admitted); len(errs) > 0 {
+		t.Errorf("create: %v", errs.ToAggregate())
+	}
+	wantSameDefaults(t, "RedisCluster", parse(t, first), admitted)
+}
+
 // defaultsOnlyInGo applies the defaults that Default sets and a schema cannot set, by kind: a raised number, and a default
 // that depends on another field.
 var defaultsOnlyInGo = map[string]func(decoded any){
@@ -242,6 +257,8 @@ func TestTheSchemaAcceptsEveryStatusField(t *testing.T) {
 			Shards: []redisv1.Shard{{Master: "sample-0", Slots: "0-5460,6000", Replicas: []string{"sample-3"}}, {Master: "sample-1"}},
 			Nodes: []redisv1.Node{{Pod: "sample-0", ID: "07c37df", IP: "10.0.0.1", Role: redisv1.RoleMaster},
 				{Pod: "sample-3", Role: redisv1.RoleReplica, Master: "sample-0", Link: "up"}, {Pod: "sample-4"}},
+			TLS: &redisv1.TLSStatus{
+				Clients: redisv1.ProtocolBoth, Nodes: redisv1.ProtocolTLS, Fingerprint: strings.Repeat("a", 64), NotAfter: &now},
 			Operation: &redisv1.Operation{Type: "ScaleOut", Step: "1365 of 4096 slots moved", StartedAt: &now},
 		}, redisCluster(nil)},
 	} {

@@ -227,6 +227,47 @@ func TestSchemaAndValidateAgreeOnRequestsAndLimitsOfNodes(t *testing.T) {
 	}
 }
 
+func TestSchemaAndValidateAgreeOnTLS(t *testing.T) {
+	tls := func(addr string, port int64, config ...string) map[string]any {
+		directives := map[string]any{}
+		for _, name := range config {
+			directives[name] = "x"
+		}
+		return redisCluster(map[string]any{"addr": addr, "config": directives, "tls": map[string]any{
+			"secretRef": map[string]any{"name": "redis-tls"}, "mode": "Required", "port": port,
+		}})
+	}
+	server := servers(t)["RedisCluster"]
+	for name, test := range map[string]struct {
+		object map[string]any
+		want   bool
+	}{
+		"another port":                          {tls("192.168.1.10:6379", 6380), true},
+		"the port of addr":                      {tls("192.168.1.10:6379", 6379), false},
+		"the port of the bus":                   {tls("192.168.1.10:6379", 16379), false},
+		"the port of a bus that is lower":       {tls("192.168.1.10:60000", 50000), false},
+		"10000 above a port with a lower bus":   {tls("192.168.1.10:60000", 60001), true},
+		"less than a port":                      {tls("192.168.1.10:6379", -1), false},
+		"beyond all ports":                      {tls("192.168.1.10:6379", 65536), false},
+		"a directive that says how TLS is used": {tls("192.168.1.10:6379", 6380, "tls-protocols"), true},
+		"a certificate in config":               {tls("192.168.1.10:6379", 6380, "tls-cert-file"), false},
+		"another rule for clients in config":    {tls("192.168.1.10:6379", 6380, "tls-auth-clients"), false},
+		"a certificate in config, without tls":  {redisCluster(map[string]any{"config": map[string]any{"tls-cert-file": "x"}}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := server.judge(t, test.object, nil)
+			if (len(errs) == 0) != test.want {
+				t.Errorf("the schema says %v, want it accepted: %t", errs, test.want)
+			}
+			server.agreeOnUpdate(t, test.object, nil)
+		})
+	}
+	agreeOnEach(t, "RedisCluster", map[string]bool{"Preferred": true, "Required": true, "required": false},
+		func(mode string) map[string]any {
+			return redisCluster(map[string]any{"tls": map[string]any{"secretRef": map[string]any{"name": "a"}, "mode": mode}})
+		})
+}
+
 // No client can parse the first of the quantities, and the second takes minutes. An object
 // that has one would stop the informers of all, and it must not stop the API server either:
 // rules compare quantities.
@@ -386,6 +427,7 @@ func (g generator) redisCluster() map[string]any {
 		value any
 	}{
 		{"storage", g.storage()}, {"resources", g.resources()}, {"config", g.config()}, {"authSecretRef", g.secretKey()},
+		{"tls", g.tls()},
 		{"podTemplate", g.podTemplate()}, {"networkPolicy", g.networkPolicy()},
 	} {
 		if g.oneIn(4) {
@@ -402,6 +444,20 @@ func (g generator) redisCluster() map[string]any {
 		obj["metadata"].(map[string]any)["name"] = pick(g, "a.b", "1a", "A", strings.Repeat("x", 52), strings.Repeat("x", 53))
 	}
 	return obj
+}
+
+func (g generator) tls() any {
+	tls := map[string]any{"secretRef": map[string]any{"name": g.mutate(pick(g, "redis-tls", "tls.a"), "A_/\n.-")}}
+	if g.oneIn(2) {
+		tls["mode"] = pick[any](g, "Preferred", "Required", "Preferred", "Required", "required", nil)
+	}
+	if g.oneIn(2) {
+		tls["port"] = pick[any](g, int64(6380), int64(7443), int64(6379), int64(16379), int64(17000), int64(55535), int64(-1), int64(65536))
+	}
+	if g.oneIn(20) {
+		delete(tls, pick(g, "secretRef", "mode"))
+	}
+	return tls
 }
 
 func (g generator) storage() any {

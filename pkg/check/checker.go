@@ -36,7 +36,7 @@ type checker struct {
 	account    permissions.Access // of the account whose permissions count
 	webhooks   []registeredWebhooks
 	keys       []cloudKey
-	redis      []redisNodes
+	redis      []*redisv1.RedisCluster
 }
 
 // sections returns the checks of glassback check, by section.

@@ -9,10 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,12 +21,6 @@ import (
 	"github.com/glassback/glassback/pkg/controller/rediscluster"
 	"github.com/glassback/glassback/pkg/redisnode"
 )
-
-// redisNodes are the Pods of a RedisCluster.
-type redisNodes struct {
-	cluster *redisv1.RedisCluster
-	port    int
-}
 
 func (c *checker) checkRedisClusters(ctx context.Context) Result {
 	if !c.runs(rediscluster.Name) {
@@ -39,8 +34,8 @@ func (c *checker) checkRedisClusters(ctx context.Context) Result {
 		}
 		n += len(list.Items)
 		for i := range list.Items {
-			if address, err := netip.ParseAddrPort(list.Items[i].Spec.Addr); err == nil && len(c.redis) < maxRedis {
-				c.redis = append(c.redis, redisNodes{&list.Items[i], int(address.Port())})
+			if _, _, ok := list.Items[i].Spec.Ports(); ok && len(c.redis) < maxRedis {
+				c.redis = append(c.redis, &list.Items[i])
 			}
 		}
 	}
@@ -54,22 +49,28 @@ func (c *checker) checkRedisClusters(ctx context.Context) Result {
 // nodeChecks are one for each RedisCluster.
 func (c *checker) nodeChecks() []Check {
 	var checks []Check
-	for _, nodes := range c.redis {
-		name := nodes.cluster.Namespace + "/" + nodes.cluster.Name
+	for _, rdc := range c.redis {
+		name := rdc.Namespace + "/" + rdc.Name
 		checks = append(checks, Check{
 			ID: "redis/" + name, Title: "the nodes of RedisCluster " + name + " answer",
-			Run: func(ctx context.Context) Result { return c.checkNodes(ctx, nodes) },
+			Run: func(ctx context.Context) Result { return c.checkNodes(ctx, rdc) },
 		})
 	}
 	return checks
 }
 
-func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
-	rdc := nodes.cluster
+func (c *checker) checkNodes(ctx context.Context, rdc *redisv1.RedisCluster) Result {
 	ofCluster := metav1.ListOptions{LabelSelector: redisv1.LabelRedisCluster + "=" + rdc.Name}
 	pods, err := c.clients.Kube.CoreV1().Pods(rdc.Namespace).List(ctx, ofCluster)
 	if err != nil {
 		return unanswered(err)
+	}
+	secret, certificates, err := c.tlsSecret(ctx, rdc)
+	switch {
+	case err != nil:
+		return unanswered(err)
+	case certificates != "":
+		return fail(certificates, "correct the Secret, or the Certificate of cert-manager that writes it; see spec.tls")
 	}
 	var answers []nodeAnswer
 	passwords := map[redisv1.SecretKeyReference]string{}
@@ -80,6 +81,8 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 		}
 		user, ref := rediscluster.LoginTo(pod)
 		login := redisnode.Login{User: user}
+		port, trust := rediscluster.ConnectionTo(rdc, pod, secret)
+		login.TLS = trust
 		if ref != nil && c.inside { // Outside of the cluster, the address of a Pod may belong to another machine.
 			if _, known := passwords[*ref]; !known {
 				password, result := c.password(ctx, rdc, *ref)
@@ -90,7 +93,7 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 			}
 			login.Password = passwords[*ref]
 		}
-		answers = append(answers, nodeAnswer{pod: pod.Name, address: pod.Status.PodIP, login: login})
+		answers = append(answers, nodeAnswer{pod: pod.Name, address: pod.Status.PodIP, port: port, login: login})
 	}
 	var asking sync.WaitGroup
 	turns := make(chan struct{}, maxNodes)
@@ -98,13 +101,28 @@ func (c *checker) checkNodes(ctx context.Context, nodes redisNodes) Result {
 		asking.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			node := redisnode.Dial(answers[i].address, nodes.port, answers[i].login)
+			node := redisnode.Dial(answers[i].address, answers[i].port, answers[i].login)
 			defer node.Close()
 			answers[i].view, answers[i].err = node.View(ctx)
 		})
 	}
 	asking.Wait()
 	return answered(answers, len(pods.Items), c.inside)
+}
+
+// tlsSecret returns the Secret of spec.tls, and why the nodes cannot use it; nil and "" without spec.tls.
+func (c *checker) tlsSecret(ctx context.Context, rdc *redisv1.RedisCluster) (*corev1.Secret, string, error) {
+	if rdc.Spec.TLS == nil {
+		return nil, "", nil
+	}
+	secret, err := c.clients.Kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, rdc.Spec.TLS.SecretRef.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = nil, nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return secret, rediscluster.CheckCertificate(rdc, secret, time.Now()), nil
 }
 
 // password returns the password in a Secret of a RedisCluster, or the result if there is none.
@@ -130,6 +148,7 @@ func (c *checker) password(ctx context.Context, rdc *redisv1.RedisCluster, ref r
 // nodeAnswer is the answer of a node, or its error.
 type nodeAnswer struct {
 	pod, address string
+	port         int
 	login        redisnode.Login
 	view         *redisnode.View
 	err          error

@@ -83,22 +83,23 @@ var errTooOld = errors.New("this Redis is older than 7.0: use the image of a lat
 // have done it nevertheless, as with every other error that is not the node's answer.
 type Node struct {
 	options  redis.Options
+	tls      TLS
 	readOnly bool          // see DialReadOnly
 	turn     chan struct{} // holds an element while a request is under way
 
-	mu     sync.Mutex
-	client *redis.Client // nil until it is needed
-	closed bool
+	mu          sync.Mutex
+	client      *redis.Client // nil until it is needed
+	closed      bool
+	certificate string // the fingerprint of the one that the node served last; "" without TLS
 }
 
 // Dial returns the node at ip and port. It connects with the first request, and with
 // the first one after the connection was lost.
 func Dial(ip string, port int, login Login) *Node {
-	return &Node{
+	n := &Node{
 		turn: make(chan struct{}, 1),
 		options: redis.Options{
 			Addr:      net.JoinHostPort(ip, strconv.Itoa(port)),
-			Dialer:    dial,
 			OnConnect: authenticate(login),
 			// RESP2 is what every version speaks.
 			Protocol:                 2,
@@ -115,7 +116,10 @@ func Dial(ip string, port int, login Login) *Node {
 			ReadBufferSize:           bufferSize,
 			WriteBufferSize:          bufferSize,
 		},
+		tls: login.TLS,
 	}
+	n.options.Dialer = n.dial
+	return n
 }
 
 // reads are the commands of a read-only Node, as observers get them.
@@ -144,7 +148,7 @@ func (n *Node) Close() {
 // View asks the node for all that it knows, in one round trip. While it loads its
 // data, that is its version only, and no error.
 func (n *Node) View(ctx context.Context) (*View, error) {
-	var id, cluster, nodes, info, functions *redis.Cmd
+	var id, cluster, nodes, info, functions, directives *redis.Cmd
 	var keys *redis.IntCmd
 	loading := false
 	err := n.pipeline(ctx, "VIEW", func(p redis.Pipeliner) {
@@ -154,12 +158,15 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 		info = p.Do(ctx, "INFO", "server", "replication", "persistence", "memory", "clients", "stats")
 		keys = p.DBSize(ctx)
 		functions = p.Do(ctx, "FUNCTION", "LIST")
+		if n.tls != (TLS{}) {
+			directives = p.Do(ctx, tlsDirectives...)
+		}
 	}, func(cmd redis.Cmder) error {
 		if redis.HasErrorPrefix(cmd.Err(), "LOADING") { // INFO answers even so.
 			loading = true
 			return nil
 		}
-		if noFunctions(cmd) {
+		if noFunctions(cmd) || (cmd == redis.Cmder(directives) && isNoConfig(cmd.Err())) {
 			return nil
 		}
 		if cmd == redis.Cmder(info) && redis.HasErrorPrefix(cmd.Err(), "syntax error") { // It takes one section only.
@@ -182,6 +189,7 @@ func (n *Node) View(ctx context.Context) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	view.TLS = n.tlsState(directives)
 	return view, nil
 }
 
@@ -454,8 +462,11 @@ func (r refusal) Error() string { return string(r) }
 // dial connects, and returns a dead connection if it cannot. A dialer that returns an
 // error makes go-redis dial in the background every second, answer every request with
 // that error until it succeeds, and write a line to a log of its own.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *Node) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if err == nil && n.tls != (TLS{}) {
+		conn, err = n.handshake(ctx, conn, n.tls)
+	}
 	if err != nil {
 		// go-redis unwraps what goes wrong with a new connection: the address would go.
 		return deadConn{err: fmt.Errorf("connect: %w", err)}, nil

@@ -21,6 +21,7 @@ import (
 // does not log in.
 type Login struct {
 	User, Password string
+	TLS            TLS
 }
 
 // User is a user of a node, as the node describes it.

@@ -69,6 +69,8 @@ type View struct {
 	Libraries map[string]string
 	// Table is a line for each node that this one knows. Its own is among them.
 	Table []Entry
+	// TLS is nil for a connection without TLS.
+	TLS *TLSState `json:",omitempty"`
 	// Stats are numbers for metrics. No decision depends on them.
 	Stats Stats
 }

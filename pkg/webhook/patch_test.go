@@ -323,7 +323,7 @@ var reviewed = map[string]struct {
 		"/spec", "/spec/authSecretRef/key", "/spec/image",
 		"/spec/podTemplate/containers/N/ports/N", "/spec/podTemplate/containers/N/ports/N/protocol",
 		"/spec/podTemplate/initContainers/N/ports/N", "/spec/podTemplate/initContainers/N/ports/N/protocol",
-		"/spec/replicasPerMaster", "/spec/size",
+		"/spec/replicasPerMaster", "/spec/size", "/spec/tls/mode", "/spec/tls/port",
 		"/spec/users/N", "/spec/users/N/keepOldPasswordSeconds", "/spec/users/N/passwordSecretRef/key"}},
 }
 
@@ -337,7 +337,7 @@ func TestDefaultsOfRandomObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paths := map[string]bool{}
 			read := 0
-			const objects = 300
+			const objects = 800
 			for seed := range uint64(objects) {
 				g := generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 				if seed%10 == 0 {

@@ -131,6 +131,14 @@ func (e executor) dispatch(ctx context.Context, c command) error {
 		return e.resumeMove(ctx, c.on, c.slots)
 	case setUsers:
 		return e.setUsers(ctx, c.on, c.names)
+	case recordTLS:
+		return e.recordTLS(ctx, c.on, c.names[0])
+	case switchTLS:
+		return e.switchTLS(ctx, c.names)
+	case endSwitch:
+		return e.endSwitch(ctx, c.names)
+	case loadCertificate:
+		return e.loadCertificate(ctx, c.on)
 	case createAccount:
 		return e.createAccount(ctx)
 	case setDirectives:
@@ -164,7 +172,7 @@ func (e executor) meet(ctx context.Context, on, peer *member) error {
 		}
 	}
 	self := peer.self()
-	return e.node(on).Meet(ctx, peer.ip(), self.Port, self.BusPort)
+	return e.node(on).Meet(ctx, peer.ip(), peer.port(), self.BusPort)
 }
 
 // verify returns an error unless the member's Pod still has its address, the node there is the observed one, and

@@ -88,7 +88,7 @@ func (c *Controller) changes(o *observed) ([]child.Change, error) {
 	name := configurationName(rdc)
 	observedPolicy := c.policies.Observe(rdc, rdc.Name)
 	observedConfiguration := c.configurations.WithOwned(rdc, c.configurations.Observe(rdc, name))
-	policy, err := networkPolicy(rdc, cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
+	policy, err := networkPolicy(rdc, o.servesTLS(), cmp.Or(c.operatorNamespace, namespaceOfOperator(observedPolicy.Object)))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (e executor) createPod(ctx context.Context, m *member) error {
 			return err
 		}
 	}
-	created, err := e.podClient().Create(ctx, pod(e.o.rdc, m.ordinal), metav1.CreateOptions{FieldManager: glassback.Name})
+	created, err := e.podClient().Create(ctx, e.o.newPod(m), metav1.CreateOptions{FieldManager: glassback.Name})
 	switch {
 	case isRejected(err):
 		return problemError{reasonRejected, "The API server rejects a Pod: " + err.Error()}

@@ -171,7 +171,11 @@ func (c *Controller) Sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		observeNodes(key, nil)
 		return c.status.Report(ctx, rdc, statusOfInvalid(rdc, errs, c.clock.Now()))
 	}
-	accepted := c.sessions.get(rdc).rules.withoutRejected(rdc)
+	effective, err := c.withCertificate(ctx, rdc)
+	if err != nil {
+		return 0, err
+	}
+	accepted := c.sessions.get(rdc).rules.withoutRejected(effective)
 	children, applyErr := c.applyChildren(ctx, accepted)
 	if children.wrote {
 		return c.written.Wait(key), applyErr // A watch event will start the next sync.

@@ -175,8 +175,12 @@ func (p puppet) DeleteUsers(_ context.Context, names []string) error {
 func (p puppet) EndConnections(_ context.Context, user string) error {
 	return p.record("end connections of", user)
 }
-func (p puppet) SaveUsers(context.Context) error { return p.record("save users") }
-func (p puppet) Close()                          {}
+func (p puppet) SwitchTLS(_ context.Context, on bool, port, _ int) error {
+	return p.record("switch TLS", on, port)
+}
+func (p puppet) ReloadCertificate(context.Context) error { return p.record("reload certificate") }
+func (p puppet) SaveUsers(context.Context) error         { return p.record("save users") }
+func (p puppet) Close()                                  {}
 
 // playing is a stage with what a sync is to see.
 func playing(t *testing.T, o *observed) *stage {

@@ -19,6 +19,7 @@ import (
 //
 // No policy remembers anything: an interrupted operation continues from what is observed.
 var policies = []policy{
+	{"completeSwitch", completeSwitch},           // all nodes use the same protocol among themselves
 	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
 	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
 	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
@@ -33,10 +34,12 @@ var policies = []policy{
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
+	{"allowFailover", allowFailover},             // replicas can be elected
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
 	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares
 	{"waitForReplicas", waitForReplicas},         // every node answers, and every replica is up to date
+	{"startSwitch", startSwitch},                 // the nodes use TLS as the spec says, if all have a certificate
 	{"removePods", removePods},                   // the members that leave are forgotten and deleted
 	{"balanceReplicas", balanceReplicas},         // every master has as many replicas as the others
 	{"rollPods", rollPods},                       // every Pod has the current revision; they are replaced one by one
@@ -70,7 +73,7 @@ func decide(o *observed) plan {
 			break
 		}
 	}
-	if p.upkeep = slices.Concat(account, upkeep, directives, users); len(account) > 0 {
+	if p.upkeep = slices.Concat(account, upkeep, directives, users, certificateCommands(o)); len(account) > 0 {
 		p.wait = brief // Pods wait for it.
 	}
 	if slices.ContainsFunc(p.commands, func(c command) bool { return c.verb == evictPod }) {
@@ -131,25 +134,29 @@ func (p plan) progress() string {
 type verb string
 
 const (
-	createClaim   verb = "create claim of"
-	growClaim     verb = "grow claim of"
-	deleteClaim   verb = "delete claim of"
-	createPod     verb = "create Pod"
-	deletePod     verb = "delete Pod"
-	evictPod      verb = "evict Pod"         // if the PodDisruptionBudget allows it
-	meet          verb = "meet"              // on gets to know peer
-	forget        verb = "forget"            // on forgets the node id
-	addSlots      verb = "add slots"         // on gets slots that have no owner
-	replicate     verb = "replicate"         // on becomes a replica of peer
-	failover      verb = "failover"          // on takes over from its master
-	moveSlots     verb = "move slots"        // from on to peer
-	copyFunctions verb = "copy functions"    // from peer to on
-	closeSlots    verb = "close slots"       // on removes the marks of slots
-	openSlots     verb = "open slots"        // on marks slots as migrating to peer
-	setDirectives verb = "set directives of" // on gets the values of spec.config
-	setUsers      verb = "set users of"      // on gets the users of spec.users, or loses others
-	createAccount verb = "create Secret"     // of the operator's user
-	resumeMove    verb = "resume move"       // on marks slots as migrating to the node that has keys of them
+	createClaim     verb = "create claim of"
+	growClaim       verb = "grow claim of"
+	deleteClaim     verb = "delete claim of"
+	createPod       verb = "create Pod"
+	deletePod       verb = "delete Pod"
+	evictPod        verb = "evict Pod"           // if the PodDisruptionBudget allows it
+	meet            verb = "meet"                // on gets to know peer
+	forget          verb = "forget"              // on forgets the node id
+	addSlots        verb = "add slots"           // on gets slots that have no owner
+	replicate       verb = "replicate"           // on becomes a replica of peer
+	failover        verb = "failover"            // on takes over from its master
+	moveSlots       verb = "move slots"          // from on to peer
+	copyFunctions   verb = "copy functions"      // from peer to on
+	closeSlots      verb = "close slots"         // on removes the marks of slots
+	openSlots       verb = "open slots"          // on marks slots as migrating to peer
+	setDirectives   verb = "set directives of"   // on gets the values of spec.config
+	setUsers        verb = "set users of"        // on gets the users of spec.users, or loses others
+	createAccount   verb = "create Secret"       // of the operator's user
+	recordTLS       verb = "record TLS of"       // the Pod of on gets the annotation for a switch
+	switchTLS       verb = "switch TLS of"       // the named nodes use what their annotations say
+	endSwitch       verb = "allow failover of"   // the named nodes
+	loadCertificate verb = "load certificate of" // on reads its files again
+	resumeMove      verb = "resume move"         // on marks slots as migrating to the node that has keys of them
 )
 
 // command is one write, or a sequence of writes with one purpose.
@@ -160,7 +167,7 @@ type command struct {
 	id    string
 	slots redisnode.Slots
 	how   redisnode.Failover
-	names []string // of directives or users
+	names []string // of directives, users or nodes; of recordTLS, the transport
 }
 
 // String returns the command in a few words, for logs and tests.

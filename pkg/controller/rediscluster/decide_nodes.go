@@ -128,7 +128,8 @@ func (o *observed) movedNodes(groups [][]*member) []command {
 				if e == nil && (o.leaving(a) || o.leaving(b)) {
 					continue // All nodes are about to forget it.
 				}
-				if e == nil || e.NoAddr || e.IP != b.ip() || e.Port != b.port() {
+				moved := e == nil || e.NoAddr || e.IP != b.ip()
+				if moved || (e.Port != b.port() && !hasTLS(a.pod) && !hasTLS(b.pod)) { // With TLS, a node has two ports.
 					commands = append(commands, command{verb: meet, on: a, peer: b})
 				}
 			}

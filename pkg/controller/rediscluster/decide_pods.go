@@ -45,6 +45,9 @@ func missingPods(o *observed) []command {
 	if o.whyNoPods() != "" {
 		creations = nil
 	}
+	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil { // Its node could not start, or not reach the others.
+		creations = nil
+	}
 	counted := creations[:max(0, len(creations)-o.uncounted)]
 	return slices.Concat(deletions, slices.Concat(counted...))
 }
@@ -182,6 +185,9 @@ func rollPods(o *observed) *plan {
 	}
 	if o.rejection != "" {
 		return wait(check, "Waiting for another spec: %s", o.rejection)
+	}
+	if o.rdc.Spec.TLS != nil && o.badCertificate() != nil {
+		return wait(check, "Waiting for a valid certificate, which a new Pod needs: %s", o.badCertificate().message)
 	}
 	if pending := directiveCommands(o); len(pending) > 0 {
 		return wait(brief, "%s", settingStep("directives", pending)) // A wrong value would be in the redis.conf of a new Pod.

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +52,6 @@ const (
 
 	// busOffset is the distance from Redis' port to its port for the cluster bus.
 	busOffset = 10000
-	maxPort   = 65535
 	// userID is the ID of the user redis, and of its group, in Docker's Debian images. It works in Docker's Alpine
 	// images too, where the IDs are 999 and 1000: no file there belongs to them.
 	userID = 999
@@ -96,11 +94,7 @@ func configurationName(rdc *v1.RedisCluster) string { return rdc.Name + "-" + re
 
 // ports returns the ports on which every node listens: for clients, and for the cluster bus.
 func ports(rdc *v1.RedisCluster) (port, bus int) {
-	addr, _ := netip.ParseAddrPort(rdc.Spec.Addr) // It is valid.
-	port = int(addr.Port())
-	if bus = port + busOffset; bus > maxPort {
-		bus = port - busOffset
-	}
+	port, bus, _ = rdc.Spec.Ports() // Its addr is valid.
 	return port, bus
 }
 
@@ -147,6 +141,9 @@ func revision(rdc *v1.RedisCluster) string {
 	if len(s.Users) > 0 {
 		add("users", true) // Users are set while nodes run.
 	}
+	if s.TLS != nil {
+		add("tls", s.TLS.SecretRef.Name, s.TLS.Port) // The mode is switched while nodes run.
+	}
 	if s.PodTemplate != nil && !equality.Semantic.DeepEqual(s.PodTemplate, &v1.PodTemplate{}) {
 		text, _ := json.Marshal(s.PodTemplate) // It cannot fail: the type has no interfaces, and quantities are valid.
 		add("podTemplate", string(text))
@@ -163,13 +160,17 @@ func service(rdc *v1.RedisCluster) *corev1ac.ServiceApplyConfiguration {
 		return corev1ac.ServicePort().WithName(name).WithProtocol(corev1.ProtocolTCP).
 			WithPort(int32(number)).WithTargetPort(intstr.FromString(name))
 	}
+	servicePorts := []*corev1ac.ServicePortApplyConfiguration{servicePort(portRedis, port), servicePort(portBus, bus)}
+	if tls := rdc.Spec.TLS; tls != nil {
+		servicePorts = append(servicePorts, servicePort(portTLS, int(tls.Port)))
+	}
 	return corev1ac.Service(rdc.Name, rdc.Namespace).
 		WithLabels(labels(rdc)).WithOwnerReferences(child.Reference(rdc, kind)).
 		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(selector(rdc)).
 			// A Redis Cluster knows itself which nodes it has. And no node is ready before the cluster is formed, nor
 			// after a shard is lost.
 			WithPublishNotReadyAddresses(true).
-			WithPorts(servicePort(portRedis, port), servicePort(portBus, bus)))
+			WithPorts(servicePorts...))
 }
 
 // budget returns the PodDisruptionBudget. It allows one eviction at a time, while all Pods are ready: two evictions could
@@ -192,7 +193,11 @@ func budget(rdc *v1.RedisCluster, pods int) *policyv1ac.PodDisruptionBudgetApply
 func configuration(rdc *v1.RedisCluster) *corev1ac.ConfigMapApplyConfiguration {
 	data := map[string]string{
 		"redis.conf": redisConf(rdc),
-		"start.sh":   startScript, "live.sh": liveScript, "ready.sh": readyOf(rdc),
+		"start.sh":   startScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS),
+		"ready.sh": withTLS(rdc, readyOf(rdc), probeWithTLS),
+	}
+	if rdc.Spec.TLS != nil {
+		data["tls.sh"] = tlsScript
 	}
 	if len(rdc.Spec.Users) > 0 {
 		data["users.sh"] = usersScript
@@ -250,7 +255,9 @@ func redisConf(rdc *v1.RedisCluster) string {
 	if len(rdc.Spec.Users) > 0 {
 		lines = append(lines, "masteruser "+v1.UserOperator, "aclfile "+fileUsers)
 	}
-	if bus != port+busOffset {
+	if rdc.Spec.TLS != nil {
+		lines = append(lines, tlsDirectives(rdc)...)
+	} else if bus != port+busOffset {
 		lines = append(lines, "cluster-port "+strconv.Itoa(bus))
 	}
 	return strings.Join(lines, "\n") + "\n"
@@ -302,6 +309,7 @@ func pod(rdc *v1.RedisCluster, ordinal int) *corev1.Pod {
 	if len(rdc.Spec.Users) > 0 {
 		p.Annotations[AnnotationUser] = v1.UserOperator
 	}
+	addTLS(p, rdc)
 	addTemplate(p, rdc)
 	if port, _ := ports(rdc); port < 1024 {
 		allowLowPorts(p.Spec.SecurityContext)

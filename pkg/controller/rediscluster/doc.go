@@ -8,8 +8,8 @@ SPDX-License-Identifier: Apache-2.0
 //	owns    Pods, a Service, a PodDisruptionBudget, a NetworkPolicy, a ConfigMap for each revision of the Pods, with
 //	        spec.users a Secret, and PersistentVolumeClaims, which outlive the RedisCluster
 //	reads   RedisClusters and their children, from the caches; the Secret with the password, once, and
-//	        again while it may have changed; the Secrets of spec.users, every 30 s; the state of every redis-server
-//	writes  Pods (directives, in an annotation) and claims, one by one; the other children by server-side apply; commands to
+//	        again while it may have changed; the Secrets of spec.users and spec.tls, every 30 s; the state of every redis-server
+//	writes  Pods (directives and TLS, in annotations) and claims, one by one; the other children by server-side apply; commands to
 //	        redis-servers; RedisCluster status, Event
 //
 // A sync observes everything and takes one step:
@@ -55,6 +55,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - With spec.users, the Secret of the operator's user exists before anything depends on it, and is never changed. All nodes
 //     have that user before the first Pod is replaced, and the user default is closed after the last one. A node gets no slots
 //     before it has its users. An old password stays valid until all nodes have had the new one for some time.
+//   - With spec.tls, all nodes switch replication and the cluster bus at once, after all have a certificate. What they switch to is in
+//     an annotation of each Pod before. No replica is elected until all nodes reach each other again. No Pod is replaced for a
+//     certificate that its node could not use.
 //   - Its NetworkPolicy has no rule without peers but those of the user: such a rule would admit everyone.
 //   - It assigns a slot once. A slot that is being moved has marks on both nodes, by which a later sync finishes the
 //     move.

@@ -26,25 +26,30 @@ import (
 var operatorLabels = map[string]string{"app.kubernetes.io/name": glassback.Name, "app.kubernetes.io/component": "manager"}
 
 // networkPolicy returns the NetworkPolicy; nil without spec.networkPolicy. It admits the nodes of the cluster on both ports, and the
-// operator and the clients on the port for clients. A rule without peers would admit everyone, so there is none without clients.
+// operator and the clients on the ports for clients; with tls, there is one for TLS, too. A rule without peers would admit everyone, so
+// there is none without clients.
 //
 // It names the ports and not their numbers: while Pods are replaced for another port, they differ.
-func networkPolicy(rdc *v1.RedisCluster, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
+func networkPolicy(rdc *v1.RedisCluster, tls bool, operatorNamespace string) (*networkingv1ac.NetworkPolicyApplyConfiguration, error) {
 	spec := rdc.Spec.NetworkPolicy
 	if spec == nil {
 		return nil, nil
 	}
+	clients := []string{portRedis}
+	if tls {
+		clients = append(clients, portTLS)
+	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{
 			PodSelector: &metav1.LabelSelector{MatchLabels: selector(rdc)},
-		}}, Ports: policyPorts(portRedis, portBus)},
+		}}, Ports: policyPorts(append(clients, portBus)...)},
 		{From: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: operatorLabels},
-		}}, Ports: policyPorts(portRedis)},
+		}}, Ports: policyPorts(clients...)},
 	}
 	if len(spec.From) > 0 {
-		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(portRedis)})
+		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: spec.From, Ports: policyPorts(clients...)})
 	}
 	for _, rule := range spec.DeepCopy().Ingress {
 		for i := range rule.Ports { // The API server would set it, and the next comparison would find a difference.

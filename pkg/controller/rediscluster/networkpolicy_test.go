@@ -70,7 +70,7 @@ policyTypes: [Ingress]
 		t.Run(name, func(t *testing.T) {
 			rdc := six().rdc
 			rdc.Spec.NetworkPolicy = test.spec
-			policy, err := networkPolicy(rdc, "operators")
+			policy, err := networkPolicy(rdc, false, "operators")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ policyTypes: [Ingress]
 			}
 		})
 	}
-	if policy, err := networkPolicy(six().rdc, "operators"); policy != nil || err != nil {
+	if policy, err := networkPolicy(six().rdc, false, "operators"); policy != nil || err != nil {
 		t.Errorf("without spec.networkPolicy: %v, error %v", policy, err)
 	}
 }
@@ -153,7 +153,7 @@ func TestANetworkPolicyOfAnotherStays(t *testing.T) {
 func TestThePlanKeepsTheNamespaceOfTheOperator(t *testing.T) {
 	rdc := six().rdc
 	rdc.Spec.NetworkPolicy = &v1.NetworkPolicy{}
-	policy, err := networkPolicy(rdc, "operators")
+	policy, err := networkPolicy(rdc, false, "operators")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,8 @@ type observed struct {
 	accountHash    string
 	accountMissing bool
 	accountProblem *problem
+	// certificate is the one in the Secret of spec.tls; nil if no node has or gets one.
+	certificate *certificate
 	// rules are what nodes have said about directives.
 	rules directiveRules
 	// pods is how many Pods the PodDisruptionBudget has to count: those that exist, and those that the
@@ -95,9 +97,11 @@ type member struct {
 
 	// view is what the redis-server reports. It is nil if the server does not answer; whySilent then
 	// says why, and refused whether the server refused the password.
-	view      *redisnode.View
+	view *redisnode.View
+	// untrusted is whether its certificate is not trusted.
 	whySilent string
 	refused   bool
+	untrusted bool
 	entries   map[string]*redisnode.Entry // the view's table, by ID
 	// silentFor is for how long the server has not answered.
 	silentFor time.Duration
@@ -120,6 +124,9 @@ type member struct {
 	// users are those that the node has; nil if it was not asked. pendingUsers are the names of those to set or delete now.
 	users        map[string]redisnode.User
 	pendingUsers []string
+	// staleCertificate is whether the node serves another certificate than that of the Secret, and staleFor for how long it has.
+	staleCertificate bool
+	staleFor         time.Duration
 	// unreadyFor is for how long the Pod has run without being ready.
 	unreadyFor time.Duration
 	// promotedFor is how long ago the member was asked to take over from its master. It is 0 if it was
@@ -187,6 +194,7 @@ func (c *Controller) observeCluster(ctx context.Context, rdc *v1.RedisCluster) (
 	o.markOutdated()
 	o.identify()
 	o.merge()
+	o.markCertificates()
 	c.sessions.get(rdc).recall(o)
 	o.markUsers()
 	return o, nil
@@ -207,7 +215,7 @@ func (c *Controller) observeObjects(rdc *v1.RedisCluster) (*observed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list PersistentVolumeClaims of RedisCluster %s: %w", rdc.Name, err)
 	}
-	o.rules = c.sessions.get(rdc).rules.clone()
+	o.rules, o.certificate = c.sessions.get(rdc).rules.clone(), c.sessions.get(rdc).certificate
 	c.readConfigs(o, pods)
 	o.findMembers(pods, claims)
 	o.countPods(pods, c.budgets.Observe(rdc, rdc.Name).Object)
@@ -337,6 +345,7 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 // fail sets why the member does not answer.
 func (m *member) fail(err error) {
 	m.view, m.whySilent, m.refused = nil, withoutPort(err), errors.Is(err, redisnode.ErrPassword)
+	m.untrusted = errors.Is(err, redisnode.ErrCertificate)
 }
 
 // whyNotAsked returns why the operator does not ask the node in a Pod; nil if it does.

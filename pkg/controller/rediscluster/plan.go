@@ -38,6 +38,12 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 		plan.Note = errs.ToAggregate().Error()
 		return plan, c.status.Preview(rdc, statusOfInvalid(rdc, errs, c.clock.Now()), plan)
 	}
+	if !offline {
+		defer c.sessions.forget(key)
+		if rdc, err = c.withCertificate(ctx, rdc); err != nil {
+			return nil, err
+		}
+	}
 	o, err := c.observeObjects(rdc)
 	if err != nil {
 		return nil, err
@@ -52,7 +58,6 @@ func (c *Controller) Plan(ctx context.Context, key cache.ObjectName, offline boo
 	}
 	plan.Incomplete = "the redis-servers were not asked"
 	if !offline {
-		defer c.sessions.forget(key)
 		if o, err = c.observeCluster(ctx, rdc); err != nil {
 			return nil, err
 		}
@@ -126,7 +131,7 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Verb, write.Kind, write.Name = "delete", "PersistentVolumeClaim", c.on.claim.Name
 		case createPod:
 			write.Verb, write.Kind = "create", "Pod"
-			write.Fields, err = preview.Diff(nil, pod(o.rdc, c.on.ordinal))
+			write.Fields, err = preview.Diff(nil, o.newPod(c.on))
 		case setDirectives:
 			plan.Calls = append(plan.Calls, preview.Call{To: "Redis", Command: c.String()})
 			set := c.on.withDirectives(c.names)
@@ -136,6 +141,13 @@ func (o *observed) previewCommands(plan *preview.Plan, commands []command) error
 			write.Verb, write.Kind = "patch", "Pod"
 			marked := c.on.pod.DeepCopy()
 			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationDirectives, directivesText(set))
+			write.Fields, err = preview.Diff(c.on.pod, marked)
+		case recordTLS:
+			write.Verb, write.Kind = "patch", "Pod"
+			marked := c.on.pod.DeepCopy()
+			if delete(marked.Annotations, AnnotationTLS); c.names[0] != transportPlain {
+				metav1.SetMetaDataAnnotation(&marked.ObjectMeta, AnnotationTLS, c.names[0])
+			}
 			write.Fields, err = preview.Diff(c.on.pod, marked)
 		case deletePod:
 			write.Verb, write.Kind = "delete", "Pod"

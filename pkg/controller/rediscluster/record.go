@@ -22,24 +22,25 @@ var Decisions = recording.NewKind(kind.Kind, recordedPlan{}, restore, decide)
 
 // recordedObserved is observed in a record, without what merge derives from the members.
 type recordedObserved struct {
-	Now                time.Time         `json:"now"`
-	Object             *v1.RedisCluster  `json:"object"`
-	Members            []recordedMember  `json:"members"`
-	Formed             bool              `json:"formed"`
-	Problems           []recordedProblem `json:"problems,omitempty"`
-	UnassignedFor      metav1.Duration   `json:"unassignedFor,omitzero"`
-	FunctionsDifferFor metav1.Duration   `json:"functionsDifferFor,omitzero"`
-	Failure            *recordedProblem  `json:"failure,omitempty"`
-	FailingFor         metav1.Duration   `json:"failingFor,omitzero"`
-	Rejection          string            `json:"rejection,omitempty"`
-	AccountMissing     bool              `json:"accountMissing,omitempty"`
-	AccountProblem     *recordedProblem  `json:"accountProblem,omitempty"`
-	MissingUser        string            `json:"missingUser,omitempty"`
-	EvictionRefused    string            `json:"evictionRefused,omitempty"`
-	ActedAt            time.Time         `json:"actedAt,omitzero"`
-	Revisions          map[string]bool   `json:"revisions,omitempty"`
-	Pods               int               `json:"pods"`
-	Uncounted          int               `json:"uncounted"`
+	Now                time.Time            `json:"now"`
+	Object             *v1.RedisCluster     `json:"object"`
+	Members            []recordedMember     `json:"members"`
+	Formed             bool                 `json:"formed"`
+	Problems           []recordedProblem    `json:"problems,omitempty"`
+	UnassignedFor      metav1.Duration      `json:"unassignedFor,omitzero"`
+	FunctionsDifferFor metav1.Duration      `json:"functionsDifferFor,omitzero"`
+	Failure            *recordedProblem     `json:"failure,omitempty"`
+	FailingFor         metav1.Duration      `json:"failingFor,omitzero"`
+	Rejection          string               `json:"rejection,omitempty"`
+	AccountMissing     bool                 `json:"accountMissing,omitempty"`
+	AccountProblem     *recordedProblem     `json:"accountProblem,omitempty"`
+	MissingUser        string               `json:"missingUser,omitempty"`
+	Certificate        *recordedCertificate `json:"certificate,omitempty"`
+	EvictionRefused    string               `json:"evictionRefused,omitempty"`
+	ActedAt            time.Time            `json:"actedAt,omitzero"`
+	Revisions          map[string]bool      `json:"revisions,omitempty"`
+	Pods               int                  `json:"pods"`
+	Uncounted          int                  `json:"uncounted"`
 	// Nodes are those that were unknown or unreachable for some time, by their IDs.
 	Nodes map[string]recordedNode `json:"nodes,omitempty"`
 }
@@ -49,25 +50,35 @@ type recordedProblem struct {
 	Message string `json:"message"`
 }
 
+// recordedCertificate is the certificate in the Secret of spec.tls, without itself.
+type recordedCertificate struct {
+	Fingerprint string           `json:"fingerprint,omitempty"`
+	NotAfter    time.Time        `json:"notAfter,omitzero"`
+	Problem     *recordedProblem `json:"problem,omitempty"`
+}
+
 // recordedMember is a member in a record.
 type recordedMember struct {
-	Name         string                        `json:"name"`
-	Ordinal      int                           `json:"ordinal"`
-	Pod          *corev1.Pod                   `json:"pod,omitempty"`
-	Claim        *corev1.PersistentVolumeClaim `json:"claim,omitempty"`
-	Taken        bool                          `json:"taken,omitempty"`
-	View         *redisnode.View               `json:"view,omitempty"`
-	WhySilent    string                        `json:"whySilent,omitempty"`
-	Refused      bool                          `json:"refused,omitempty"`
-	SilentFor    metav1.Duration               `json:"silentFor,omitzero"`
-	ID           string                        `json:"id,omitempty"`
-	Outdated     bool                          `json:"outdated,omitempty"`
-	Differs      bool                          `json:"differs,omitempty"`
-	Pending      []string                      `json:"pending,omitempty"`
-	PendingUsers []string                      `json:"pendingUsers,omitempty"`
-	UnreadyFor   metav1.Duration               `json:"unreadyFor,omitzero"`
-	PromotedFor  metav1.Duration               `json:"promotedFor,omitzero"`
-	UnlinkedFor  metav1.Duration               `json:"unlinkedFor,omitzero"`
+	Name             string                        `json:"name"`
+	Ordinal          int                           `json:"ordinal"`
+	Pod              *corev1.Pod                   `json:"pod,omitempty"`
+	Claim            *corev1.PersistentVolumeClaim `json:"claim,omitempty"`
+	Taken            bool                          `json:"taken,omitempty"`
+	View             *redisnode.View               `json:"view,omitempty"`
+	WhySilent        string                        `json:"whySilent,omitempty"`
+	Refused          bool                          `json:"refused,omitempty"`
+	Untrusted        bool                          `json:"untrusted,omitempty"`
+	SilentFor        metav1.Duration               `json:"silentFor,omitzero"`
+	ID               string                        `json:"id,omitempty"`
+	Outdated         bool                          `json:"outdated,omitempty"`
+	Differs          bool                          `json:"differs,omitempty"`
+	Pending          []string                      `json:"pending,omitempty"`
+	PendingUsers     []string                      `json:"pendingUsers,omitempty"`
+	StaleCertificate bool                          `json:"staleCertificate,omitempty"`
+	StaleFor         metav1.Duration               `json:"staleFor,omitzero"`
+	UnreadyFor       metav1.Duration               `json:"unreadyFor,omitzero"`
+	PromotedFor      metav1.Duration               `json:"promotedFor,omitzero"`
+	UnlinkedFor      metav1.Duration               `json:"unlinkedFor,omitzero"`
 }
 
 // recordedNode is what a session remembers of a node.
@@ -108,10 +119,18 @@ func (o *observed) Record() any {
 	if o.accountProblem != nil {
 		r.AccountProblem = &recordedProblem{o.accountProblem.reason, o.accountProblem.message}
 	}
+	if c := o.certificate; c != nil {
+		r.Certificate = &recordedCertificate{Fingerprint: c.fingerprint, NotAfter: c.notAfter}
+		if c.problem != nil {
+			r.Certificate.Problem = &recordedProblem{c.problem.reason, c.problem.message}
+		}
+	}
 	for _, m := range o.members {
 		r.Members = append(r.Members, recordedMember{
-			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, duration(m.silentFor), m.id, m.outdated, m.differs,
-			m.pending, m.pendingUsers, duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
+			m.name, m.ordinal, m.pod, m.claim, m.taken, m.view, m.whySilent, m.refused, m.untrusted,
+			duration(m.silentFor), m.id, m.outdated, m.differs,
+			m.pending, m.pendingUsers, m.staleCertificate, duration(m.staleFor),
+			duration(m.unreadyFor), duration(m.promotedFor), duration(m.unlinkedFor),
 		})
 	}
 	for id, n := range o.nodes {
@@ -163,12 +182,20 @@ func restore(r *recordedObserved) *observed {
 	if r.AccountProblem != nil {
 		o.accountProblem = &problem{r.AccountProblem.Reason, r.AccountProblem.Message}
 	}
+	if c := r.Certificate; c != nil {
+		o.certificate = &certificate{fingerprint: c.Fingerprint, notAfter: c.NotAfter}
+		if c.Problem != nil {
+			o.certificate.problem = &problem{c.Problem.Reason, c.Problem.Message}
+		}
+	}
 	for _, p := range r.Problems {
 		o.problems = append(o.problems, problem{p.Reason, p.Message})
 	}
 	for _, m := range r.Members {
 		o.members = append(o.members, &member{
 			name: m.Name, ordinal: m.Ordinal, pod: m.Pod, claim: m.Claim, taken: m.Taken, view: m.View, whySilent: m.WhySilent, refused: m.Refused,
+			untrusted:        m.Untrusted,
+			staleCertificate: m.StaleCertificate, staleFor: m.StaleFor.Duration,
 			silentFor: m.SilentFor.Duration, id: m.ID, outdated: m.Outdated, differs: m.Differs, pending: m.Pending,
 			pendingUsers: m.PendingUsers,
 			unreadyFor:   m.UnreadyFor.Duration, promotedFor: m.PromotedFor.Duration, unlinkedFor: m.UnlinkedFor.Duration,

@@ -8,6 +8,7 @@ package rediscluster
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
 )
@@ -78,8 +81,9 @@ type scriptNode struct {
 	t              *testing.T
 	path, dir, ip  string
 	port, bus      int
-	auth           bool // whether start.sh is told of a password
-	users          bool // whether the operator has a user of its own
+	auth           bool   // whether start.sh is told of a password
+	tls            string // the transport, "plain" for none; "" without TLS
+	users          bool   // whether the operator has a user of its own
 	ended          chan error
 	process        *os.Process
 	stdout, stderr string // where they are
@@ -141,6 +145,11 @@ func (n *scriptNode) command(ctx context.Context, script string) *exec.Cmd {
 	if n.auth {
 		cmd.Env = append(cmd.Env, "GLASSBACK_AUTH="+n.file("password"))
 	}
+	if n.tls != "" {
+		cmd.Args = append(cmd.Args, "start.sh") // For tls.sh.
+		cmd.Env = append(cmd.Env, "GLASSBACK_TLS="+strings.TrimPrefix(n.tls, "plain"), "GLASSBACK_TLS_DIR="+n.file("tls"),
+			"GLASSBACK_TLS_CONF="+n.file("tls.conf"), "GLASSBACK_TLS_PORT="+strconv.Itoa(n.port+1))
+	}
 	if n.users {
 		cmd.Env = append(cmd.Env, envUser+"="+v1.UserOperator, "GLASSBACK_ACL="+n.file("users.acl"))
 	}
@@ -151,8 +160,11 @@ func (n *scriptNode) command(ctx context.Context, script string) *exec.Cmd {
 func (n *scriptNode) launch() {
 	n.t.Helper()
 	script := "start.sh"
-	if n.users {
+	switch {
+	case n.users:
 		script = "users.sh"
+	case n.tls != "":
+		script = "tls.sh"
 	}
 	cmd := n.command(context.Background(), script)
 	for name, to := range map[string]any{n.stdout: &cmd.Stdout, n.stderr: &cmd.Stderr} {
@@ -365,6 +377,77 @@ func TestScriptsUsers(t *testing.T) {
 			n.start()
 			if users := cli("ACL", "LIST"); !strings.Contains(users, "user default off") {
 				t.Errorf("after half of the file was lost, it has the users %q", users)
+			}
+		})
+	}
+}
+
+// TestScriptsTLS runs a node with each transport. The probes answer with TLS alone, too, and after the certificate has expired.
+func TestScriptsTLS(t *testing.T) {
+	for shell, path := range shells(t) {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			n := newScriptNode(t, path, nil)
+			rdc := &v1.RedisCluster{
+				ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "default"},
+				Spec:       v1.RedisClusterSpec{Addr: "127.0.0.1:" + strconv.Itoa(n.port), TLS: &v1.TLS{Port: int32(n.port + 1)}},
+			}
+			rdc.Default()
+			conf := strings.NewReplacer("dir "+dirData, "dir "+n.file("data"), dirTLS, n.file("tls"), fileTLS, n.file("tls.conf")).
+				Replace(redisConf(rdc))
+			n.write("config/redis.conf", conf+"bind "+n.ip+"\n")
+			parameters := "--tls --cacert " + n.file("tls/ca.crt")
+			for name, script := range map[string]string{
+				"tls.sh": tlsScript, "live.sh": withTLS(rdc, liveScript, probeWithTLS), "ready.sh": withTLS(rdc, readyScript, probeWithTLS),
+				"stop.sh": withTLS(rdc, stopCommand, parameters),
+			} {
+				n.write("config/"+name, script)
+			}
+			n.tls = "unknown"
+			n.launch()
+			n.eventually("it refuses to start without a certificate", func() bool { return strings.Contains(n.read(n.stderr), "has no tls.crt") })
+			soon := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(4 * time.Second) }
+			for key, text := range newAuthority(t).issue(t, soon) {
+				n.write("tls/"+key, string(text))
+			}
+			n.launch()
+			n.eventually("it refuses an unknown transport", func() bool { return strings.Contains(n.read(n.stderr), "not known: unknown") })
+
+			tls := func(args ...string) string {
+				cmd := exec.Command(filepath.Join(path, "redis-cli"), append([]string{"-e", "--tls", "--insecure", "-h", n.ip, "-p",
+					strconv.Itoa(n.port + 1)}, args...)...)
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %v: %s", args, err, out)
+				}
+				return strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", " ")
+			}
+			for _, test := range []struct{ transport, want string }{
+				{"plain" + transportPlain, "tls-cluster no tls-replication no port " + strconv.Itoa(n.port)},
+				{transportBoth, "tls-cluster yes tls-replication yes port " + strconv.Itoa(n.port)},
+				{transportOnly, "tls-cluster yes tls-replication yes port 0"},
+			} {
+				n.tls = test.transport
+				n.start()
+				got := tls("CONFIG", "GET", "tls-cluster")
+				got += " " + tls("CONFIG", "GET", "tls-replication") + " " + tls("CONFIG", "GET", "port")
+				if got != test.want {
+					t.Errorf("with %q it has %q, want %q", test.transport, got, test.want)
+				}
+				if table := tls("CLUSTER", "NODES"); !strings.Contains(table, "@"+strconv.Itoa(n.bus)) {
+					t.Errorf("with %q, the port of the bus is another one: %s", test.transport, table)
+				}
+				n.expect("ready.sh", "cluster_state:fail")
+				if out, err := n.command(t.Context(), "stop.sh").CombinedOutput(); err != nil || len(out) > 0 {
+					t.Errorf("stop.sh: %v, %s", err, out)
+				}
+				if test.transport == transportOnly {
+					time.Sleep(4 * time.Second)
+					n.expect("live.sh", "")
+					n.expect("ready.sh", "cluster_state:fail")
+				}
+				_ = n.end(syscall.SIGTERM)
+				n.expect("live.sh", "does not answer")
 			}
 		})
 	}

@@ -44,6 +44,8 @@ type Node interface {
 	SetDirective(ctx context.Context, name, value string) error
 	Users(ctx context.Context) (map[string]redisnode.User, error)
 	SetUser(ctx context.Context, name string, rules []string) error
+	SwitchTLS(ctx context.Context, on bool, port, busPort int) error
+	ReloadCertificate(ctx context.Context) error
 	DeleteUsers(ctx context.Context, names []string) error
 	EndConnections(ctx context.Context, user string) error
 	SaveUsers(ctx context.Context) error
@@ -83,6 +85,10 @@ type session struct {
 	// secrets are the passwords by which the operator logs in and that users have; nil if it has no user of its own.
 	secrets  map[v1.SecretKeyReference]secretText
 	refusals refusals
+
+	// tls is the Secret of spec.tls, and certificate what is in it; nil if no node has or gets one.
+	tls         tlsSecret
+	certificate *certificate
 
 	failure         error     // the error of the last commands
 	evictionRefused string    // why the last eviction was refused; "" if it was not
@@ -194,14 +200,19 @@ func (s *sessions) authenticate(ctx context.Context, rdc *v1.RedisCluster) (*pro
 func (s *sessions) node(rdc *v1.RedisCluster, pod *corev1.Pod) Node {
 	current := s.get(rdc)
 	c, ok := current.conns[pod.UID]
-	login := current.loginTo(pod)
+	login, authorities := current.loginTo(pod), ""
+	if current.certificate != nil {
+		authorities = current.certificate.authorities
+	}
+	port, trust := connectionTo(rdc, pod, authorities)
+	login.TLS = trust
 	if ok && c.ip == pod.Status.PodIP && c.login == login {
 		return c.Node
 	}
 	if ok {
 		c.Close()
 	}
-	c = conn{Node: s.dial(pod.Status.PodIP, portOf(rdc, pod), login), ip: pod.Status.PodIP, login: login}
+	c = conn{Node: s.dial(pod.Status.PodIP, port, login), ip: pod.Status.PodIP, login: login}
 	current.conns[pod.UID] = c
 	return c.Node
 }
@@ -220,6 +231,7 @@ func (s *session) closeOthers(pods map[types.UID]bool) {
 const (
 	factSilent          = "silent "
 	factPromoted        = "promoted "
+	factNotLoaded       = "certificate not loaded "
 	factUnknown         = "unknown "
 	factUnreachable     = "unreachable "
 	factFunctionsDiffer = "functions differ"
@@ -234,6 +246,9 @@ func (s *session) recall(o *observed) {
 	for _, m := range o.members {
 		if !m.answers() {
 			m.silentFor = s.ageOf(factSilent+m.name, o.now)
+		}
+		if m.staleCertificate {
+			m.staleFor = s.ageOf(factNotLoaded+m.name+" "+o.certificate.fingerprint, o.now)
 		}
 		if at, ok := s.since[factPromoted+m.name]; ok && o.now.Sub(at) < failoverPatience {
 			m.promotedFor = s.ageOf(factPromoted+m.name, o.now)

@@ -55,6 +55,10 @@ const (
 	reasonUser        = "UserRejected"
 	reasonConfiguring = "Configuring"
 	reasonDirective   = "DirectiveRejected"
+
+	reasonNoCertificate        = "CertificateMissing"
+	reasonCertificate          = "CertificateInvalid"
+	reasonCertificateNotLoaded = "CertificateNotLoaded"
 )
 
 // reasons are the reasons of Ready during each operation.
@@ -101,7 +105,7 @@ func statusOf(o *observed, p plan, out outcome) v1.RedisClusterStatus {
 	status.ObservedGeneration = o.rdc.Generation
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector(o.rdc)})
 	status.Size = int32(len(o.membersWhere(func(m *member) bool { return m.pod != nil })))
-	status.Nodes = nodes(o)
+	status.Nodes, status.TLS = nodes(o), tlsStatus(o)
 	if len(o.answering()) > 0 { // Otherwise nothing newer is known.
 		status.Masters = int32(len(o.slotOwners()))
 		status.Shards = shards(o)
@@ -173,7 +177,7 @@ func operation(o *observed, p plan) *v1.Operation {
 		return nil
 	}
 	last := o.rdc.Status.Operation
-	current := &v1.Operation{Type: operationType(o, last), Step: p.progress()}
+	current := &v1.Operation{Type: operationType(o, p, last), Step: p.progress()}
 	if len(current.Step) > maxStep {
 		current.Step = strings.ToValidUTF8(current.Step[:maxStep], "") + "…"
 	}
@@ -186,7 +190,7 @@ func operation(o *observed, p plan) *v1.Operation {
 }
 
 // operationType returns the type of the current operation. last is the operation in the status; nil if there was none.
-func operationType(o *observed, last *v1.Operation) string {
+func operationType(o *observed, p plan, last *v1.Operation) string {
 	known := map[string]bool{}
 	for _, n := range o.rdc.Status.Nodes {
 		known[n.Pod] = true
@@ -203,7 +207,7 @@ func operationType(o *observed, last *v1.Operation) string {
 		return opScaleOut
 	case last != nil:
 		return last.Type
-	case len(directiveCommands(o)) > 0 || len(userCommands(o)) > 0:
+	case len(directiveCommands(o)) > 0 || len(userCommands(o)) > 0 || p.switches():
 		return opConfigure
 	}
 	return opHeal
@@ -219,6 +223,9 @@ func memberProblems(o *observed) []problem {
 		if p := o.memberProblem(m); p != nil {
 			all = append(all, *p)
 		}
+	}
+	if p := o.badCertificate(); p != nil {
+		all = append(all, *p)
 	}
 	if o.rejection != "" {
 		all = append(all, problem{reasonRejected, o.rejection})
@@ -240,6 +247,8 @@ func (o *observed) memberProblem(m *member) *problem {
 		return &problem{reason, fmt.Sprintf(format, args...)}
 	}
 	switch {
+	case o.tlsProblem(m) != nil:
+		return o.tlsProblem(m)
 	case m.refused:
 		return found(reasonPassword, "%s: %s. Nothing is changed until it takes what %s says", m.name, m.whySilent, o.passwordSource(m))
 	case m.answers() && m.view.WriteError != "":

@@ -79,8 +79,13 @@ func (m *member) entry(id string) *redisnode.Entry { return m.entries[id] }
 // self returns what m reports of itself.
 func (m *member) self() *redisnode.Entry { return m.entry(m.view.ID) }
 
-// port returns the port on which the member listens, by its own account.
-func (m *member) port() int { return m.self().Port }
+// port returns the port on which the other nodes reach the member: by its own account, or with TLS by the protocol that it uses.
+func (m *member) port() int {
+	if tls := m.view.TLS; tls != nil && tls.Known {
+		return portFor(m.pod, tls.Cluster)
+	}
+	return m.self().Port
+}
 
 // isReplicaOf returns whether the member is a replica of the node with this ID.
 func (m *member) isReplicaOf(id string) bool { return !m.view.Master && m.self().MasterID == id }

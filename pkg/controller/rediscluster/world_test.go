@@ -75,6 +75,8 @@ type world struct {
 	limits   map[string]int64  // of files, by Pod
 	password string
 	as       redisnode.Login // how clients log in, if not with the password alone
+	overTLS  bool            // whether clients use TLS
+	slow     bool            // whether the kubelet does not write changed Secrets yet
 	shift    atomic.Int64    // how many nanoseconds the clock of the operator is ahead
 	nextIP   []string        // for the next Pods; then any
 
@@ -256,6 +258,16 @@ func (n mortal) SetDirective(ctx context.Context, name, value string) error {
 		n.w.write("CONFIG SET " + name)
 	}
 	return n.Node.SetDirective(ctx, name, value)
+}
+
+func (n mortal) SwitchTLS(ctx context.Context, on bool, port, busPort int) error {
+	n.w.write("SWITCH TLS")
+	return n.Node.SwitchTLS(ctx, on, port, busPort)
+}
+
+func (n mortal) ReloadCertificate(ctx context.Context) error {
+	n.w.write("RELOAD CERTIFICATE")
+	return n.Node.ReloadCertificate(ctx)
 }
 
 func (n mortal) SetUser(ctx context.Context, name string, rules []string) error {
@@ -446,7 +458,7 @@ func (w *world) node(pod string) Node {
 	if p == nil {
 		w.t.Fatalf("there is no Pod %s", pod)
 	}
-	return Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
+	return w.connect(p)
 }
 
 func (w *world) rdc() *v1.RedisCluster {
@@ -551,6 +563,7 @@ func (w *world) kubelet() {
 		}
 	}
 	w.release()
+	w.writeCertificates()
 	for _, p := range pods {
 		server := w.servers[p.UID]
 		if w.stopped[p.Name] || (server != nil && server.Running()) {
@@ -565,7 +578,8 @@ func (w *world) kubelet() {
 			password, directives = "", append(directives, w.makeUsers(p)...)
 		}
 		w.servers[p.UID] = redistest.Start(w.t, redistest.Config{
-			IP: ip, Dir: w.volume(p), Password: password, FileLimit: w.limits[p.Name], Directives: directives,
+			IP: ip, Dir: w.volume(p), Password: password, FileLimit: w.limits[p.Name], Directives: append(directives, w.makeTLS(p)...),
+			TLSPort: portFor(p, true),
 		})
 		w.bind(p)
 		running := p.DeepCopy()
@@ -631,7 +645,8 @@ func (w *world) directives(p *corev1.Pod) []string {
 	}
 	conf := cm.(*corev1.ConfigMap).Data["redis.conf"]
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(conf), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ") || strings.HasPrefix(line, "aclfile ")
+		return strings.HasPrefix(line, "port ") || strings.HasPrefix(line, "dir ") || strings.HasPrefix(line, "aclfile ") ||
+			strings.Contains(line, dirTLS) || strings.Contains(line, fileTLS)
 	})
 }
 
@@ -649,7 +664,7 @@ func (w *world) describe() string {
 		fmt.Fprintf(&b, "\n  %s: %s", status.Operation.Type, status.Operation.Step)
 	}
 	for _, p := range w.pods() {
-		node := Dial(p.Status.PodIP, redistest.DefaultPort, w.login(p))
+		node := w.connect(p)
 		view, err := node.View(context.Background())
 		node.Close()
 		if err != nil {

@@ -8,6 +8,7 @@ package rediscluster
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -17,8 +18,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/glassback/glassback/pkg/redisnode/redistest"
 )
 
 // writer is a client that writes up to two thousand times a second. It remembers the last number that was acknowledged for
@@ -56,11 +55,15 @@ func (w *world) load(t *testing.T) *writer {
 // clusterClient knows the cluster by the Pods that there are now.
 func (w *world) clusterClient() *redis.ClusterClient {
 	var seeds []string
+	var secure *tls.Config
+	if w.overTLS {
+		secure = w.clientTLS()
+	}
 	for _, p := range w.pods() {
-		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(redistest.DefaultPort)))
+		seeds = append(seeds, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(portFor(p, w.overTLS))))
 	}
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: seeds, Username: w.as.User, Password: cmp.Or(w.as.Password, w.password), MaxRedirects: 3,
+		Addrs: seeds, TLSConfig: secure, Username: w.as.User, Password: cmp.Or(w.as.Password, w.password), MaxRedirects: 3,
 		DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	})
 }

@@ -99,10 +99,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationredisv1.RedisClusterStatusApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &applyconfigurationredisv1.SecretKeyReferenceApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &applyconfigurationredisv1.SecretReferenceApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Shard"):
 		return &applyconfigurationredisv1.ShardApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("Storage"):
 		return &applyconfigurationredisv1.StorageApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("TLS"):
+		return &applyconfigurationredisv1.TLSApplyConfiguration{}
+	case redisv1.SchemeGroupVersion.WithKind("TLSStatus"):
+		return &applyconfigurationredisv1.TLSStatusApplyConfiguration{}
 	case redisv1.SchemeGroupVersion.WithKind("User"):
 		return &applyconfigurationredisv1.UserApplyConfiguration{}
 

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 package redistest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -49,6 +50,8 @@ type Config struct {
 	// server with the Dir of another one, which has ended, and a new IP is a pod that
 	// came back. A temporary one of the test if it is "".
 	Dir string
+	// TLSPort is a port that Directives open. Start waits for it instead of Port, which they may close.
+	TLSPort int
 	// Password is the password that clients and the other nodes must send.
 	Password string
 	// Directives are lines of redis.conf, such as "cluster-node-timeout 1000". They
@@ -66,6 +69,8 @@ type Server struct {
 	Dir      string
 	Password string
 	PID      int
+
+	waitPort int
 
 	tb    testing.TB
 	cmd   *exec.Cmd
@@ -130,7 +135,8 @@ func Start(tb testing.TB, config Config) *Server {
 	}
 	s := &Server{
 		IP: config.IP, Port: config.Port, Dir: config.Dir, Password: config.Password,
-		tb: tb, ended: make(chan struct{}),
+		waitPort: cmp.Or(config.TLSPort, config.Port),
+		tb:       tb, ended: make(chan struct{}),
 	}
 	file := filepath.Join(s.Dir, "redis.conf")
 	if err := errors.Join(os.MkdirAll(s.Dir, 0o700), os.WriteFile(file, config.file(), 0o600)); err != nil {
@@ -194,7 +200,7 @@ func (s *Server) waitListening() {
 	s.tb.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for time.Now().Before(deadline) {
-		if conn, err := net.DialTimeout("tcp", s.Address(), time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(s.IP, strconv.Itoa(s.waitPort)), time.Second); err == nil {
 			conn.Close()
 			return
 		}

@@ -42,6 +42,10 @@ func (r *RedisCluster) Default() {
 	for i := range s.Users {
 		s.Users[i].setDefaults()
 	}
+	if s.TLS != nil {
+		set(&s.TLS.Mode, TLSPreferred)
+		set(&s.TLS.Port, DefaultTLSPort)
+	}
 	if s.PodTemplate != nil {
 		setProtocols(s.PodTemplate.Containers)
 		setProtocols(s.PodTemplate.InitContainers)

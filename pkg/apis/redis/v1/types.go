@@ -22,7 +22,7 @@ import (
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,shortName=rdc,categories=glassback
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.size,selectorpath=.status.selector
-// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=6"
+// +kubebuilder:metadata:annotations="glassback.dev/crd-revision=7"
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Masters",type=integer,JSONPath=`.status.masters`
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slotsAssigned`
@@ -50,6 +50,8 @@ type RedisCluster struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",fieldPath=".storage",message="cannot be added to a cluster or taken from it: its nodes would lose what they hold"
 // +kubebuilder:validation:XValidation:rule="!has(self.authSecretRef) || !has(self.users) || size(self.users) == 0",fieldPath=".authSecretRef",message="cannot be set together with users: give the user default a passwordSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.addr) || !self.addr.matches(':[1-9][0-9]{0,4}$') || [int(self.addr.substring(self.addr.lastIndexOf(':') + 1))].all(p, self.tls.port != p && self.tls.port != (p > 55535 ? p - 10000 : p + 10000))",fieldPath=".tls.port",message="must be neither the port of addr nor that of the cluster bus, which is 10000 higher, or lower if that is more than 65535"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.config) || !self.config.exists(k, k in ['tls-auth-clients', 'tls-ca-cert-dir', 'tls-ca-cert-file', 'tls-cert-file', 'tls-client-cert-file', 'tls-client-key-file', 'tls-client-key-file-pass', 'tls-key-file', 'tls-key-file-pass'])",fieldPath=".config",message="cannot set the certificates and keys of TLS together with tls: they are in its Secret"
 type RedisClusterSpec struct {
 	// addr is neither required, nor does it have a default: for an empty addr, the message of the
 	// rule must be the only error, and the rule would reject an empty default. The webhook and the
@@ -125,6 +127,11 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.exists(u, u.name == 'default')",message="must have the user default: clients that send no name log in as it. Its rules can be \"off\""
 	Users []User `json:"users,omitempty"`
+
+	// tls makes the nodes serve TLS, to clients and to each other. Default: no TLS. To add or remove it
+	// replaces the Pods one by one; a change of mode, or a renewed certificate, replaces none.
+	// +optional
+	TLS *TLS `json:"tls,omitempty"`
 
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
 	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
@@ -228,6 +235,10 @@ type RedisClusterStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Nodes []Node `json:"nodes,omitempty"`
+
+	// tls is the state of TLS. It is empty while no node has a certificate.
+	// +optional
+	TLS *TLSStatus `json:"tls,omitempty"`
 
 	// operation is the present operation and its step. The operator never reads its next step from
 	// here.

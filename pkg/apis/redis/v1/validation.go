@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
+
+// busOffset is the distance from Redis' port to its port for the cluster bus.
+const busOffset = 10000
 
 const (
 	maxSize              = 500
@@ -32,13 +36,15 @@ const (
 	maxContainers        = 16
 	maxVolumes           = 32
 	maxEnv               = 100
+	maxPort              = 65535
 
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 )
 
 var (
-	address   = regexp.MustCompile(`^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$`)
-	imageName = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
+	address      = regexp.MustCompile(`^([0-9.]+|[[][0-9A-Fa-f:.]+[]]):[1-9][0-9]{0,4}$`)
+	endsWithPort = regexp.MustCompile(`:[1-9][0-9]{0,4}$`)
+	imageName    = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/|[[][0-9A-Fa-f:]+](:[0-9]+)?/)?` + // registry
 		`[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` + // repository
 		`(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?` + // tag
 		`(@[A-Za-z][A-Za-z0-9+._-]*:[0-9A-Fa-f]+)?$`) // digest
@@ -98,8 +104,22 @@ func (s *RedisClusterSpec) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, s.AuthSecretRef.validate(path.Child("authSecretRef"))...)
 	}
 	errs = append(errs, s.validateUsers(path)...)
+	errs = append(errs, s.validateTLS(path)...)
 	errs = append(errs, s.PodTemplate.validate(path.Child("podTemplate"))...)
 	return append(errs, s.NetworkPolicy.validate(path.Child("networkPolicy"))...)
+}
+
+// Ports returns the ports of every node: for clients, and for the cluster bus. It returns false if addr does not end with a port. As in the
+// schema, the rest of addr may be wrong.
+func (s *RedisClusterSpec) Ports() (port, bus int, ok bool) {
+	if ok = endsWithPort.MatchString(s.Addr); !ok {
+		return 0, 0, false
+	}
+	port, _ = strconv.Atoi(s.Addr[strings.LastIndex(s.Addr, ":")+1:])
+	if bus = port + busOffset; bus > maxPort {
+		bus = port - busOffset
+	}
+	return port, bus, true
 }
 
 // isAddr reports whether text is "ip:port" by the rule of the schema: no zone, no IPv4 in

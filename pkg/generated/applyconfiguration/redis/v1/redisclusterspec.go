@@ -49,6 +49,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	// its own, and every other user that users does not have is deleted from the nodes. To add or
 	// remove users altogether replaces the Pods one by one; a change of users replaces none.
 	Users []UserApplyConfiguration `json:"users,omitempty"`
+	// tls makes the nodes serve TLS, to clients and to each other. Default: no TLS. To add or remove it
+	// replaces the Pods one by one; a change of mode, or a renewed certificate, replaces none.
+	TLS *TLSApplyConfiguration `json:"tls,omitempty"`
 	// podTemplate is added to the Pod of each node: labels, scheduling, security, and additional
 	// containers. It cannot replace what the operator sets. A user who can create RedisClusters
 	// can create Pods with them. A change replaces the Pods one by one.
@@ -144,6 +147,14 @@ func (b *RedisClusterSpecApplyConfiguration) WithUsers(values ...*UserApplyConfi
 		}
 		b.Users = append(b.Users, *values[i])
 	}
+	return b
+}
+
+// WithTLS sets the TLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TLS field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithTLS(value *TLSApplyConfiguration) *RedisClusterSpecApplyConfiguration {
+	b.TLS = value
 	return b
 }
 

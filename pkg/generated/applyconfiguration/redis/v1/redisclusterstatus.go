@@ -37,6 +37,8 @@ type RedisClusterStatusApplyConfiguration struct {
 	Shards []ShardApplyConfiguration `json:"shards,omitempty"`
 	// nodes are the Pods, as nodes of the cluster.
 	Nodes []NodeApplyConfiguration `json:"nodes,omitempty"`
+	// tls is the state of TLS. It is empty while no node has a certificate.
+	TLS *TLSStatusApplyConfiguration `json:"tls,omitempty"`
 	// operation is the present operation and its step. The operator never reads its next step from
 	// here.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
@@ -132,6 +134,14 @@ func (b *RedisClusterStatusApplyConfiguration) WithNodes(values ...*NodeApplyCon
 		}
 		b.Nodes = append(b.Nodes, *values[i])
 	}
+	return b
+}
+
+// WithTLS sets the TLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TLS field is set to the value of the last call.
+func (b *RedisClusterStatusApplyConfiguration) WithTLS(value *TLSStatusApplyConfiguration) *RedisClusterStatusApplyConfiguration {
+	b.TLS = value
 	return b
 }
 

@@ -1,0 +1,324 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
+)
+
+// The functions below decide where the nodes use TLS. A node can serve clients with TLS and without at once. But the cluster bus has one
+// protocol, and so has replication: a node with another one is lost to the others. So all nodes switch at once, while they run.
+//
+//	          Pods                 AnnotationTLS   bus, replication   clients        who moves on
+//	 no TLS   no certificate       -               plain              plain          spec.tls is set: rollPods replaces the Pods
+//	   │▲     some have one        none            plain              plain, or both rollPods, until all have one
+//	   ▼│     all have one         none            plain              plain and TLS  startSwitch, while the cluster is healthy
+//	   ││     all have one         some of them    plain              plain and TLS  completeSwitch: the rest, in any case
+//	   ││     all have one         all             some of them       plain and TLS  completeSwitch: CONFIG SET in all other nodes
+//	   ▼│     all have one         all "both"      TLS                plain and TLS  mode Required: startSwitch, as above
+//	  TLS     all have one         all "only"      TLS                TLS            -
+//
+// The way back has the same steps from below: an annotation is removed, the nodes switch, and then rollPods replaces the Pods.
+//
+//   - The annotations are the memory of a switch. All are written before the first node switches. So whenever the operator ends, the next
+//     one finds the same goal: either not all Pods have the annotation, or not all nodes do what it says. A container that restarts does
+//     what the annotation of its Pod says.
+//   - While some nodes have switched and others have not, the masters of one side do not reach those of the other. So before the first
+//     node switches, all get cluster-replica-no-failover: no replica is elected meanwhile, which would lose the writes to its master.
+//     allowFailover takes it back when all nodes reach each other.
+//   - Redis uses for MIGRATE what the bus uses. No slot moves during a switch: startSwitch comes after finishMoves, and completeSwitch
+//     before all policies that move slots.
+
+// certificate is the certificate in the Secret of spec.tls. It has no key.
+type certificate struct {
+	fingerprint string
+	authorities string // as PEM
+	notAfter    time.Time
+	problem     *problem // why the nodes cannot use it; nil if they can
+}
+
+// notLoadedTooLong is how long nodes may serve another certificate than that of the Secret: a kubelet takes up to two minutes to write
+// a changed Secret into its Pods.
+const notLoadedTooLong = 5 * time.Minute
+
+// parseCertificate returns the certificate in a Secret. The names of its problems are those of the keys of the Secret.
+func parseCertificate(rdc *v1.RedisCluster, secret *corev1.Secret, now time.Time) *certificate {
+	invalid := func(format string, args ...any) *certificate {
+		return &certificate{problem: &problem{reasonCertificate, fmt.Sprintf("Secret %s: ", secret.Name) + fmt.Sprintf(format, args...)}}
+	}
+	for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, v1.CertificateAuthorityKey} {
+		if len(secret.Data[key]) == 0 {
+			return invalid("it has no %s", key)
+		}
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil { // Not the error: what it quotes of the key is not known.
+		return invalid("%s and %s are no pair of a certificate and its key, as PEM", corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(secret.Data[v1.CertificateAuthorityKey]) {
+		return invalid("%s has no certificate, as PEM", v1.CertificateAuthorityKey)
+	}
+	for _, der := range pair.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(c)
+		}
+	}
+	leaf := pair.Leaf
+	c := &certificate{
+		fingerprint: redisnode.Fingerprint(leaf.Raw), notAfter: leaf.NotAfter,
+		authorities: certificatesOf(secret.Data[v1.CertificateAuthorityKey]),
+	}
+	verify := func(usage x509.ExtKeyUsage) error {
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{usage}})
+		return err
+	}
+	switch {
+	case now.After(leaf.NotAfter):
+		c.problem = invalid("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339)).problem
+	case verify(x509.ExtKeyUsageAny) != nil:
+		c.problem = invalid("%s is not signed by a CA of %s: %v", corev1.TLSCertKey, v1.CertificateAuthorityKey,
+			verify(x509.ExtKeyUsageAny)).problem
+	case leaf.VerifyHostname(serverName(rdc)) != nil:
+		c.problem = invalid("the certificate does not have the DNS name %s", serverName(rdc)).problem
+	case verify(x509.ExtKeyUsageServerAuth) != nil || verify(x509.ExtKeyUsageClientAuth) != nil:
+		c.problem = invalid("the usages of the certificate must have server auth and client auth: nodes connect to each other").problem
+	}
+	return c
+}
+
+// certificatesOf returns the certificates in a text, and nothing else of it.
+func certificatesOf(text []byte) string {
+	var all []byte
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			all = append(all, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+	}
+	return string(all)
+}
+
+// badCertificate returns why the nodes cannot use the certificate of the spec; nil if they can.
+func (o *observed) badCertificate() *problem {
+	if o.certificate == nil {
+		return nil
+	}
+	return o.certificate.problem
+}
+
+// withPods returns the members that have a Pod.
+func (o *observed) withPods() []*member {
+	return o.membersWhere(func(m *member) bool { return m.pod != nil })
+}
+
+// transport returns the transport of the Pods, and whether it is the same for all. A Pod without a certificate has transportPlain.
+func (o *observed) transport() (string, bool) {
+	pods := o.withPods()
+	if len(pods) == 0 {
+		return "", false
+	}
+	first := pods[0].pod.Annotations[AnnotationTLS]
+	return first, !slices.ContainsFunc(pods, func(m *member) bool { return m.pod.Annotations[AnnotationTLS] != first })
+}
+
+// wantedTransport returns the transport that all nodes should have.
+func (o *observed) wantedTransport() string {
+	switch spec := o.rdc.Spec.TLS; {
+	case spec == nil || slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
+		return transportPlain
+	case spec.Mode == v1.TLSRequired:
+		return transportOnly
+	}
+	return transportBoth
+}
+
+// annotateTransport writes the transport to all Pods that do not have it.
+func (o *observed) annotateTransport(transport string) *plan {
+	var commands []command
+	for _, m := range o.withPods() {
+		if m.pod.Annotations[AnnotationTLS] != transport {
+			commands = append(commands, command{verb: recordTLS, on: m, names: []string{transport}})
+		}
+	}
+	return do(commands, "Preparing to switch the nodes to %s", transportText(transport))
+}
+
+func transportText(transport string) string {
+	return map[string]string{
+		transportPlain: "no TLS among themselves", transportBoth: "TLS among themselves",
+		transportOnly: "TLS among themselves and for all clients",
+	}[transport]
+}
+
+// completeSwitch completes a switch that has begun. It waits for nothing: until then, nodes may not reach each other.
+func completeSwitch(o *observed) *plan {
+	transport, same := o.transport()
+	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
+	switch {
+	case len(tls) == 0:
+		return nil
+	case !same:
+		return o.annotateTransport(o.wantedTransport())
+	}
+	var names []string
+	for _, m := range tls {
+		if m.answers() && !m.hasTransport(transport) {
+			names = append(names, m.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	p := do([]command{{verb: switchTLS, names: names}}, "Switching %d nodes to %s", len(names), transportText(transport))
+	p.wait = soon
+	return p
+}
+
+// hasTransport returns whether a node that answers uses a transport. Of one without the command CONFIG that is not known.
+func (m *member) hasTransport(transport string) bool {
+	state := m.view.TLS
+	if state == nil || !state.Known {
+		return true
+	}
+	among := transport != transportPlain
+	return state.Cluster == among && state.Replication == among && state.Plain == (transport != transportOnly)
+}
+
+// startSwitch begins to switch all nodes, if they have and serve a valid certificate. The policies before it ensure that all answer and
+// agree, that no slot moves, and that all replicas are up to date.
+func startSwitch(o *observed) *plan {
+	wanted := o.wantedTransport()
+	if transport, same := o.transport(); same && transport == wanted || !slices.ContainsFunc(o.withPods(), func(m *member) bool {
+		return hasTLS(m.pod)
+	}) {
+		return nil
+	}
+	if wanted != transportPlain {
+		if o.badCertificate() != nil {
+			return nil // The status has the problem.
+		}
+		for _, m := range o.withPods() {
+			if m.staleCertificate {
+				return wait(check, "Waiting for %s to load its certificate", m.name)
+			}
+			if m.view == nil || m.view.TLS == nil || !m.view.TLS.Known {
+				return stuck(reasonCertificateNotLoaded, "%s does not allow the command CONFIG: its node cannot switch to TLS", m.name)
+			}
+		}
+	}
+	return o.annotateTransport(wanted)
+}
+
+// allowFailover lets replicas be elected again, after a switch. All nodes reach each other now.
+func allowFailover(o *observed) *plan {
+	var names []string
+	for _, m := range o.answering() {
+		if m.view.TLS != nil && m.view.TLS.NoFailover {
+			names = append(names, m.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return do([]command{{verb: endSwitch, names: names}}, "Allowing failovers again, after the switch of %d nodes", len(names))
+}
+
+// markCertificates sets which nodes serve another certificate than that of the Secret which their Pods have.
+func (o *observed) markCertificates() {
+	for _, m := range o.members {
+		m.staleCertificate = m.answers() && m.view.TLS != nil && o.rdc.Spec.TLS != nil && o.badCertificate() == nil && o.certificate != nil &&
+			secretOfTLS(m.pod) == o.rdc.Spec.TLS.SecretRef.Name && m.view.TLS.Certificate != o.certificate.fingerprint
+	}
+}
+
+// certificateCommands returns the commands by which nodes load a renewed certificate. They are repeated until the kubelet has written
+// it into the Pod. They are no step of an operation: clients notice nothing.
+func certificateCommands(o *observed) []command {
+	var commands []command
+	for _, m := range o.members {
+		if m.staleCertificate {
+			commands = append(commands, command{verb: loadCertificate, on: m})
+		}
+	}
+	return commands
+}
+
+// tlsProblem returns the problem that a member has with its certificate, or nil.
+func (o *observed) tlsProblem(m *member) *problem {
+	switch {
+	case m.untrusted:
+		return &problem{reasonCertificate, fmt.Sprintf("%s: %s. The operator does not connect to it. If the Secret of spec.tls is valid, "+
+			"delete the Pod: the new one loads it", m.name, m.whySilent)}
+	case m.staleFor > notLoadedTooLong:
+		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s has not loaded the certificate of the Secret for more than %s: "+
+			"see the events of the Pod and the log of its node", m.name, notLoadedTooLong)}
+	}
+	return nil
+}
+
+// tlsStatus returns the state of TLS for the status; nil if no node has a certificate.
+func tlsStatus(o *observed) *v1.TLSStatus {
+	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
+	if len(tls) == 0 {
+		return nil
+	}
+	last := cmp.Or(o.rdc.Status.TLS, &v1.TLSStatus{})
+	if len(o.answering()) == 0 && last.Nodes != "" { // Nothing newer is known.
+		return last
+	}
+	status := &v1.TLSStatus{Clients: v1.ProtocolBoth, Nodes: v1.ProtocolTLS, Fingerprint: last.Fingerprint, NotAfter: last.NotAfter}
+	if o.certificate != nil && !o.certificate.notAfter.IsZero() {
+		status.NotAfter = &metav1.Time{Time: o.certificate.notAfter}
+	}
+	if transport, same := o.transport(); same && transport == transportOnly {
+		status.Clients = v1.ProtocolTLS
+	}
+	served := map[string]bool{}
+	for _, m := range o.withPods() {
+		state := &redisnode.TLSState{}
+		if m.answers() && m.view.TLS != nil {
+			state = m.view.TLS
+		}
+		served[state.Certificate] = true
+		if m.answers() && !(state.Cluster && state.Replication) {
+			status.Nodes = v1.ProtocolPlain
+		}
+		if m.answers() && state.Plain {
+			status.Clients = v1.ProtocolBoth
+		}
+	}
+	if len(served) == 1 && !served[""] {
+		for only := range served {
+			status.Fingerprint = only
+		}
+	}
+	return status
+}
+
+// switches returns whether a plan is about a switch.
+func (p plan) switches() bool {
+	return slices.ContainsFunc(p.commands, func(c command) bool {
+		return slices.Contains([]verb{recordTLS, switchTLS, endSwitch}, c.verb)
+	})
+}
+
+// servesTLS returns whether some node serves TLS, or is to.
+func (o *observed) servesTLS() bool {
+	return o.rdc.Spec.TLS != nil || slices.ContainsFunc(o.members, func(m *member) bool { return hasTLS(m.pod) })
+}

@@ -1,0 +1,157 @@
+/*
+Copyright The Glassback Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rediscluster
+
+import (
+	_ "embed" // The script.
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+)
+
+// AnnotationTLS on a Pod says where its node uses TLS: see the transports. tls.sh reads it at each start of the container. The operator
+// writes it to all Pods before it switches the first node.
+const AnnotationTLS = v1.GroupName + "/tls"
+
+// The transports, as AnnotationTLS has them. A Pod without certificates has none.
+const (
+	transportPlain = ""     // TLS for clients alone: the nodes use none among themselves
+	transportBoth  = "both" // TLS among the nodes; clients can use it
+	transportOnly  = "only" // TLS among the nodes; clients must use it
+)
+
+const (
+	portTLS = "tls"
+	// VolumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
+	VolumeTLS = "glassback-tls"
+	dirTLS    = "/etc/glassback-tls"
+	// fileTLS is written by tls.sh, and included by redis.conf.
+	fileTLS = "/tmp/tls.conf"
+)
+
+//go:embed scripts/tls.sh
+var tlsScript string
+
+// hasTLS returns whether the node of a Pod has a certificate.
+func hasTLS(pod *corev1.Pod) bool { return secretOfTLS(pod) != "" }
+
+// secretOfTLS returns the name of the Secret with the certificate of a Pod; "" if the Pod has none.
+func secretOfTLS(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Name == VolumeTLS && volume.Secret != nil {
+			return volume.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// serverName is the DNS name that the certificate of a RedisCluster must have: that of its Service. The IPs of Pods change.
+func serverName(rdc *v1.RedisCluster) string { return rdc.Name + "." + rdc.Namespace + ".svc" }
+
+// tlsDirectives are the lines of redis.conf for TLS. cluster-port is there since Redis would derive it from tls-port. A client shows
+// no certificate, but a password; nodes verify each other's certificates.
+func tlsDirectives(rdc *v1.RedisCluster) []string {
+	_, bus := ports(rdc)
+	return []string{
+		"tls-port " + strconv.Itoa(int(rdc.Spec.TLS.Port)),
+		"tls-cert-file " + dirTLS + "/" + corev1.TLSCertKey,
+		"tls-key-file " + dirTLS + "/" + corev1.TLSPrivateKeyKey,
+		"tls-ca-cert-file " + dirTLS + "/" + v1.CertificateAuthorityKey,
+		"tls-auth-clients no",
+		"cluster-port " + strconv.Itoa(bus),
+		"include " + fileTLS,
+	}
+}
+
+// addTLS adds the certificate, the port and the scripts of TLS to a Pod.
+func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
+	if rdc.Spec.TLS == nil {
+		return
+	}
+	port, c := rdc.Spec.TLS.Port, &p.Spec.Containers[0]
+	source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: rdc.Spec.TLS.SecretRef.Name, DefaultMode: ptr.To[int32](0o440),
+		Items: []corev1.KeyToPath{
+			{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey}, {Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
+			{Key: v1.CertificateAuthorityKey, Path: v1.CertificateAuthorityKey},
+		},
+	}}
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: VolumeTLS, VolumeSource: source})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeTLS, MountPath: dirTLS, ReadOnly: true})
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: portTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
+	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "GLASSBACK_TLS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationTLS + "']",
+		}}},
+		corev1.EnvVar{Name: "GLASSBACK_TLS_PORT", Value: strconv.Itoa(int(port))})
+	last := len(c.Command) - 1
+	c.Command = []string{"sh", dirConfig + "/tls.sh", strings.TrimPrefix(c.Command[last], dirConfig+"/")}
+	stop := &c.Lifecycle.PreStop.Exec.Command[2]
+	*stop = withTLS(rdc, *stop, "--tls --cacert "+dirTLS+"/"+v1.CertificateAuthorityKey)
+}
+
+// probeWithTLS are the parameters of redis-cli in probes. They accept any certificate: a probe asks the node beside it, and no
+// container should be restarted because a certificate has expired.
+const probeWithTLS = "--tls --insecure"
+
+// withTLS returns a script that uses the port with TLS if the one without is closed. A node that is too busy to answer has it open.
+func withTLS(rdc *v1.RedisCluster, script, parameters string) string {
+	if rdc.Spec.TLS == nil {
+		return script
+	}
+	i := strings.Index(script, "command -v timeout")
+	i += strings.Index(script[i:], "\n") + 1
+	choose := "tls=\n" + `timeout 1 redis-cli -h "$POD_IP" -p "$PORT" PING >/dev/null` + "\n" +
+		"case $? in 0 | 124 | 143) ;; *) PORT=$GLASSBACK_TLS_PORT tls='" + parameters + "' ;; esac\n"
+	return script[:i] + choose + callOfCLI.ReplaceAllString(script[i:], `$0 $$tls`)
+}
+
+// newPod returns the Pod that is created for a member. If there are other Pods, its node starts with their transport.
+func (o *observed) newPod(m *member) *corev1.Pod {
+	p := pod(o.rdc, m.ordinal)
+	transport, same := o.transport()
+	if !same {
+		transport = o.wantedTransport()
+	}
+	if hasTLS(p) && transport != transportPlain {
+		p.Annotations[AnnotationTLS] = transport
+	}
+	return p
+}
+
+// portFor returns the port on which a node reaches the one of a Pod: over TLS or not.
+func portFor(pod *corev1.Pod, overTLS bool) int {
+	name := portRedis
+	if overTLS {
+		name = portTLS
+	}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if c.Name == containerName && p.Name == name {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	return 0
+}
+
+// withoutTLS returns the RedisCluster without spec.tls.
+func withoutTLS(rdc *v1.RedisCluster) *v1.RedisCluster {
+	plain := rdc.DeepCopy()
+	plain.Spec.TLS = nil
+	return plain
+}
+
+// anyTLS returns whether one of the Pods has a certificate.
+func anyTLS(pods []*corev1.Pod) bool { return slices.ContainsFunc(pods, hasTLS) }
