@@ -52,12 +52,17 @@ type executor struct {
 
 // act carries out the plan and returns when to sync again. It tries all of the upkeep. Of the other commands,
 // each may depend on those before it: act stops at the first error, and at an eviction that the
-// PodDisruptionBudget does not allow yet, which is no error.
+// PodDisruptionBudget does not allow yet, which is no error. No Pod is replaced unless the new one can mount the operator's password.
 func (c *Controller) act(ctx context.Context, o *observed, p plan) (outcome, error) {
 	e := executor{Controller: c, o: o, step: p.step, verified: map[*member]bool{}}
 	err := e.runUpkeep(ctx, p.upkeep)
-	wait, evictionRefused := p.wait, ""
-	for _, command := range p.commands {
+	wait, evictionRefused, commands := p.wait, "", p.commands
+	if o.replacesPod(commands) {
+		if accountErr := e.checkAccount(ctx); accountErr != nil {
+			err, commands = errors.Join(err, accountErr), nil
+		}
+	}
+	for _, command := range commands {
 		commandErr := e.run(ctx, command)
 		if refused, ok := errors.AsType[evictionRefusedError](commandErr); ok {
 			wait, evictionRefused = refused.wait, refused.message

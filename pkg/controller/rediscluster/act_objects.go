@@ -155,10 +155,8 @@ func (e executor) createClaim(ctx context.Context, m *member) error {
 }
 
 func (e executor) createPod(ctx context.Context, m *member) error {
-	if len(e.o.rdc.Spec.Users) > 0 {
-		if err := e.checkAccount(ctx); err != nil {
-			return err
-		}
+	if err := e.checkAccount(ctx); err != nil {
+		return err
 	}
 	created, err := e.podClient().Create(ctx, e.o.newPod(m), metav1.CreateOptions{FieldManager: glassback.Name})
 	switch {

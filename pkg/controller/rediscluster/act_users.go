@@ -33,23 +33,35 @@ func (e executor) createAccount(ctx context.Context) error {
 	current.secrets[ref] = own
 	secrets := e.kube.CoreV1().Secrets(e.o.rdc.Namespace)
 	_, err := secrets.Create(ctx, account(e.o.rdc, own.text), metav1.CreateOptions{FieldManager: glassback.Name})
-	if !isRejected(err) && !isQuota(err) {
-		return err
+	if err == nil {
+		return nil
 	}
-	own.readAt, own.tried = e.clock.Now(), true
-	own.rejection = strings.NewReplacer(own.text, "…", base64.StdEncoding.EncodeToString([]byte(own.text)), "…").Replace(err.Error())
+	reason := withoutPassword(err.Error(), own.text)
+	if !isRejected(err) && !isQuota(err) {
+		return errors.New(reason) // Not err: a webhook may quote the Secret in any error.
+	}
+	own.readAt, own.tried, own.rejection = e.clock.Now(), true, reason
 	current.secrets[ref] = own
 	klog.FromContext(ctx).Info("The API server rejects the Secret of the operator's user", "secret", ref.Name, "reason", own.rejection)
 	return nil
 }
 
-// checkAccount reads the Secret of the operator's user again, right before a Pod that mounts it is created. It returns an error if the
-// Secret is not the one by which this sync has decided: the next sync decides again.
+// withoutPassword returns a text without a password, in each form in which Go or JSON writes a Secret.
+func withoutPassword(text, password string) string {
+	numbers := strings.Trim(fmt.Sprint([]byte(password)), "[]")
+	return strings.NewReplacer(password, "…", base64.StdEncoding.EncodeToString([]byte(password)), "…", numbers, "…").Replace(text)
+}
+
+// checkAccount reads the Secret of the operator's user again, right before a Pod that mounts it is created, or before a Pod is deleted that
+// is then created again. It returns an error if the Secret no longer has the password by which this sync has decided: the next sync decides
+// again. Without spec.users, it does nothing.
 func (e executor) checkAccount(ctx context.Context) error {
+	if len(e.o.rdc.Spec.Users) == 0 {
+		return nil
+	}
 	ref := accountRef(e.o.rdc)
-	last := e.sessions.get(e.o.rdc).secrets[ref]
 	read, err := e.sessions.readSecretNow(ctx, e.o.rdc, ref)
-	if err == nil && (read.missing || read.foreign || read.text != last.text) {
+	if err == nil && (read.missing || read.foreign || redisnode.HashPassword(read.text) != e.o.accountHash) {
 		return fmt.Errorf("the Secret %s has changed in the meantime", ref.Name)
 	}
 	return err

@@ -175,6 +175,13 @@ func evictOrDelete(m *member) command {
 	return command{verb: deletePod, on: m}
 }
 
+// replacesPod returns whether commands delete a Pod that will be created again.
+func (o *observed) replacesPod(commands []command) bool {
+	return slices.ContainsFunc(commands, func(c command) bool {
+		return (c.verb == evictPod || c.verb == deletePod) && c.on.ordinal < int(*o.rdc.Spec.Size)
+	})
+}
+
 // rollPods replaces one outdated Pod: replicas first, then masters, each after one of its replicas has taken over.
 // A Pod that has not been ready for long comes before all others: until it is ready or gone, the
 // PodDisruptionBudget allows no eviction of the others.

@@ -100,8 +100,8 @@ func (o *observed) openRef() *v1.SecretKeyReference {
 }
 
 // wantUsers sets the users that the nodes should have. password returns the password of a Secret, and a problem if there is none: the
-// user then stays as it is, unless it is off, and no Pod is replaced. The Secret of the user default must exist even while that user is
-// still open.
+// user then stays as it is, and no Pod is replaced. A user that is off needs no password. The Secret of the user default must exist even
+// while that user is still open.
 func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *problem)) {
 	add := func(u v1.User) {
 		wanted := user{name: u.Name, rules: u.Rules}
@@ -110,13 +110,12 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 		}
 		if u.PasswordSecretRef != nil {
 			text, missing := password(*u.PasswordSecretRef)
-			if missing != nil {
-				o.userProblems = append(o.userProblems, *missing)
-				if !wanted.isOff() { // One that is off needs no password.
-					return
-				}
-			} else {
+			switch {
+			case missing == nil:
 				wanted.hash = redisnode.HashPassword(text)
+			case !wanted.isOff():
+				o.userProblems = append(o.userProblems, *missing)
+				return
 			}
 		}
 		o.users = append(o.users, wanted)
@@ -132,7 +131,7 @@ func (o *observed) wantUsers(password func(v1.SecretKeyReference) (string, *prob
 	for _, u := range o.rdc.Spec.Users {
 		if !open || u.Name != v1.UserDefault {
 			add(u)
-		} else if u.PasswordSecretRef != nil {
+		} else if u.PasswordSecretRef != nil && !(user{rules: u.Rules}).isOff() {
 			if _, missing := password(*u.PasswordSecretRef); missing != nil {
 				o.userProblems = append(o.userProblems, *missing)
 			}

@@ -29,14 +29,14 @@ func asOperator(rdc *v1.RedisCluster, script string) string {
 
 var callOfCLI = regexp.MustCompile(`timeout [0-9]+ redis-cli`)
 
-// readyUsers is the end of ready.sh for a node with users. A new node has only the operator's user, and the user default, which is off. If
-// the operator has set no other, the mark shows that it has set them.
+// readyUsers is the end of ready.sh for a node with users. The file of users of a new node has the operator's user, and the user default,
+// which is off. The operator writes the file when it has set all users, and then the mark, which shows that there are no others.
 const readyUsers = `
-ask ACL LIST
-case $reply in
-*'(~users:'* | *'user default on '*) ;;
-*) [ "$(printf '%s\n' "$reply" | grep -c '^user ')" -gt 2 ] || no 'the operator has not set the users yet.' ;;
-esac
+file=${GLASSBACK_ACL:-/tmp/users.acl}
+if ! grep -q '^user default on ' "$file" && [ "$(grep -c '^user ' "$file")" -le 2 ]; then
+	ask ACL LIST
+	case $reply in *'(~users:'*) ;; *) no 'the operator has not set the users yet.' ;; esac
+fi
 `
 
 // readyOf returns ready.sh. With users, a node is ready only when the operator has set them.

@@ -334,6 +334,7 @@ func (c *Controller) askNodes(ctx context.Context, o *observed) {
 	}
 	requests.Wait()
 	current.closeOthers(asked)
+	current.recordAccepted(o)
 	current.refused = current.refused && current.secrets == nil // With users, it is about this sync: readSecret resets nothing.
 	for _, m := range o.members {
 		m.unreadyFor = unreadyFor(m.pod, o.now)

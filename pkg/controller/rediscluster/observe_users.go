@@ -29,12 +29,14 @@ const secretEvery = 30 * time.Second
 type secretText struct {
 	text    string    // the last one; "" if there was none
 	missing bool      // whether the Secret does not exist
-	foreign bool      // whether it is of another owner, or being deleted
+	foreign bool      // whether it is of another owner, is being deleted, or has another password than the nodes
 	readAt  time.Time // when it was read
 	// rejection is why the API server rejected the creation of the Secret the last time; "" if it did not. tried is whether that was
 	// after readAt.
 	rejection string
 	tried     bool
+	// accepted is whether nodes accept text as the password of the operator's user, and none refuses it.
+	accepted bool
 }
 
 // readUsers reads the Secrets of the users, of the operator's own user, and of the Pods that do not have it yet. It returns a problem
@@ -88,7 +90,8 @@ func (s *sessions) readUsers(ctx context.Context, o *observed) (*problem, error)
 func (own secretText) problem(ref v1.SecretKeyReference, inUse bool) *problem {
 	switch {
 	case own.foreign:
-		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, or being deleted: rename or delete one of the two", ref.Name)}
+		return &problem{reasonConflict, fmt.Sprintf("Secret %s is of another owner, is being deleted, or has another password than the nodes: "+
+			"delete or rename it. The operator then creates its own", ref.Name)}
 	case own.missing && own.text == "" && inUse:
 		return &problem{reasonNoAccount, fmt.Sprintf("Secret %s does not exist, and the nodes still have its password: "+
 			"create it again, with the file %s/%s of a Pod in the key %s", ref.Name, dirAuth, fileAuth, ref.Key)}
@@ -140,22 +143,34 @@ func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref 
 	current := s.get(rdc)
 	last := current.secrets[ref]
 	secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	read := secretText{text: last.text, readAt: s.clock.Now()}
+	read := secretText{text: last.text, readAt: s.clock.Now(), accepted: last.accepted}
 	switch {
 	case apierrors.IsNotFound(err):
 		read.missing, read.rejection = true, last.rejection
 	case err != nil:
 		return secretText{}, fmt.Errorf("get Secret %s, which has a password: %w", ref.Name, err)
 	default:
+		text := strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
 		owner := metav1.GetControllerOf(secret)
-		others := ref == accountRef(rdc) && owner != nil && owner.UID != rdc.UID
-		read.foreign = others || (ref == accountRef(rdc) && secret.DeletionTimestamp != nil)
-		if !others { // Their password must never become that of the operator's user.
-			read.text = strings.TrimRight(string(secret.Data[ref.Key]), "\n") // As the scripts do.
+		others := (owner != nil && owner.UID != rdc.UID) || (last.accepted && text != last.text)
+		read.foreign = ref == accountRef(rdc) && (others || secret.DeletionTimestamp != nil)
+		if ref != accountRef(rdc) || !others { // Another password must not replace that of the nodes.
+			read.text = text
 		}
 	}
 	current.secrets[ref] = read
 	return read, nil
+}
+
+// recordAccepted remembers whether the nodes accept the password of the operator's user.
+func (s *session) recordAccepted(o *observed) {
+	some := func(is func(*member) bool) bool {
+		return slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) && is(m) })
+	}
+	if own, known := s.secrets[accountRef(o.rdc)]; known {
+		own.accepted = !some(func(m *member) bool { return m.refused }) && (own.accepted || some((*member).answers))
+		s.secrets[accountRef(o.rdc)] = own
+	}
 }
 
 // loginTo returns how the operator logs in to the node of a Pod: with the password that the Pod was created with.

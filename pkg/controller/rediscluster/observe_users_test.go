@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
+	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // TestAForeignSecret has another owner's Secret have the name of the operator's. No Pod mounts it, and its password is never used, not even
@@ -73,15 +77,76 @@ func TestAForeignSecret(t *testing.T) {
 	s.destroy("secrets", "demo-glassback")
 	s.add(theirs)
 	s.destroy("pods", "demo-0")
-	s.catchUp()
-	if writes, _, err := s.sync(); err == nil || slices.Contains(writes, "create pods demo-0") {
+	s.destroy("pods", "demo-1")
+	createsPod := func(write string) bool { return strings.HasPrefix(write, "create pods") }
+	if writes, _, err := s.sync(); err == nil || slices.ContainsFunc(writes, createsPod) {
 		t.Errorf("it does %q (error %v), want no Pod", writes, err)
 	}
-	if writes := syncs(); slices.Contains(writes, "create pods demo-0") {
+	if writes := syncs(); slices.ContainsFunc(writes, createsPod) {
 		t.Errorf("it does %q, want no Pod", writes)
 	}
 	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); c.Reason != reasonConflict {
 		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+	}
+}
+
+// TestASecretThatChangesStopsARoll has another Secret take the place of the operator's, less than secretEvery before a Pod is evicted. Nodes
+// that refuse the known password make the operator use that of the Secret.
+func TestASecretThatChangesStopsARoll(t *testing.T) {
+	account := func(password string, owners ...metav1.OwnerReference) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-glassback", Namespace: "default", OwnerReferences: owners},
+			Data: map[string][]byte{"password": []byte(password)}}
+	}
+	for sentence, test := range map[string]struct {
+		now    *corev1.Secret
+		evicts bool
+		reason string
+	}{
+		"the same password":     {account(accountPassword), true, ""},
+		"another password":      {account("another"), false, reasonConflict},
+		"another owner's":       {account(accountPassword, metav1.OwnerReference{UID: "theirs", Controller: ptr.To(true)}), false, reasonConflict},
+		"no password, no owner": {account(""), false, reasonConflict},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := read(see(six(), people(aUser("default", openRules, ""))))
+			have(map[string][]string{"glassback": {accountPassword}, "default": nil}, 0)(o)
+			s := playing(t, o)
+			s.users, s.password = o.members[0].users, accountPassword
+			s.add(account(accountPassword))
+			s.settle()
+			s.destroy("secrets", "demo-glassback")
+			s.add(test.now)
+			s.edit(func(rdc *v1.RedisCluster) { rdc.Spec.Image = "redis:another" })
+			var all []string
+			for range 5 {
+				writes, _, _ := s.sync()
+				all = append(all, writes...)
+				s.catchUp()
+			}
+			if slices.Contains(all, "evict pods demo-3") != test.evicts {
+				t.Errorf("it does %q", all)
+			}
+			if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); c.Reason != test.reason && test.reason != "" {
+				t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+			}
+			if test.evicts {
+				return
+			}
+			known := s.controller.sessions.get(s.rdc()).secrets[accountRef(s.rdc())]
+			if known.text != accountPassword || !known.accepted {
+				t.Errorf("the operator logs in with %q (accepted: %t)", known.text, known.accepted)
+			}
+			s.errs[ipOf(2)] = redisnode.ErrPassword
+			for range 2 {
+				s.clock.Step(secretEvery)
+				_, _, _ = s.sync()
+				s.catchUp()
+			}
+			known = s.controller.sessions.get(s.rdc()).secrets[accountRef(s.rdc())]
+			if known.accepted || (sentence == "another password" && known.text != "another") {
+				t.Errorf("the operator logs in with %q (accepted: %t)", known.text, known.accepted)
+			}
+		})
 	}
 }
 
@@ -116,9 +181,14 @@ func TestARejectedSecret(t *testing.T) {
 	}
 	create := []string{"create secrets demo-glassback"}
 	step(nil, false) // The other children come first.
-	answer = func(string) error { return apierrors.NewTimeoutError("no answer", 1) }
+	answer = func(password string) error {
+		return apierrors.NewInternalError(fmt.Errorf("a webhook quotes %s, %v and %s", password, []byte(password),
+			base64.StdEncoding.EncodeToString([]byte(password))))
+	}
 	step(create, true)
-	step(create, true)
+	if _, _, err := s.sync(); err == nil || !strings.Contains(err.Error(), "quotes …, […] and …") {
+		t.Errorf("error %v", err)
+	}
 	for message, reject := range map[string]func(password string) error{
 		"exceeded quota": func(string) error {
 			return apierrors.NewForbidden(secrets, "demo-glassback", errors.New("exceeded quota: few"))
