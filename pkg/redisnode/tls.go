@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -73,7 +74,8 @@ func (n *Node) handshake(ctx context.Context, conn net.Conn, trust TLS) (net.Con
 	return secure, nil
 }
 
-// verify returns an ErrCertificate unless the first certificate is the pinned one, or is of the authorities and has the name.
+// verify returns an ErrCertificate unless the first certificate is the pinned one, or is of the authorities and has the name. It accepts one
+// that has expired: otherwise the operator could not make the node load the renewed one.
 func (t TLS) verify(chain []*x509.Certificate) error {
 	if Fingerprint(chain[0].Raw) == t.Pin {
 		return nil
@@ -83,7 +85,12 @@ func (t TLS) verify(chain []*x509.Certificate) error {
 	for _, c := range chain[1:] {
 		intermediates.AddCert(c)
 	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: t.Name, Roots: roots, Intermediates: intermediates}); err != nil {
+	now := time.Now()
+	if now.After(chain[0].NotAfter) {
+		now = chain[0].NotAfter
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: t.Name, Roots: roots, Intermediates: intermediates, CurrentTime: now})
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCertificate, err)
 	}
 	return nil

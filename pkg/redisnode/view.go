@@ -47,6 +47,8 @@ type View struct {
 	// It may differ from the master's IP in Table: a node that hears of a new address from a
 	// third node changes its Table alone.
 	MasterIP string
+	// MasterPort is the port for that; 0 without a MasterIP.
+	MasterPort int
 	// Stray says that a replica is connected to a node at an IP that is not its master's: it may
 	// have the data of that node. LinkUp is false then.
 	Stray bool
@@ -170,7 +172,7 @@ func (v *View) asksElsewhere(masterID string) bool {
 
 // parseInfo reads the answer to INFO: https://redis.io/docs/latest/commands/info/
 func (v *View) parseInfo(info string) {
-	linkUp, syncing, replica, down, masterIP := false, false, false, int64(-1), ""
+	linkUp, syncing, replica, down, masterIP, masterPort := false, false, false, int64(-1), "", 0
 	var masterOffset, replicaOffset int64
 	var base, size string // of the append-only file
 	for key, value := range fields(info) {
@@ -185,6 +187,8 @@ func (v *View) parseInfo(info string) {
 			replica = value == "slave"
 		case "master_host":
 			masterIP = value
+		case "master_port":
+			masterPort, _ = strconv.Atoi(value)
 		case "master_link_status":
 			linkUp = value == "up"
 		case "master_sync_in_progress":
@@ -214,7 +218,7 @@ func (v *View) parseInfo(info string) {
 	v.LinkUp, v.Offset = false, masterOffset
 	if replica {
 		v.LinkUp, v.Offset = linkUp && !syncing, replicaOffset
-		v.MasterIP, v.Stray = masterIP, linkUp || syncing // parseView knows whose IP it is.
+		v.MasterIP, v.MasterPort, v.Stray = masterIP, masterPort, linkUp || syncing // parseView knows whose IP it is.
 	}
 	v.LinkDown = time.Duration(down) * time.Second
 	v.Unwritten = base != "" && base == size

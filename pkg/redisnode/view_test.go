@@ -133,7 +133,7 @@ const (
 )
 
 func TestParseView(t *testing.T) {
-	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77, MasterIP: "127.0.0.2",
+	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77, MasterIP: "127.0.0.2", MasterPort: 6379,
 		Stats: Stats{MemoryUsed: 1 << 20, MemoryMax: 4 << 20, Clients: 3, Commands: 1234, Evicted: 5, LastSave: time.Unix(1763900000, 0)}}
 	for name, test := range map[string]struct {
 		cluster, nodes string
@@ -143,11 +143,13 @@ func TestParseView(t *testing.T) {
 		"a settled replica": {change: func(*View) {}},
 		"a master": {
 			nodes: masterLine, replace: []string{"role:slave", "role:master"},
-			change: func(v *View) { v.Master, v.LinkUp, v.Offset, v.MasterIP = true, false, 88, "" },
+			change: func(v *View) { v.Master, v.LinkUp, v.Offset, v.MasterIP, v.MasterPort = true, false, 88, "", 0 },
 		},
 		"a replica that has not heard from its master since it started": {
 			replace: []string{"role:slave", "role:master"},
-			change:  func(v *View) { v.LinkUp, v.LinkDown, v.Offset, v.MasterIP = false, -time.Second, 88, "" },
+			change: func(v *View) {
+				v.LinkUp, v.LinkDown, v.Offset, v.MasterIP, v.MasterPort = false, -time.Second, 88, "", 0
+			},
 		},
 		"a replica that has lost its master": {
 			replace: []string{"link_status:up", "link_status:down\r\nmaster_link_down_since_seconds:42"},

@@ -42,21 +42,29 @@ func (e executor) recordTLS(ctx context.Context, m *member, transport string) er
 // noFailover is the directive that keeps replicas from being elected.
 const noFailover = "cluster-replica-no-failover"
 
-// switchTLS makes the named nodes use what their annotations say, all at once. First it keeps all replicas from being elected.
+// switchTLS makes the named nodes use what their annotations say, all at once. First it keeps all replicas from being elected, if the nodes
+// use another protocol among themselves then.
 func (e executor) switchTLS(ctx context.Context, names []string) error {
 	tls := e.o.membersWhere(func(m *member) bool { return m.answers() && m.view.TLS != nil && m.view.TLS.Known })
-	err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") })
-	if err != nil {
-		return err
+	named := slices.DeleteFunc(slices.Clone(tls), func(m *member) bool { return !slices.Contains(names, m.name) })
+	if slices.ContainsFunc(named, (*member).changesBus) {
+		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
+			return err
+		}
 	}
-	tls = slices.DeleteFunc(tls, func(m *member) bool { return !slices.Contains(names, m.name) })
-	return inParallel(tls, func(m *member) error {
+	return inParallel(named, func(m *member) error {
 		transport, port := m.pod.Annotations[AnnotationTLS], portFor(m.pod, false)
 		if transport == transportOnly {
 			port = 0
 		}
 		return e.node(m).SwitchTLS(ctx, transport != transportPlain, port, m.self().BusPort)
 	})
+}
+
+// changesBus returns whether the node uses another protocol with the other nodes after a switch to the transport of its Pod.
+func (m *member) changesBus() bool {
+	among := m.pod.Annotations[AnnotationTLS] != transportPlain
+	return m.view.TLS.Cluster != among || m.view.TLS.Replication != among
 }
 
 // endSwitch lets the named nodes be elected again.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/glassback/glassback/pkg/apis/glassback"
 	v1 "github.com/glassback/glassback/pkg/apis/redis/v1"
+	"github.com/glassback/glassback/pkg/redisnode"
 )
 
 // demoTLS returns the Secret of spec.tls.
@@ -56,25 +60,89 @@ func TestACertificateThatIsNotValidReplacesNoPod(t *testing.T) {
 	expect(reasonCertificate)
 }
 
-// Before the first node switches, no replica can be elected any more.
+// Before the first node switches the protocol of the bus, no replica can be elected any more. A node that only closes or opens its port
+// without TLS stays connected to the others.
 func TestASwitchKeepsReplicasFromBeingElected(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
-	s := playing(t, see(six(), specTLS(v1.TLSPreferred), secured("both", false, all...)))
-	s.clock.SetTime(time.Now())
+	switching := func(alters ...alter) ([]string, int) {
+		s := playing(t, see(six(), alters...))
+		s.clock.SetTime(time.Now())
+		for range 3 {
+			if _, _, err := s.sync(); err != nil {
+				t.Fatal(err)
+			}
+			s.catchUp()
+		}
+		first := slices.IndexFunc(s.commands, func(c string) bool { return strings.Contains(c, "switch TLS") })
+		if first < 0 {
+			t.Fatalf("nodes got %q, and none switched", s.commands)
+		}
+		return s.commands, first
+	}
+	commands, first := switching(specTLS(v1.TLSPreferred), secured("both", false, all...))
+	for _, i := range all {
+		if at := slices.Index(commands, ipOf(i)+" config set cluster-replica-no-failover yes"); at < 0 || at > first {
+			t.Errorf("nodes got %q", commands)
+			return
+		}
+	}
+	commands, _ = switching(specTLS(v1.TLSRequired), secured("only", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Plain = true }, 3))
+	if slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, noFailover) }) {
+		t.Errorf("nodes got %q", commands)
+	}
+}
+
+// While spec.tls is removed, a Pod that is created gets the certificate, and the transport of the others. Without the Secret, or after the
+// nodes have left TLS, it gets none.
+func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5}
+	secret := demoTLS(t, newAuthority(t).issue(t))
+	for sentence, test := range map[string]struct {
+		secret     *corev1.Secret
+		annotation string
+		hasTLS     bool
+	}{
+		"the nodes use TLS":         {secret, "both", true},
+		"the nodes have left it":    {secret, "", false},
+		"the Secret does not exist": {nil, "both", false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := playing(t, see(six(), secured(test.annotation, test.annotation != "", all...)))
+			if test.secret != nil {
+				s.add(test.secret)
+			}
+			s.destroy("pods", "demo-4")
+			for range 3 {
+				if _, _, err := s.sync(); err != nil {
+					t.Fatal(err)
+				}
+				s.catchUp()
+			}
+			p, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-4", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hasTLS(p) != test.hasTLS || (test.hasTLS && portFor(p, true) != v1.DefaultTLSPort) {
+				t.Errorf("the Pod has TLS: %t, want %t; its port is %d", hasTLS(p), test.hasTLS, portFor(p, true))
+			}
+		})
+	}
+}
+
+// A Secret that cannot be read is a problem, and the operator still syncs: it trusts the certificate in the status.
+func TestACertificateThatCannotBeRead(t *testing.T) {
+	s := playing(t, see(six(), specTLS(v1.TLSPreferred), secured("both", true, 0, 1, 2, 3, 4, 5)))
+	s.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no answer")
+	})
 	for range 3 {
 		if _, _, err := s.sync(); err != nil {
 			t.Fatal(err)
 		}
 		s.catchUp()
 	}
-	first := slices.IndexFunc(s.commands, func(c string) bool { return strings.Contains(c, "switch TLS") })
-	if first < 0 {
-		t.Fatalf("nodes got %q, and none switched", s.commands)
-	}
-	for _, i := range all {
-		if at := slices.Index(s.commands, ipOf(i)+" config set cluster-replica-no-failover yes"); at < 0 || at > first {
-			t.Errorf("nodes got %q", s.commands)
-			return
-		}
+	if c := meta.FindStatusCondition(s.rdc().Status.Conditions, glassback.ConditionDegraded); c.Reason != reasonNoCertificate ||
+		!strings.Contains(c.Message, "no answer") {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 	}
 }

@@ -33,8 +33,8 @@ var policies = []policy{
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
+	{"allowFailover", allowFailover},             // replicas can be elected, if the nodes reach each other
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
-	{"allowFailover", allowFailover},             // replicas can be elected
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot
 	{"balanceSlots", balanceSlots},               // the intended masters have all slots, in equal shares

@@ -170,7 +170,8 @@ func assignReplicas(o *observed) *plan {
 
 // reconnectReplicas tells replicas once more which master they have, if they ask for its data at an IP that it no longer
 // has. A node that hears of its master's new IP from a third node changes its table, but not where it asks
-// (https://github.com/redis/redis/pull/13572). Its link stays down, or leads to the node that has the IP now.
+// (https://github.com/redis/redis/pull/13572). Its link stays down, or leads to the node that has the IP now. The same holds for the port,
+// which changes when replication begins or ends to use TLS. Redis 7.2 and later keep the old one, so the next connection would fail.
 //
 // Until the replica has copied its master, it may hold the data of that node. If the master is lost meanwhile, Redis may
 // elect the replica: the operator cannot prevent that, and only shortens the time.
@@ -178,10 +179,11 @@ func reconnectReplicas(o *observed) *plan {
 	var commands []command
 	for _, m := range o.answering() {
 		master := o.masterOf(m)
-		if master == nil || m.view.LinkUp || m.view.MasterIP == "" {
+		if master == nil || m.view.MasterIP == "" {
 			continue
 		}
-		if known := m.entry(master.id); known != nil && known.IP == master.ip() && m.view.MasterIP != known.IP {
+		otherIP := !m.view.LinkUp && m.view.MasterIP != master.ip()
+		if known := m.entry(master.id); known != nil && known.IP == master.ip() && (otherIP || m.asksOtherPort(master)) {
 			commands = append(commands, command{verb: replicate, on: m, peer: master})
 		}
 	}
@@ -189,6 +191,16 @@ func reconnectReplicas(o *observed) *plan {
 		return nil
 	}
 	return do(commands, "Connecting %d replicas to the new addresses of their masters", len(commands))
+}
+
+// asksOtherPort returns whether a replica asks its master for data at the port of the other protocol, and knows the right one.
+func (m *member) asksOtherPort(master *member) bool {
+	state := m.view.TLS
+	if state == nil || !state.Known || !hasTLS(master.pod) || m.view.MasterPort == 0 {
+		return false
+	}
+	port := portFor(master.pod, state.Replication)
+	return m.view.MasterPort != port && (!state.Replication || m.entry(master.id).Port == port)
 }
 
 // bestMaster returns the best master for a replica: one with too few replicas, on another machine if

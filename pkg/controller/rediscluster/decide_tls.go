@@ -41,6 +41,8 @@ import (
 //   - While some nodes have switched and others have not, the masters of one side do not reach those of the other. So before the first
 //     node switches, all get cluster-replica-no-failover: no replica is elected meanwhile, which would lose the writes to its master.
 //     allowFailover takes it back when all nodes reach each other.
+//   - While spec.tls is gone and Pods still have the annotation, new Pods get the certificate, too: one without it could not reach the
+//     others.
 //   - Redis uses for MIGRATE what the bus uses. No slot moves during a switch: startSwitch comes after finishMoves, and completeSwitch
 //     before all policies that move slots.
 
@@ -140,12 +142,17 @@ func (o *observed) transport() (string, bool) {
 // wantedTransport returns the transport that all nodes should have.
 func (o *observed) wantedTransport() string {
 	switch spec := o.rdc.Spec.TLS; {
-	case spec == nil || slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
+	case spec == nil || o.leavesTLS() || slices.ContainsFunc(o.withPods(), func(m *member) bool { return !hasTLS(m.pod) }):
 		return transportPlain
 	case spec.Mode == v1.TLSRequired:
 		return transportOnly
 	}
 	return transportBoth
+}
+
+// leavesTLS returns whether the nodes stop to use TLS among themselves: see withCertificate.
+func (o *observed) leavesTLS() bool {
+	return o.rdc.Spec.TLS == nil || o.rdc.Spec.TLS.Mode == modeLeaving
 }
 
 // annotateTransport writes the transport to all Pods that do not have it.
@@ -166,14 +173,15 @@ func transportText(transport string) string {
 	}[transport]
 }
 
-// completeSwitch completes a switch that has begun. It waits for nothing: until then, nodes may not reach each other.
+// completeSwitch completes a switch that has begun. It waits for nothing: until then, nodes may not reach each other. If the nodes switch
+// to TLS while the spec no longer wants it, they switch back at once: the certificate may be why they do not reach each other.
 func completeSwitch(o *observed) *plan {
 	transport, same := o.transport()
 	tls := o.membersWhere(func(m *member) bool { return hasTLS(m.pod) })
 	switch {
 	case len(tls) == 0:
 		return nil
-	case !same:
+	case !same, transport != transportPlain && o.leavesTLS() && slices.ContainsFunc(tls, unfinished(transport)):
 		return o.annotateTransport(o.wantedTransport())
 	}
 	var names []string
@@ -188,6 +196,11 @@ func completeSwitch(o *observed) *plan {
 	p := do([]command{{verb: switchTLS, names: names}}, "Switching %d nodes to %s", len(names), transportText(transport))
 	p.wait = soon
 	return p
+}
+
+// unfinished returns a function that returns whether a node that answers has not completed its switch to a transport.
+func unfinished(transport string) func(*member) bool {
+	return func(m *member) bool { return m.answers() && (!m.hasTransport(transport) || m.preventsFailover()) }
 }
 
 // hasTransport returns whether a node that answers uses a transport. Of one without the command CONFIG that is not known.
@@ -225,18 +238,29 @@ func startSwitch(o *observed) *plan {
 	return o.annotateTransport(wanted)
 }
 
-// allowFailover lets replicas be elected again, after a switch. All nodes reach each other now.
+// allowFailover lets replicas be elected again after a switch, once all nodes reach each other. The links of before the switch may look
+// alive for a cluster-node-timeout. A master that stays silent for longer than nodes wait for their peers takes no writes any more: one of
+// its replicas may replace it.
 func allowFailover(o *observed) *plan {
 	var names []string
 	for _, m := range o.answering() {
-		if m.view.TLS != nil && m.view.TLS.NoFailover {
+		if m.preventsFailover() {
 			names = append(names, m.name)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	silent := func(m *member) bool { return !m.answers() && m.silentFor < o.patience() }
+	if len(names) == 0 || slices.ContainsFunc(o.slotOwners(), silent) || o.disagreement() != "" {
+		return nil // See waitForAgreement.
+	}
+	if o.noFailoverFor <= o.nodeTimeout() {
+		return wait(check, "Waiting for the nodes to connect again, after the switch of %d nodes", len(names))
 	}
 	return do([]command{{verb: endSwitch, names: names}}, "Allowing failovers again, after the switch of %d nodes", len(names))
+}
+
+// preventsFailover returns whether a node that answers was told that replicas must not be elected.
+func (m *member) preventsFailover() bool {
+	return m.answers() && m.view.TLS != nil && m.view.TLS.NoFailover
 }
 
 // markCertificates sets which nodes serve another certificate than that of the Secret which their Pods have.
@@ -264,7 +288,7 @@ func (o *observed) tlsProblem(m *member) *problem {
 	switch {
 	case m.untrusted:
 		return &problem{reasonCertificate, fmt.Sprintf("%s: %s. The operator does not connect to it. If the Secret of spec.tls is valid, "+
-			"delete the Pod: the new one loads it", m.name, m.whySilent)}
+			"restart the container: kubectl exec %s -c %s -- sh -c 'kill 1'", m.name, m.whySilent, m.name, containerName)}
 	case m.staleFor > notLoadedTooLong:
 		return &problem{reasonCertificateNotLoaded, fmt.Sprintf("%s has not loaded the certificate of the Secret for more than %s: "+
 			"see the events of the Pod and the log of its node", m.name, notLoadedTooLong)}

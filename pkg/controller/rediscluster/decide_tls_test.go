@@ -52,6 +52,33 @@ func tlsIs(f func(*redisnode.TLSState), ordinals ...int) alter {
 	return viewed(func(v *redisnode.View) { f(v.TLS) }, ordinals...)
 }
 
+// noFailoverFor has nodes prevent that replicas are elected.
+func noFailoverFor(d time.Duration, ordinals ...int) alter {
+	return func(o *observed) {
+		tlsIs(func(s *redisnode.TLSState) { s.NoFailover = true }, ordinals...)(o)
+		o.noFailoverFor = d
+	}
+}
+
+// asking has replicas ask their masters for data at a port.
+func asking(port int, ordinals ...int) alter {
+	return func(o *observed) {
+		for _, i := range ordinals {
+			v := o.members[i].view
+			v.MasterIP, v.MasterPort = ipOf(i-3), port
+		}
+	}
+}
+
+// seesPort has nodes see all others at a port.
+func seesPort(port int, ordinals ...int) alter {
+	return viewed(func(v *redisnode.View) {
+		for i := range v.Table {
+			v.Table[i].Port = port
+		}
+	}, ordinals...)
+}
+
 func invalidCertificate(o *observed) {
 	o.certificate = &certificate{problem: &problem{reasonCertificate, "Secret redis-tls: it has expired"}}
 }
@@ -131,14 +158,34 @@ func TestDecideTLS(t *testing.T) {
 			"completeSwitch: switch TLS of demo-5",
 		},
 		"replicas can be elected once all nodes agree": {
-			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.NoFailover = true }, 1, 5)},
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5)},
 			"allowFailover: allow failover of demo-1 demo-5",
 		},
 		"and not before": {
-			[]alter{
-				specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.NoFailover = true }, 1, 5), missed(2, 0),
-			},
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout+1, 1, 5), missed(2, 0)},
 			"waitForAgreement: ",
+		},
+		"nor while links of before may look alive": {
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(defaultNodeTimeout, 1, 5)}, "allowFailover: ",
+		},
+		"nor while a master may still take writes": {
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(time.Hour, 1, 5), silenced(minPatience-1, 2)},
+			"waitForAgreement: ",
+		},
+		"a master that is lost during the switch is replaced": {
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), noFailoverFor(time.Hour, 1, 5), silenced(minPatience, 2)},
+			"allowFailover: allow failover of demo-1 demo-5",
+		},
+		"replicas connect to the new port of their masters": {
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), asking(6379, 3, 5), asking(6380, 4), seesPort(6380, all...)},
+			"reconnectReplicas: replicate demo-3 demo-0, replicate demo-5 demo-2",
+		},
+		"if they know it": {
+			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), asking(6379, 3, 4, 5)}, ": ",
+		},
+		"and to the old one after a switch back": {
+			[]alter{specTLS(v1.TLSRequired), secured("", false, all...), asking(6380, 4), seesPort(6380, all...)},
+			"reconnectReplicas: replicate demo-4 demo-1",
 		},
 		"clients lose the port without TLS": {
 			[]alter{specTLS(v1.TLSRequired), secured("both", true, all...)}, "startSwitch: " + annotate("only", "012345"),
@@ -162,8 +209,19 @@ func TestDecideTLS(t *testing.T) {
 		"then the Pods are replaced": {
 			[]alter{secured("", false, all...)}, "rollPods: evict Pod demo-3",
 		},
-		"a Pod that has come back without a certificate does not wait": {
+		"nodes among which one has no certificate do not wait": {
 			[]alter{secured("both", true, 0, 1, 2, 3, 4), silenced(time.Minute, 5)}, "completeSwitch: " + annotate("", "01234"),
+		},
+		"while they leave TLS, no Pod is replaced": {
+			[]alter{specTLS(modeLeaving), secured("both", true, all...)}, "startSwitch: " + annotate("", "012345"),
+		},
+		"a switch to TLS that the spec no longer wants is taken back at once": {
+			[]alter{specTLS(modeLeaving), secured("both", true, all...), secured("both", false, 2), silenced(time.Minute, 4)},
+			"completeSwitch: " + annotate("", "012345"),
+		},
+		"also once the spec has no trace of it": {
+			[]alter{secured("both", true, all...), noFailoverFor(time.Minute, 1), silenced(time.Minute, 4)},
+			"completeSwitch: " + annotate("", "012345"),
 		},
 		"a renewed certificate is loaded, and nothing else happens": {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), tlsIs(func(s *redisnode.TLSState) { s.Certificate = "old" }, 1, 4)},

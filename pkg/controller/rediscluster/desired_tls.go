@@ -7,7 +7,6 @@ package rediscluster
 
 import (
 	_ "embed" // The script.
-	"slices"
 	"strconv"
 	"strings"
 
@@ -146,12 +145,9 @@ func portFor(pod *corev1.Pod, overTLS bool) int {
 	return 0
 }
 
-// withoutTLS returns the RedisCluster without spec.tls.
-func withoutTLS(rdc *v1.RedisCluster) *v1.RedisCluster {
-	plain := rdc.DeepCopy()
-	plain.Spec.TLS = nil
-	return plain
+// withTLSSpec returns a copy of the RedisCluster with another spec.tls.
+func withTLSSpec(rdc *v1.RedisCluster, spec *v1.TLS) *v1.RedisCluster {
+	other := rdc.DeepCopy()
+	other.Spec.TLS = spec
+	return other
 }
-
-// anyTLS returns whether one of the Pods has a certificate.
-func anyTLS(pods []*corev1.Pod) bool { return slices.ContainsFunc(pods, hasTLS) }

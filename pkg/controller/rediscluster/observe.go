@@ -46,6 +46,8 @@ type observed struct {
 	unassignedFor time.Duration
 	// functionsDifferFor is for how long the masters have not had the same functions.
 	functionsDifferFor time.Duration
+	// noFailoverFor is for how long a node has prevented that replicas are elected.
+	noFailoverFor time.Duration
 	// failure is the error of the last commands, and failingFor for how long commands have failed. They
 	// are nil and 0 if the last commands succeeded.
 	failure    *problem

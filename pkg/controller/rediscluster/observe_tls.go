@@ -6,8 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,41 +28,60 @@ type tlsSecret struct {
 	readAt time.Time
 }
 
-// withCertificate reads the certificate of a RedisCluster. If the nodes could not use it, and no Pod has one yet, it returns the
-// RedisCluster without spec.tls: no Pod is replaced by one that would not start. A new cluster waits for its certificate instead.
+// modeLeaving is the mode of spec.tls while a user has removed it and nodes still use TLS among themselves. No stored object has it.
+const modeLeaving v1.TLSMode = "Leaving"
+
+// withCertificate reads the certificate of a RedisCluster. It returns the RedisCluster with the spec.tls by which to act:
+//
+//   - none, if the nodes could not use the certificate, and no Pod has one yet: no Pod is replaced by one that would not start. A new
+//     cluster waits for its certificate instead.
+//   - that of a Pod, with modeLeaving, if the spec has none and Pods still have a transport with TLS: a Pod that is created meanwhile must
+//     reach the others. Without the Secret, such a Pod would not start.
 func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) (*v1.RedisCluster, error) {
 	pods, err := c.pods.Pods(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
 	if err != nil {
 		return nil, fmt.Errorf("list Pods of RedisCluster %s: %w", rdc.Name, err)
 	}
-	name := ""
-	for _, pod := range pods { // While spec.tls is removed, the nodes still have the certificate.
-		name = secretOfTLS(pod)
-		if name != "" {
-			break
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !metav1.IsControlledBy(p, rdc) })
+	first := func(is func(*corev1.Pod) bool) *corev1.Pod {
+		if i := slices.IndexFunc(pods, is); i >= 0 {
+			return pods[i]
 		}
+		return nil
 	}
+	secured := first(hasTLS)
+	leaving := first(func(p *corev1.Pod) bool { return hasTLS(p) && p.Annotations[AnnotationTLS] != transportPlain })
+	name := secretOfTLS(cmp.Or(leaving, secured)) // While spec.tls is removed, the nodes still have the certificate.
 	if rdc.Spec.TLS != nil {
 		name = rdc.Spec.TLS.SecretRef.Name
 	}
-	s := c.sessions.get(rdc)
-	if s.certificate, err = c.sessions.readCertificate(ctx, rdc, name); err != nil || s.certificate == nil {
-		return rdc, err
+	current := c.sessions.get(rdc)
+	current.certificate = c.sessions.readCertificate(ctx, rdc, name)
+	switch known := current.certificate; {
+	case known == nil, rdc.Spec.TLS != nil && known.problem == nil:
+		return rdc, nil
+	case rdc.Spec.TLS != nil && len(pods) > 0 && secured == nil:
+		return withTLSSpec(rdc, nil), nil
+	case rdc.Spec.TLS != nil:
+		return rdc, nil
 	}
-	if rdc.Spec.TLS == nil { // The nodes are about to lose it.
-		s.certificate.problem = nil
-	} else if s.certificate.problem != nil && len(pods) > 0 && !anyTLS(pods) {
-		return withoutTLS(rdc), nil
+	exists := current.tls.secret != nil
+	current.certificate.problem = nil // The nodes are about to lose it.
+	if leaving == nil || !exists {
+		return rdc, nil
 	}
-	return rdc, nil
+	var spec v1.TLS
+	spec.SecretRef.Name, spec.Mode, spec.Port = name, modeLeaving, int32(portFor(leaving, true))
+	return withTLSSpec(rdc, &spec), nil
 }
 
-// readCertificate returns the certificate in a Secret, which it has read at most secretEvery ago; nil if the name is "".
-func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, name string) (*certificate, error) {
+// readCertificate returns the certificate in a Secret, which it has read at most secretEvery ago; nil if the name is "". It keeps the last
+// one while the Secret cannot be read.
+func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, name string) *certificate {
 	current := s.get(rdc)
 	if name == "" {
 		current.tls = tlsSecret{}
-		return nil, nil
+		return nil
 	}
 	if current.tls.name != name || s.clock.Since(current.tls.readAt) >= secretEvery {
 		secret, err := s.kube.CoreV1().Secrets(rdc.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -69,11 +90,12 @@ func (s *sessions) readCertificate(ctx context.Context, rdc *v1.RedisCluster, na
 			current.tls = tlsSecret{name: name, readAt: s.clock.Now()}
 		case err == nil:
 			current.tls = tlsSecret{name, secret, s.clock.Now()}
-		case current.tls.name != name: // Else the last one counts.
-			return nil, fmt.Errorf("get Secret %s, which has the certificate: %w", name, err)
+		case current.tls.name != name:
+			current.tls = tlsSecret{}
+			return &certificate{problem: &problem{reasonNoCertificate, fmt.Sprintf("get Secret %s, which has the certificate: %v", name, err)}}
 		}
 	}
-	return certificateOf(rdc, name, current.tls.secret, s.clock.Now()), nil
+	return certificateOf(rdc, name, current.tls.secret, s.clock.Now())
 }
 
 // certificateOf returns the certificate in a Secret, which is nil if it does not exist.

@@ -90,9 +90,10 @@ func TestAForeignSecret(t *testing.T) {
 	}
 }
 
-// TestASecretThatChangesStopsARoll has another Secret take the place of the operator's, less than secretEvery before a Pod is evicted. Nodes
-// that refuse the known password make the operator use that of the Secret.
+// TestASecretThatChangesStopsARoll has another Secret take the place of the operator's, less than secretEvery before a Pod is evicted.
+// Nodes that refuse the known password make the operator use that of the Secret.
 func TestASecretThatChangesStopsARoll(t *testing.T) {
+	theirs := metav1.OwnerReference{UID: "theirs", Controller: ptr.To(true)}
 	account := func(password string, owners ...metav1.OwnerReference) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-glassback", Namespace: "default", OwnerReferences: owners},
 			Data: map[string][]byte{"password": []byte(password)}}
@@ -104,7 +105,7 @@ func TestASecretThatChangesStopsARoll(t *testing.T) {
 	}{
 		"the same password":     {account(accountPassword), true, ""},
 		"another password":      {account("another"), false, reasonConflict},
-		"another owner's":       {account(accountPassword, metav1.OwnerReference{UID: "theirs", Controller: ptr.To(true)}), false, reasonConflict},
+		"another owner's":       {account(accountPassword, theirs), false, reasonConflict},
 		"no password, no owner": {account(""), false, reasonConflict},
 	} {
 		t.Run(sentence, func(t *testing.T) {

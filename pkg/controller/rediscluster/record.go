@@ -29,6 +29,7 @@ type recordedObserved struct {
 	Problems           []recordedProblem    `json:"problems,omitempty"`
 	UnassignedFor      metav1.Duration      `json:"unassignedFor,omitzero"`
 	FunctionsDifferFor metav1.Duration      `json:"functionsDifferFor,omitzero"`
+	NoFailoverFor      metav1.Duration      `json:"noFailoverFor,omitzero"`
 	Failure            *recordedProblem     `json:"failure,omitempty"`
 	FailingFor         metav1.Duration      `json:"failingFor,omitzero"`
 	Rejection          string               `json:"rejection,omitempty"`
@@ -108,7 +109,8 @@ func (o *observed) Record() any {
 	r := recordedObserved{
 		Now: o.now.UTC(), Object: o.rdc, Members: make([]recordedMember, 0, len(o.members)), Formed: o.formed,
 		Problems:      recordProblems(o.problems),
-		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor), FailingFor: duration(o.failingFor),
+		UnassignedFor: duration(o.unassignedFor), FunctionsDifferFor: duration(o.functionsDifferFor),
+		NoFailoverFor: duration(o.noFailoverFor), FailingFor: duration(o.failingFor),
 		Rejection: o.rejection, AccountMissing: o.accountMissing, MissingUser: o.missingUser,
 		EvictionRefused: o.evictionRefused, ActedAt: recording.Wall(o.now, o.actedAt), Revisions: o.revisions,
 		Pods: o.pods, Uncounted: o.uncounted, Nodes: map[string]recordedNode{},
@@ -172,7 +174,8 @@ func recordProblems(problems []problem) []recordedProblem {
 func restore(r *recordedObserved) *observed {
 	o := &observed{
 		rdc: r.Object, now: r.Now, formed: r.Formed, unassignedFor: r.UnassignedFor.Duration, functionsDifferFor: r.FunctionsDifferFor.Duration,
-		failingFor: r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
+		noFailoverFor: r.NoFailoverFor.Duration,
+		failingFor:    r.FailingFor.Duration, rejection: r.Rejection, accountMissing: r.AccountMissing,
 		missingUser: r.MissingUser, evictionRefused: r.EvictionRefused, actedAt: r.ActedAt,
 		revisions: r.Revisions, pods: r.Pods, uncounted: r.Uncounted,
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -235,6 +236,7 @@ const (
 	factUnknown         = "unknown "
 	factUnreachable     = "unreachable "
 	factFunctionsDiffer = "functions differ"
+	factNoFailover      = "no failover"
 	factNewPassword     = "password is everywhere "
 	factUnassigned      = "slots unassigned"
 	factFailing         = "commands fail"
@@ -260,6 +262,9 @@ func (s *session) recall(o *observed) {
 	s.recordReachable(o)
 	s.recordLinks(o)
 	s.recallPasswords(o)
+	if slices.ContainsFunc(o.members, (*member).preventsFailover) {
+		o.noFailoverFor = s.ageOf(factNoFailover, o.now)
+	}
 	if o.functionDifference() != "" {
 		o.functionsDifferFor = s.ageOf(factFunctionsDiffer, o.now)
 	}

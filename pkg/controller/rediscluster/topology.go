@@ -361,17 +361,22 @@ const (
 	// minPatience is the minimum time that the operator gives the nodes to notice a lost node, and to elect
 	// one of its replicas.
 	minPatience = 20 * time.Second
+	// defaultNodeTimeout is the cluster-node-timeout of a spec.config without it.
+	defaultNodeTimeout = 5 * time.Second
 	// failoverPatience is how long a replica may take to take over: Redis gives up after five seconds.
 	failoverPatience = 6 * time.Second
 )
 
 // patience returns how long the operator waits for the nodes to handle a lost node themselves.
-func (o *observed) patience() time.Duration {
+func (o *observed) patience() time.Duration { return max(minPatience, 4*o.nodeTimeout()) }
+
+// nodeTimeout returns after which time nodes give up a silent one.
+func (o *observed) nodeTimeout() time.Duration {
 	timeout, err := strconv.Atoi(redisnode.Value(string(o.rdc.Spec.Config["cluster-node-timeout"])))
 	if err != nil {
-		return minPatience
+		return defaultNodeTimeout
 	}
-	return max(minPatience, 4*time.Duration(timeout)*time.Millisecond)
+	return time.Duration(timeout) * time.Millisecond
 }
 
 // compareBool sorts false before true.

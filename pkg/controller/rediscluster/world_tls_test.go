@@ -364,7 +364,7 @@ func TestTLSComesAndGoes(t *testing.T) {
 			load = w.load(t)
 			w.change(withTLSMode(""))
 			w.ready("no TLS")
-			if anyTLS(w.pods()) || w.rdc().Status.TLS != nil {
+			if slices.ContainsFunc(w.pods(), hasTLS) || w.rdc().Status.TLS != nil {
 				t.Errorf("a Pod has still a certificate, or the status: %+v", w.rdc().Status.TLS)
 			}
 			if lost := load.lost(); lost > 0 {
