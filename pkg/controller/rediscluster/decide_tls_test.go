@@ -102,7 +102,7 @@ func TestDecideTLS(t *testing.T) {
 	}
 	for sentence, test := range map[string]struct {
 		alters []alter
-		want   string // the beginning of the policy and the commands
+		want   string // the policy and the commands; with … at the end, their beginning
 	}{
 		"without TLS, nothing is switched": {nil, ": "},
 		"Pods are replaced for a certificate": {
@@ -112,7 +112,7 @@ func TestDecideTLS(t *testing.T) {
 			[]alter{specTLS(v1.TLSPreferred), invalidCertificate}, "rollPods: ",
 		},
 		"no Pod is created for a certificate that is not valid": {
-			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), invalidCertificate, noPod(4)}, "forgetNodes: forget demo-0 id-4",
+			[]alter{specTLS(v1.TLSPreferred), secured("", false, all...), invalidCertificate, noPod(4)}, "forgetNodes: forget demo-0 id-4 …",
 		},
 		"while one Pod has no certificate, the nodes use no TLS": {
 			[]alter{specTLS(v1.TLSPreferred), secured("", false, 0, 1, 2, 3, 4)}, "rollPods: evict Pod demo-5",
@@ -230,7 +230,7 @@ func TestDecideTLS(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p, got := decideTLS(test.alters...)
-			if ok := strings.HasPrefix(got, test.want); !ok || (strings.HasSuffix(test.want, ": ") && got != test.want) {
+			if start, more := strings.CutSuffix(test.want, " …"); !strings.HasPrefix(got, start) || (!more && got != start) {
 				t.Errorf("got %q, want %q; step %q", got, test.want, p.step)
 			}
 		})
