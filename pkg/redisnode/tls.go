@@ -74,8 +74,11 @@ func (n *Node) handshake(ctx context.Context, conn net.Conn, trust TLS) (net.Con
 	return secure, nil
 }
 
-// verify returns an ErrCertificate unless the first certificate is the pinned one, or is of the authorities and has the name. It accepts one
-// that has expired: otherwise the operator could not make the node load the renewed one.
+// maxExpired is for how long verify accepts a certificate after it has expired: otherwise the operator could not make a node load the
+// renewed one. It is limited, since the key of an old certificate may have leaked.
+const maxExpired = 30 * 24 * time.Hour
+
+// verify returns an ErrCertificate unless the first certificate is the pinned one, or is of the authorities and has the name.
 func (t TLS) verify(chain []*x509.Certificate) error {
 	if Fingerprint(chain[0].Raw) == t.Pin {
 		return nil
@@ -86,8 +89,8 @@ func (t TLS) verify(chain []*x509.Certificate) error {
 		intermediates.AddCert(c)
 	}
 	now := time.Now()
-	if now.After(chain[0].NotAfter) {
-		now = chain[0].NotAfter
+	if end := chain[0].NotAfter; now.After(end) && now.Sub(end) < maxExpired {
+		now = end
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: t.Name, Roots: roots, Intermediates: intermediates, CurrentTime: now})
 	if err != nil {

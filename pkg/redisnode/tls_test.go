@@ -42,6 +42,7 @@ func TestVerifyCertificate(t *testing.T) {
 	}
 	valid, other := issue(-time.Hour, time.Hour), issue(-time.Hour, time.Hour)
 	expired, future := issue(-2*time.Hour, -time.Hour), issue(time.Hour, 2*time.Hour)
+	old := issue(-2*maxExpired, -maxExpired-time.Hour)
 	trusting := func(name, pin string, ca *x509.Certificate) TLS {
 		return TLS{Name: name, Pin: pin, Authorities: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}))}
 	}
@@ -54,6 +55,7 @@ func TestVerifyCertificate(t *testing.T) {
 		"one of another CA":                 {trusting(name, "", other), valid, false},
 		"one with another name":             {trusting("other.example", "", valid), valid, false},
 		"one that has expired":              {trusting(name, "", expired), expired, true},
+		"one that expired long ago":         {trusting(name, "", old), old, false},
 		"one of another CA that expired":    {trusting(name, "", other), expired, false},
 		"one that is not valid yet":         {trusting(name, "", future), future, false},
 		"the pinned one, of another CA":     {trusting("other.example", Fingerprint(valid.Raw), other), valid, true},

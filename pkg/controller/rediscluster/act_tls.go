@@ -51,6 +51,7 @@ func (e executor) switchTLS(ctx context.Context, names []string) error {
 		if err := inParallel(tls, func(m *member) error { return e.node(m).SetDirective(ctx, noFailover, "yes") }); err != nil {
 			return err
 		}
+		delete(e.sessions.get(e.o.rdc).since, factNoFailover) // Its age counts from the last switch.
 	}
 	return inParallel(named, func(m *member) error {
 		transport, port := m.pod.Annotations[AnnotationTLS], portFor(m.pod, false)

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package rediscluster
 
 import (
+	"crypto/x509"
 	"errors"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func TestASwitchKeepsReplicasFromBeingElected(t *testing.T) {
 // nodes have left TLS, it gets none.
 func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
-	secret := demoTLS(t, newAuthority(t).issue(t))
+	secret := demoTLS(t, newAuthority(t).issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"demo.default.svc"} }))
 	for sentence, test := range map[string]struct {
 		secret     *corev1.Secret
 		annotation string
@@ -105,9 +106,11 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 		"the nodes use TLS":         {secret, "both", true},
 		"the nodes have left it":    {secret, "", false},
 		"the Secret does not exist": {nil, "both", false},
+		"the Secret is not valid":   {demoTLS(t, newAuthority(t).issue(t)), "both", false}, // It has another name.
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := playing(t, see(six(), secured(test.annotation, test.annotation != "", all...)))
+			s.clock.SetTime(time.Now())
 			if test.secret != nil {
 				s.add(test.secret)
 			}
@@ -117,6 +120,11 @@ func TestAPodOfAClusterThatLeavesTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.catchUp()
+				if loads := slices.ContainsFunc(s.commands, func(c string) bool {
+					return strings.HasSuffix(c, "reload certificate")
+				}); loads && !test.hasTLS {
+					t.Errorf("nodes load the Secret: %q", s.commands)
+				}
 			}
 			p, err := s.kube.CoreV1().Pods("default").Get(t.Context(), "demo-4", metav1.GetOptions{})
 			if err != nil {

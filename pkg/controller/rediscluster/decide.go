@@ -23,6 +23,7 @@ var policies = []policy{
 	{"ignoreShortSilence", ignoreShortSilence},   // a settled cluster stays Ready while a node is silent for a moment
 	{"stopForProblems", stopForProblems},         // the password is known, and no other owner's Pod has a member's name
 	{"stopForUnknownNodes", stopForUnknownNodes}, // no node of another cluster is among the nodes
+	{"allowFailover", allowFailover},             // replicas can be elected, if the nodes reach each other
 	{"replaceLostMasters", replaceLostMasters},   // every slot has an owner that lives or will come back
 	{"moveStrandedKeys", moveStrandedKeys},       // keys that were moved to a lost master are on its replica
 	{"finishImports", finishImports},             // slots whose owner was replaced during a move continue from the new owner
@@ -33,7 +34,6 @@ var policies = []policy{
 	{"assignSlots", assignSlots},                 // a new cluster has all slots assigned, once
 	{"assignReplicas", assignReplicas},           // every node that is not to be a master is a replica of one
 	{"reconnectReplicas", reconnectReplicas},     // every replica asks for data at the current address of its master
-	{"allowFailover", allowFailover},             // replicas can be elected, if the nodes reach each other
 	{"waitForAgreement", waitForAgreement},       // all nodes that answer describe each other alike
 	{"finishMoves", finishMoves},                 // no slot is half moved
 	{"copyLibraries", copyLibraries},             // a new master has the functions of the others, before its first slot

@@ -183,9 +183,21 @@ func TestDecideTLS(t *testing.T) {
 		"if they know it": {
 			[]alter{specTLS(v1.TLSPreferred), secured("both", true, all...), asking(6379, 3, 4, 5)}, ": ",
 		},
-		"and to the old one after a switch back": {
-			[]alter{specTLS(v1.TLSRequired), secured("", false, all...), asking(6380, 4), seesPort(6380, all...)},
+		"and to the old one after a switch back, if the link is down": {
+			[]alter{specTLS(v1.TLSRequired), secured("", false, all...), asking(6380, 3, 4), seesPort(6380, all...), linkDown(4)},
 			"reconnectReplicas: replicate demo-4 demo-1",
+		},
+		"if the master lives: else another replaces it": {
+			[]alter{
+				secured("", false, all...), noFailoverFor(time.Hour, 0, 1, 3, 4, 5), asking(6380, 5), linkDown(5), silenced(minPatience, 2),
+			},
+			"allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5",
+		},
+		"a master that cannot start is replaced by its replica, and its Pod is not": {
+			[]alter{
+				secured("", false, all...), noFailoverFor(time.Hour, 0, 1, 3, 4, 5), silenced(minPatience, 2), podIs(both(old, crashing), 2),
+			},
+			"allowFailover: allow failover of demo-0 demo-1 demo-3 demo-4 demo-5",
 		},
 		"clients lose the port without TLS": {
 			[]alter{specTLS(v1.TLSRequired), secured("both", true, all...)}, "startSwitch: " + annotate("only", "012345"),

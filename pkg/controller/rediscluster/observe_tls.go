@@ -36,7 +36,7 @@ const modeLeaving v1.TLSMode = "Leaving"
 //   - none, if the nodes could not use the certificate, and no Pod has one yet: no Pod is replaced by one that would not start. A new
 //     cluster waits for its certificate instead.
 //   - that of a Pod, with modeLeaving, if the spec has none and Pods still have a transport with TLS: a Pod that is created meanwhile must
-//     reach the others. Without the Secret, such a Pod would not start.
+//     reach the others. Without a valid Secret, it could not, and no node must load that Secret.
 func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) (*v1.RedisCluster, error) {
 	pods, err := c.pods.Pods(rdc.Namespace).List(klabels.SelectorFromSet(klabels.Set{v1.LabelRedisCluster: rdc.Name}))
 	if err != nil {
@@ -65,9 +65,9 @@ func (c *Controller) withCertificate(ctx context.Context, rdc *v1.RedisCluster) 
 	case rdc.Spec.TLS != nil:
 		return rdc, nil
 	}
-	exists := current.tls.secret != nil
+	valid := current.certificate.problem == nil
 	current.certificate.problem = nil // The nodes are about to lose it.
-	if leaving == nil || !exists {
+	if leaving == nil || !valid {
 		return rdc, nil
 	}
 	var spec v1.TLS

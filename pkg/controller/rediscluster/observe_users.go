@@ -35,7 +35,7 @@ type secretText struct {
 	// after readAt.
 	rejection string
 	tried     bool
-	// accepted is whether nodes accept text as the password of the operator's user, and none refuses it.
+	// accepted is whether at least half of the nodes accept text as the password of the operator's user.
 	accepted bool
 }
 
@@ -162,15 +162,24 @@ func (s *sessions) readSecretNow(ctx context.Context, rdc *v1.RedisCluster, ref 
 	return read, nil
 }
 
-// recordAccepted remembers whether the nodes accept the password of the operator's user.
+// recordAccepted remembers whether at least half of the nodes accept the password of the operator's user.
 func (s *session) recordAccepted(o *observed) {
-	some := func(is func(*member) bool) bool {
-		return slices.ContainsFunc(o.members, func(m *member) bool { return hasAccount(m.pod) && is(m) })
+	own, known := s.secrets[accountRef(o.rdc)]
+	if !known {
+		return
 	}
-	if own, known := s.secrets[accountRef(o.rdc)]; known {
-		own.accepted = !some(func(m *member) bool { return m.refused }) && (own.accepted || some((*member).answers))
-		s.secrets[accountRef(o.rdc)] = own
+	accepts, refuses := 0, 0
+	for _, m := range o.members {
+		switch {
+		case !hasAccount(m.pod):
+		case m.answers():
+			accepts++
+		case m.refused:
+			refuses++
+		}
 	}
+	own.accepted = accepts >= refuses && (own.accepted || accepts > 0)
+	s.secrets[accountRef(o.rdc)] = own
 }
 
 // loginTo returns how the operator logs in to the node of a Pod: with the password that the Pod was created with.
