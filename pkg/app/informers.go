@@ -341,25 +341,11 @@ func trimJob(obj any) (any, error) {
 	return withoutManagedFields(obj)
 }
 
-// trimPod keeps what the controller of RedisClusters reads of a Pod: its owner, its revision, its image, its node, its state, and which
-// Secret has its password. The rest of the spec takes most of the memory.
+// trimPod keeps what the controller of RedisClusters reads of a Pod.
 func trimPod(obj any) (any, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		containers := make([]corev1.Container, len(pod.Spec.Containers))
-		for i, c := range pod.Spec.Containers {
-			containers[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports}
-		}
-		var volumes []corev1.Volume
-		for _, v := range pod.Spec.Volumes {
-			if v.Name == rediscluster.VolumeAuth {
-				volumes = append(volumes, v)
-			}
-		}
-		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers, Volumes: volumes}
-		pod.Status = corev1.PodStatus{
-			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
-			InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
-		}
+	trimmed, err := rediscluster.TrimPod(obj)
+	if err != nil {
+		return nil, err
 	}
-	return withoutManagedFields(obj)
+	return withoutManagedFields(trimmed)
 }

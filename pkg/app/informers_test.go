@@ -72,7 +72,7 @@ func TestTransforms(t *testing.T) {
 			},
 			Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{
 				{Name: "redis", Image: "redis:7", Ports: []corev1.ContainerPort{{Name: "redis", ContainerPort: 6379}}},
-			}, Volumes: []corev1.Volume{{Name: rediscluster.VolumeAuth, VolumeSource: corev1.VolumeSource{
+			}, Volumes: []corev1.Volume{{Name: "auth", VolumeSource: corev1.VolumeSource{
 				Secret: &corev1.SecretVolumeSource{SecretName: "a"},
 			}}}},
 			Status: corev1.PodStatus{

@@ -133,7 +133,8 @@ const (
 )
 
 func TestParseView(t *testing.T) {
-	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77, MasterIP: "127.0.0.2", MasterPort: 6379,
+	settled := View{ID: idA, Version: "7.0.15", StateOK: true, Epoch: 6, Keys: 5, LinkUp: true, Offset: 77,
+		MasterIP: "127.0.0.2", MasterPort: 6379,
 		Stats: Stats{MemoryUsed: 1 << 20, MemoryMax: 4 << 20, Clients: 3, Commands: 1234, Evicted: 5, LastSave: time.Unix(1763900000, 0)}}
 	for name, test := range map[string]struct {
 		cluster, nodes string

@@ -8,6 +8,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,7 @@ type realRedis struct {
 	user     string // "" for the default one
 	password string
 	port     int
+	tls      *tls.Config // nil for a client without TLS
 	in       *network
 }
 
@@ -193,7 +195,7 @@ type entry struct {
 // look asks the node of a Pod.
 func (c *realRedis) look(ctx context.Context, pod *corev1.Pod) (*seen, error) {
 	client := redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Username: c.user, Password: c.password, Dialer: c.in.dial,
+		Addr: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port)), Username: c.user, Password: c.password, Dialer: c.dial,
 		Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout,
 	})
 	defer client.Close()
@@ -462,13 +464,26 @@ func (c *realRedis) events(ctx context.Context) ([]corev1.Event, error) {
 	return list.Items, nil
 }
 
+// dial connects to a node, with TLS if the client uses it.
+func (c *realRedis) dial(ctx context.Context, protocol, addr string) (net.Conn, error) {
+	conn, err := c.in.dial(ctx, protocol, addr)
+	if err != nil || c.tls == nil {
+		return conn, err
+	}
+	secure := tls.Client(conn, c.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return secure, nil
+}
+
 // host is the name by which clients find the cluster.
 func (c *realRedis) host() string { return c.name + "." + c.ns + ".svc.cluster.local" }
 
 // client is a client of the cluster, which finds it by the name of its Service.
 func (c *realRedis) client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Username: c.user, Password: c.password, Dialer: c.in.dial,
+		Addrs: []string{net.JoinHostPort(c.host(), strconv.Itoa(c.port))}, Username: c.user, Password: c.password, Dialer: c.dial,
 		// The client makes one try, so that only the cluster causes pauses of a writer.
 		Protocol: 2, DisableIdentity: true, DialerRetries: 1, DialTimeout: dialTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 	})

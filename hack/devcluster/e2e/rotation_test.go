@@ -489,25 +489,51 @@ func (r *rotation) replace(ctx context.Context, data map[string][]byte) error {
 // expiredAuthority returns a Secret as from an old backup.
 func expiredAuthority(t *testing.T) map[string][]byte {
 	t.Helper()
+	certificate, key := signed(t, authorityTemplate("expired", -2*time.Hour, -time.Hour), nil, nil)
+	return map[string][]byte{"ca.crt": certificatePEM(certificate), "tls.crt": certificatePEM(certificate), "tls.key": keyPEM(t, key)}
+}
+
+// authorityTemplate returns the template of a CA that is valid from and to these times from now.
+func authorityTemplate(name string, from, to time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to),
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+	}
+}
+
+// signed returns a certificate and its new key. The CA signs it; without one, it signs itself.
+func signed(t *testing.T, template, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "expired"},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+	if ca == nil {
+		ca, caKey = template, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), caKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return map[string][]byte{"ca.crt": certPEM, "tls.crt": certPEM, "tls.key": keyPEM}
+	return certificate, key
+}
+
+func certificatePEM(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+}
+
+func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // balancer gives every new connection to one of the replicas, any of them, as a Service

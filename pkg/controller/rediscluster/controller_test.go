@@ -291,7 +291,9 @@ func (s *stage) catchUp() {
 		}
 		all := make([]any, len(objects))
 		for i, object := range objects {
-			all[i] = object
+			if all[i], err = TrimPod(object.DeepCopyObject()); err != nil {
+				s.t.Fatal(err)
+			}
 		}
 		if err := informer.GetStore().Replace(all, ""); err != nil {
 			s.t.Fatal(err)

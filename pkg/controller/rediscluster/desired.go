@@ -64,8 +64,8 @@ const (
 	fileUsers = "/tmp/users.acl"
 	// envUser has the name of the operator's user, for the scripts.
 	envUser = "GLASSBACK_USER"
-	// VolumeAuth is the volume with the password of a Pod.
-	VolumeAuth = "auth"
+	// volumeAuth is the volume with the password of a Pod.
+	volumeAuth = "auth"
 )
 
 var (
@@ -365,7 +365,7 @@ func container(rdc *v1.RedisCluster) corev1.Container {
 	if passwordRef(rdc) != nil {
 		// The scripts read the password from this file, and require one if this variable is set.
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GLASSBACK_AUTH", Value: dirAuth + "/" + fileAuth})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeAuth, MountPath: dirAuth, ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeAuth, MountPath: dirAuth, ReadOnly: true})
 	}
 	return c
 }
@@ -397,7 +397,7 @@ func volumes(rdc *v1.RedisCluster, ordinal int) []corev1.Volume {
 		}}},
 	}
 	if ref := passwordRef(rdc); ref != nil {
-		all = append(all, corev1.Volume{Name: VolumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		all = append(all, corev1.Volume{Name: volumeAuth, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: ref.Name, Items: []corev1.KeyToPath{{Key: ref.Key, Path: fileAuth}},
 			DefaultMode: ptr.To[int32](0o440), // The group of the file is fsGroup.
 		}}})

@@ -29,8 +29,8 @@ const (
 
 const (
 	portTLS = "tls"
-	// VolumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
-	VolumeTLS = "glassback-tls"
+	// volumeTLS is the volume with the certificate of a Pod. Renewed certificates arrive there.
+	volumeTLS = "glassback-tls"
 	dirTLS    = "/etc/glassback-tls"
 	// fileTLS is written by tls.sh, and included by redis.conf.
 	fileTLS = "/tmp/tls.conf"
@@ -48,7 +48,7 @@ func secretOfTLS(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == VolumeTLS && volume.Secret != nil {
+		if volume.Name == volumeTLS && volume.Secret != nil {
 			return volume.Secret.SecretName
 		}
 	}
@@ -86,8 +86,8 @@ func addTLS(p *corev1.Pod, rdc *v1.RedisCluster) {
 			{Key: v1.CertificateAuthorityKey, Path: v1.CertificateAuthorityKey},
 		},
 	}}
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: VolumeTLS, VolumeSource: source})
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeTLS, MountPath: dirTLS, ReadOnly: true})
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volumeTLS, VolumeSource: source})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeTLS, MountPath: dirTLS, ReadOnly: true})
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: portTLS, ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "GLASSBACK_TLS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{

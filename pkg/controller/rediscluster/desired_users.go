@@ -83,7 +83,7 @@ func hasAccount(pod *corev1.Pod) bool {
 // passwordRefOf returns the Secret whose password the scripts of a Pod send; nil without one.
 func passwordRefOf(pod *corev1.Pod) *v1.SecretKeyReference {
 	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == VolumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
+		if volume.Name == volumeAuth && volume.Secret != nil && len(volume.Secret.Items) == 1 {
 			return &v1.SecretKeyReference{Name: volume.Secret.SecretName, Key: volume.Secret.Items[0].Key}
 		}
 	}

@@ -161,6 +161,31 @@ type problem struct {
 // node: the other nodes may need it.
 const viewTimeout = 2 * time.Second
 
+// TrimPod is the transform of the cache of Pods: it keeps what observe and the policies read of a Pod. The rest takes most of the memory. A
+// write never starts from such a Pod. The tests of this package use it, too: they fail if it drops what the controller needs.
+func TrimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok { // A tombstone.
+		return obj, nil
+	}
+	containers := make([]corev1.Container, len(pod.Spec.Containers))
+	for i, c := range pod.Spec.Containers {
+		containers[i] = corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports}
+	}
+	var volumes []corev1.Volume
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == volumeAuth || v.Name == volumeTLS {
+			volumes = append(volumes, v)
+		}
+	}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: containers, Volumes: volumes}
+	pod.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+		InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
+	}
+	return pod, nil
+}
+
 // observe reads everything that a sync depends on.
 func (c *Controller) observe(ctx context.Context, rdc *v1.RedisCluster) (*observed, error) {
 	o, err := c.observeCluster(ctx, rdc)

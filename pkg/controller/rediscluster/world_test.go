@@ -133,6 +133,9 @@ func (w *world) start() {
 		Policies: kube.Networking().V1().NetworkPolicies(), OperatorNamespace: "operators",
 		Dial: w.dial, Recorder: w.events, Clock: worldClock{w: w},
 	}
+	if err := w.config.Pods.Informer().SetTransform(TrimPod); err != nil {
+		w.t.Fatal(err)
+	}
 	w.controller = newController(w.config)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	kube.StartWithContext(ctx)
